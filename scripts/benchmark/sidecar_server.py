@@ -38,6 +38,8 @@ POLICIES: Final[dict[str, dict[str, Any]]] = {
     "observation-time": {"at_least": "2d"},
 }
 TURNS: Final = 1000
+IDLE_TURNS: Final = 5000
+"""The default; more where more turns are left open, or each bind would end another turn."""
 TURN_LIFETIME: Final = "20s"
 """Ended turns are kept so long; the default of 15 minutes would let one round weigh on the next ones."""
 
@@ -54,6 +56,7 @@ class Varied:
         turns: most turns open at a time.
         turn_lifetime: after which a turn is closed; ended ones are kept so long.
         lanes: whether session lanes are offered.
+        ended_turns, episodes: how many are kept in memory.
     """
 
     record: str = MEMORY
@@ -63,6 +66,8 @@ class Varied:
     turns: int = TURNS
     turn_lifetime: str = TURN_LIFETIME
     lanes: bool = False
+    ended_turns: int = 500
+    episodes: int = 10_000
 
 
 def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
@@ -83,7 +88,12 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "fan_out_cap": MOST_CHILDREN,
             "max_dispatches_per_turn": DISPATCHES_PER_TURN,
             "turn_lifetime": varied.turn_lifetime,
-            "admission": {"turns": varied.turns},
+            "episodes_cached": varied.episodes,
+            "admission": {
+                "turns": varied.turns,
+                "idle_turns": max(IDLE_TURNS, varied.turns),
+                "ended_turns": varied.ended_turns,
+            },
         },
         "session": {"enabled": varied.lanes},
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},

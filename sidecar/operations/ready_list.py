@@ -45,7 +45,7 @@ class ReadyList:
         """Begin with nothing to do, and with somebody who is about to take."""
         self._steps: list[Step] = []
         self._taker: asyncio.Future[None] | None = None
-        self._relieve: Callable[[], object] = lambda: None
+        self._relieve: Callable[[], object] = _nothing
         self.attended, self.imminent, self.closed = True, False, False
 
     def put(self, step: Step) -> None:
@@ -67,13 +67,14 @@ class ReadyList:
         if not self._steps and not self.closed:
             self._taker = asyncio.get_running_loop().create_future()
             await self._taker
-        self.attended, self.imminent, self._relieve = False, False, relieve
+        self.attended, self.imminent, self._relieve = False, False, _nothing if self.closed else relieve
         taken, self._steps = self._steps, []
         return taken
 
     def close(self) -> None:
         """Nothing more is to be done: nobody has to wait for it."""
         self.closed = True
+        self._relieve = _nothing  # it leads back to the dispatch, which is to be freed without the garbage collector
         if self._taker is not None:
             self._wake()
 
@@ -82,3 +83,7 @@ class ReadyList:
         if taker is not None and not taker.done():  # who takes may have been cancelled
             taker.set_result(None)
             self.imminent = True
+
+
+def _nothing() -> None:
+    """Do nothing: the steps are about to be taken, or none is to be done any more."""

@@ -27,7 +27,7 @@ class AdmissionRules(Struct, frozen=True):
     turns: int = 1000
     dispatches: int = 256
     least_time: timedelta = timedelta(milliseconds=20)
-    ended_turns: int = 1000
+    ended_turns: int = 500
     idle_turns: int = 5000
 
 

@@ -23,7 +23,7 @@ class AdmissionSettings(Section):
         timedelta(milliseconds=20), gt=NOTHING, description="A dispatch with less time than this left is refused."
     )
     ended_turns: int = setting(
-        1000,
+        500,
         ge=0,
         description="Ended turns whose dispatches can be resumed from memory; of four times as many the end is kept.",
     )

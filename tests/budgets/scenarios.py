@@ -12,7 +12,7 @@ from typing import Final
 
 from scripts.benchmark.clients import DISPATCHES_PER_TURN
 from scripts.benchmark.definitions import MOST_CHILDREN
-from scripts.benchmark.sidecar_server import MEMORY, SQLITE
+from scripts.benchmark.sidecar_server import MEMORY, SQLITE, Varied
 from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
 from tests.budgets.cohort_check import cohort_check
@@ -86,7 +86,7 @@ SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
 
 async def _filled(folder: Path) -> None:
     """Make a record of some hundred dispatches: in an empty one, all that is written would share a few pages."""
-    async with served(folder, SQLITE, seed=0) as sidecar:
+    async with served(folder, Varied(SQLITE, lanes=True), seed=0) as sidecar:
         for _ in range(BEFORE // AT_ONCE):
             turns = [await sidecar.bind() for _ in range(AT_ONCE)]
             await asyncio.gather(*(sidecar.dispatched(sidecar.a_dispatch(bound, 1)) for bound in turns))
@@ -116,7 +116,7 @@ async def _counted(meter: Meter, record: str, scenario: Scenario, before: Path) 
         folder = Path(name)
         if record == SQLITE:
             shutil.copytree(before, folder, dirs_exist_ok=True)
-        async with served(folder, record) as sidecar:
+        async with served(folder, Varied(record, lanes=True)) as sidecar:
             await dispatches(1, MOST_CHILDREN)(meter, sidecar)
             for warm_up in (bind, end, dispatches(1, 1)):
                 await warm_up(meter, sidecar)

@@ -150,19 +150,19 @@ def check(messages: Sequence[bytes], children: int) -> None:
 
 
 @asynccontextmanager
-async def served(folder: Path, record: str, seed: int = 1) -> AsyncIterator[Served]:
+async def served(folder: Path, varied: Varied, seed: int = 1) -> AsyncIterator[Served]:
     """Join all that a sidecar consists of, but the listeners and what runs in the background all the time.
 
     Args:
         folder: empty, or with the files of another one.
-        record: `memory` or `sqlite`.
+        varied: where the record is, and how much is kept.
         seed: of ids; a record takes each id once.
     """
     if not (folder / "definitions").exists():
         write_definitions(folder / "definitions")
     (folder / "run").mkdir(mode=0o700, exist_ok=True)
     strays: list[str] = []
-    parts = _parts(folder, record, seed, OwnedTasks(lambda name, error: strays.append(f"{name}: {error!r}")))
+    parts = _parts(folder, varied, seed, OwnedTasks(lambda name, error: strays.append(f"{name}: {error!r}")))
     replaced = parts.replaced
     async with AsyncExitStack() as opened:
         around = Surroundings(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
@@ -176,8 +176,8 @@ async def served(folder: Path, record: str, seed: int = 1) -> AsyncIterator[Serv
     assert strays == []
 
 
-def _parts(folder: Path, record: str, seed: int, tasks: OwnedTasks) -> Parts:
-    said = settings(folder / "run" / "sidecar.sock", folder / "definitions", Varied(record=record, lanes=True))
+def _parts(folder: Path, varied: Varied, seed: int, tasks: OwnedTasks) -> Parts:
+    said = settings(folder / "run" / "sidecar.sock", folder / "definitions", varied)
     redactor, metrics = Redactor(), Metrics()
     recorder = MeasuringRecorder(metrics, error_emit=said.telemetry.error_emit)
     return Parts(

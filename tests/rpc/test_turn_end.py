@@ -245,3 +245,6 @@ async def test_of_old_ended_turns_only_their_end_is_kept() -> None:
 
         assert (again.children, again.routing_decision) == (ends[0].children, ends[0].routing_decision)
         assert recorded.outcomes == there.outcomes == ["SUCCEEDED"]
+        kept_turn = sidecar.operations.turns.of_token(older.surface_token)
+        assert kept_turn.ending.request is None
+        assert (await failure_of(sidecar.end(older, narration="something else"))).reason == "TURN_ID_REUSED"

@@ -71,11 +71,11 @@ async def test_a_record_gives_back_the_copies_that_it_was_filled_with(tmp_path: 
 
 
 def _as_read(turn: StoredTurn | None) -> object:
-    """Return all of a turn but who owns it, and links, which follow from ids."""
+    """Return all of a turn but who owns it, and links and fingerprints, which follow from ids."""
     assert turn is not None
     plain = msgspec.to_builtins(turn)
     for dispatch in plain["dispatches"]:
-        del dispatch["owner"], dispatch["owner_alive"]
+        del dispatch["owner"], dispatch["owner_alive"], dispatch["opened"]["fingerprint"]
     for child in plain["children"]:
         for event in child["events"]:
             del event["link"], event["previous_link"]

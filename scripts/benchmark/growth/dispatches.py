@@ -12,6 +12,8 @@ MEMORY: Final = "memory"
 CPU: Final = "CPU per dispatch"
 KEPT: Final = "record"
 POINTS: Final = 40
+LIFETIME: Final = "1h"
+"""So that no turn is forgotten for its age: what is kept of ended ones is bounded by their number alone."""
 FIGURES: Final = (Figure(MEMORY, "MB"), Figure(CPU, "us"), Figure(KEPT, "MB"))
 
 
@@ -22,7 +24,7 @@ async def over_dispatches(place: Place, dispatches: int) -> Curve:
         ServerLost, WrongAnswer: it cannot be measured.
     """
     points: list[Point] = []
-    async with weighed(place, "dispatches") as sidecar:
+    async with weighed(place, "dispatches", ["--turn-lifetime", LIFETIME]) as sidecar:
         step = max(MANY, dispatches // POINTS)
         while not points or points[-1].at < dispatches:
             done = (points[-1].at if points else 0) + step

@@ -1,7 +1,8 @@
-"""What is in a journal in memory."""
+"""What is in a journal in memory, and how much of it is kept."""
 
 from collections import OrderedDict
 from datetime import date
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -14,6 +15,11 @@ from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.operations.record.rows_in_memory import RowsInMemory
 
+MIB: Final = 1024 * 1024
+OF_A_TURN: Final = 1500
+OF_A_ROW: Final = 700
+"""Bytes that a turn takes beside its facts and frames, and one of these beside what is in it; measured."""
+
 
 class TurnKept(Struct):
     """Everything of one turn.
@@ -21,6 +27,7 @@ class TurnKept(Struct):
     Attributes:
         numbers: of its facts in the journal.
         came_with: number of the newest fact that the frames of an attempt came with.
+        weight: bytes that it takes, about.
     """
 
     day: date
@@ -30,20 +37,25 @@ class TurnKept(Struct):
     numbers: list[int] = field(default_factory=list)
     frames: dict[AttemptId, AttemptFrames] = field(default_factory=dict)
     came_with: dict[AttemptId, int] = field(default_factory=dict)
+    weight: int = OF_A_TURN
 
 
 class JournalContents(Struct):
     """What is in a journal; several instances may append to one.
 
     Attributes:
-        kept: most turns; the oldest are forgotten first.
+        kept: most turns; of those that have ended, the one that ended first is forgotten first.
+        most_bytes: that turns may take, about; the newest one is kept, whatever it takes.
         number: of the newest fact.
         last_called: the turn of each episode that called a sub-agent and ended last.
         changed: the newest number of each turn, those that changed last at the end.
+        ended: turns that have ended, those that ended last at the end.
+        weight: bytes that all turns take, about.
         rows: of lists.
     """
 
     kept: int = 20_000
+    most_bytes: int = 128 * MIB
     number: int = 0
     turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
     roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
@@ -51,6 +63,8 @@ class JournalContents(Struct):
     erasures: list[TextsErased] = field(default_factory=list)
     last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
     changed: dict[TurnId, int] = field(default_factory=dict)
+    ended: OrderedDict[TurnId, None] = field(default_factory=OrderedDict)
+    weight: int = 0
     rows: RowsInMemory = field(default_factory=RowsInMemory)
 
     def __post_init__(self) -> None:
@@ -68,12 +82,15 @@ class JournalContents(Struct):
             turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
         turn.head, turn.index = append.head, append.index or turn.index
         turn.facts += append.facts
+        before = 0 if append.before == 0 else turn.weight
         for fact in append.facts:
+            turn.weight += OF_A_ROW + len(fact.body) + len(fact.texts or b"")
             self.number += 1
             turn.numbers.append(self.number)
             count, root = self.roots.get((fact.by, turn.day), (0, NOTHING))
             self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
         for frames in append.frames:
+            turn.weight += OF_A_ROW + len(frames.frames)
             turn.frames.setdefault(frames.attempt_id, frames)
             turn.came_with.setdefault(frames.attempt_id, self.number)
         self.changed.pop(append.turn_id, None)
@@ -81,13 +98,22 @@ class JournalContents(Struct):
         if append.index is not None and append.index.called:
             self.last_called[append.index.episode_id] = append.turn_id
             self.last_called.move_to_end(append.index.episode_id)
-        while len(self.turns) > self.kept:
-            self.forget(next(iter(self.turns)))
+        if append.head.ended:
+            self.ended[append.turn_id] = None
+        self.weight += turn.weight - before
+        while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):
+            # A turn that is open would be lost to its parent, so these go last, and the one at hand not at all.
+            oldest = next(iter(self.ended), append.turn_id)
+            if oldest == append.turn_id:
+                oldest = next(each for each in self.turns if each != append.turn_id)
+            self.forget(oldest)
         return True
 
     def forget(self, turn_id: TurnId) -> None:
         """Forget a turn."""
         turn = self.turns.pop(turn_id)
+        self.ended.pop(turn_id, None)
+        self.weight -= turn.weight
         self.rows.lines.pop(turn_id, None)
         self.changed.pop(turn_id, None)
         if self.last_called.get(turn.index.episode_id) == turn_id:

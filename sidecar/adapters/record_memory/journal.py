@@ -185,7 +185,7 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        for turn_id in erasure.turns:
+        for turn_id in erasure.turns:  # what it weighs stays as it was estimated
             turns[turn_id].frames.clear()
         self.contents.erasures.append(erasure.marker)
 

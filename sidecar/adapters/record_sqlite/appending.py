@@ -1,5 +1,6 @@
 """Keeps what was decided about turns, in one transaction. Runs in the writer's thread."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import date
 from typing import Final
@@ -18,7 +19,7 @@ NEW_ROOT: Final = "OR REPLACE INTO roots (instance, day, number, root)"
 INDEXED: Final = "UPDATE turns SET expires_at = ?, ended_at = ?, called = ? WHERE number = ?"
 REACHED: Final = "SELECT max((SELECT coalesce(max(number), 0) FROM facts), (SELECT max(reached) FROM instances))"
 MOST_TURNS: Final = 4000
-"""Turns whose number is kept in memory."""
+"""Open turns whose number is kept in memory."""
 
 
 class Appending:
@@ -43,7 +44,7 @@ class Appending:
         self._number: int | None = None
         self._instance_number = 0
         self._turn_number = 0
-        self._turns: dict[TurnId, int] = {}
+        self._turns: OrderedDict[TurnId, int] = OrderedDict()
         self._roots: dict[date, tuple[int, bytes]] = {}
 
     def append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> list[bool]:
@@ -60,8 +61,11 @@ class Appending:
         there = self._begin_turns(connection, [each for each in appends if each.before == 0])
         kept = [each.turn_id not in there for each in appends]
         self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
+        for each in appends:
+            if each.head.ended:
+                self._turns.pop(each.turn_id, None)  # little comes after the end
         while len(self._turns) > MOST_TURNS:
-            del self._turns[next(iter(self._turns))]
+            self._turns.popitem(last=False)
         return kept
 
     def _read_end(self, connection: apsw.Connection) -> None:

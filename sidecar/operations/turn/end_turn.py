@@ -6,6 +6,8 @@ that failed to be recorded can be repeated and writes the same.
 
 from datetime import datetime
 
+import msgspec
+
 from sidecar.core.errors import InternalFault, RecordConflict, StoreUnavailable, SubagentsError, TurnIdReused
 from sidecar.core.history.layers import refuse_component_data
 from sidecar.operations.first_result import Ending
@@ -64,15 +66,16 @@ class EndTurn:
         if ending.closed is None and [each for each in request.integrations if each.child_id not in turn.children]:
             await self._restore(turn)
         self.report(turn)
+        request = msgspec.structs.replace(request, surface_token=turn.token)  # it is kept: of one text, not a second
         _refuse_other(turn, request)
         if ending.closed is not None:
             return ending.closed, True
         for integration in request.integrations:
             refuse_contradiction(child_named(turn, integration.child_id), integration.verdict)
         closed = await self._end(turn, request)
-        if ending.fingerprint is not None:
+        if ending.found_on_record:
             _refuse_other(turn, request)
-        return closed, ending.fingerprint is not None or ending.request is None
+        return closed, not ending.asked_for_here
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
         """End a turn whose parent did not; says whether that is done with: if the store is away, a later try may do."""

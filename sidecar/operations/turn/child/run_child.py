@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from sidecar.core.executing.events import ATTEMPT_REPEATED
 from sidecar.core.executing.retries import Breaker, Breakers, BreakerState, RetryBudget, backoff_ceiling
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.deadlines import Deadline
+from sidecar.operations.first_result import Ending
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.attempt_outcomes import (
@@ -32,6 +33,9 @@ from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broke
 from sidecar.operations.turn.state.child import Child
 from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
+
+NOT_STOPPED: Final = Ending[CallFailure]()
+"""What nothing settles."""
 
 
 class RunChild:
@@ -276,6 +280,8 @@ class ChildRun:
         if self._concluded:
             return
         self._concluded = True
+        if not self._stop.settled:
+            self._stop = NOT_STOPPED  # its own leads back here: this is to be freed without the garbage collector
         took = timedelta(seconds=self._out.clock.monotonic() - self._began)
         if isinstance(end, Broken):
             end = replace(end, evidence=self._evidence)

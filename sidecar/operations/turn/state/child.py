@@ -33,6 +33,7 @@ class Child:
     """One delegated execution.
 
     Attributes:
+        contract_json: what runners are handed; empty once its turn has ended.
         opening: the first records that are to be written.
         unsaved: records that happened but are not durable yet; they go along with the next append.
         outcome: None while the call runs.

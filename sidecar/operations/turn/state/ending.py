@@ -57,15 +57,20 @@ class TurnEnding:
     Attributes:
         stage: changed by the methods only.
         attempt: the last try: settled with how the turn ended, or with why the try failed.
-        request: what the turn is ended with; None if its parent did not ask for it.
+        request: what the turn is ended with; None if its parent did not ask for it, and once the turn is slim.
         cause: why it is ended.
         laid_out: in the stage `LAID_OUT`.
         closed: how the turn ended, in the stage `ENDED`.
-        fingerprint: of the request, if the end was found on record; empty if nobody asked for it.
+        fingerprint: of the request, if the end was found on record or the turn is slim; empty if nobody asked for it.
+        found_on_record: the turn has ended, and not by what this process wrote.
+        asked_for_here: it has ended as its parent asked this process to.
         unreported: the routing decision of an ended turn, until it is reported; only here if this process wrote it.
     """
 
-    __slots__ = ("attempt", "cause", "closed", "fingerprint", "laid_out", "request", "stage", "unreported")
+    __slots__ = (
+        *("attempt", "cause", "closed", "fingerprint", "laid_out", "request", "stage", "unreported"),
+        *("asked_for_here", "found_on_record"),
+    )
 
     def __init__(self) -> None:
         self.stage = EndStage.OPEN
@@ -76,6 +81,8 @@ class TurnEnding:
         self.closed: TurnClosed | None = None
         self.fingerprint: str | None = None
         self.unreported: RoutingRecord | None = None
+        self.found_on_record = False
+        self.asked_for_here = False
 
     def contradicts(self, request: EndTurnRequest) -> bool:
         """Say whether the turn is ended with other contents than those of `request`."""
@@ -126,6 +133,7 @@ class TurnEnding:
             raise IllegalTransition("recorded", self.stage)
         done = self.laid_out
         self._ended(done.closed)
+        self.asked_for_here = self.request is not None
         return done
 
     def found(self, closed: TurnClosed, fingerprint: str) -> None:
@@ -134,6 +142,7 @@ class TurnEnding:
             raise IllegalTransition("found", self.stage)
         self._ended(closed)
         self.fingerprint = fingerprint
+        self.found_on_record = True
 
     def conclude(self, refused: SubagentsError | None) -> None:
         """Settle the try, unless it is; `refused` says why it failed if the turn has not ended."""
@@ -141,6 +150,14 @@ class TurnEnding:
         if self.attempt is None or told is None:
             raise IllegalTransition("conclude", self.stage)
         self.attempt.settle(told)
+
+    def slim(self) -> None:
+        """Keep of the request only what a repeated one is compared with: a narration may have 256 KiB."""
+        if self.stage is not EndStage.ENDED:
+            raise IllegalTransition("slim", self.stage)
+        if self.fingerprint is None:
+            self.fingerprint = "" if self.request is None else end_fingerprint(self.request)
+        self.request = None
 
     def reported(self) -> None:
         """The routing decision was reported."""

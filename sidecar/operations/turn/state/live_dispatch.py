@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from sidecar.core.dispatching.frames import (
     CallState,
     CallStateChanged,
@@ -70,7 +72,9 @@ class LiveDispatch:
         trace: DispatchTrace = UNTRACED,
         settle_by: datetime | None = None,
     ) -> None:
-        self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
+        # The token is kilobytes, and as long as the turn is kept its dispatches are: all hold the same text.
+        self.request = msgspec.structs.replace(request, surface_token=turn.token)
+        self.turn, self.plan, self.intents = turn, plan, intents
         self.dispatch_id, self._trace, self._clock = request.dispatch_id, trace, clock
         self.trace = trace.context
         self._inherited = inherited_context(turn.claims, request)
@@ -84,7 +88,7 @@ class LiveDispatch:
         self.result: DispatchResult | None = None
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
-        self.calls = Calls(request, plan, clock)
+        self.calls = Calls(self.request, plan, clock)
         self.lane_keys: Mapping[CallId, str] = {
             each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
         }

@@ -1,5 +1,6 @@
 """The turns that are open here, and how one is found again from its surface token."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -34,19 +35,21 @@ class EndedTurns:
 
     def __init__(self, whole: int) -> None:
         self._most_whole = whole
-        self._whole: dict[TurnId, Turn] = {}
-        self._slim: dict[TurnId, Turn] = {}
+        # The oldest ones go all the time: to find the first key, a plain dictionary walks over those that are gone.
+        self._whole: OrderedDict[TurnId, Turn] = OrderedDict()
+        self._slim: OrderedDict[TurnId, Turn] = OrderedDict()
 
     def add(self, turn: Turn) -> Iterator[Turn]:
         """Keep a turn, if it is not kept; yield those that are too old to be kept at all."""
-        if turn.turn_id not in self._slim:
-            self._whole.setdefault(turn.turn_id, turn)
+        if turn.turn_id not in self._slim and turn.turn_id not in self._whole:
+            turn.put_away()
+            self._whole[turn.turn_id] = turn
         while len(self._whole) > self._most_whole:
-            older = self._whole.pop(next(iter(self._whole)))
+            turn_id, older = self._whole.popitem(last=False)
             older.slim()
-            self._slim[older.turn_id] = older
+            self._slim[turn_id] = older
         while len(self._slim) > self._most_whole * SLIM_FOR_EACH_WHOLE:
-            yield self._slim.pop(next(iter(self._slim)))
+            yield self._slim.popitem(last=False)[1]
 
     def drop(self, turn: Turn) -> None:
         """Keep a turn no longer."""
@@ -70,7 +73,7 @@ class Turns:
         self.working = Places("turns", rules.admission.turns, longest, clock)
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
-        self._idle: dict[TurnId, Turn] = {}
+        self._idle: OrderedDict[TurnId, Turn] = OrderedDict()
         self._ended = EndedTurns(rules.admission.ended_turns)
         self._give_up: Callable[[Turn], None] = self.forget
 
@@ -106,7 +109,7 @@ class Turns:
             "turns have work running; come back when some of it is done, or raise dispatch.admission.turns"
         )
         while len(self._idle) >= self._most_idle:
-            oldest = self._idle.pop(next(iter(self._idle)))
+            oldest = self._idle.popitem(last=False)[1]
             if oldest.ending.closed is None:
                 self._give_up(oldest)
         self._turns[turn.turn_id] = self._by_token[turn.token] = turn
@@ -155,6 +158,8 @@ class Turns:
         self._idle.pop(turn.turn_id, None)
         self._ended.drop(turn)
         self._by_token.pop(turn.token, None)
+        if turn.ending.closed is not None:
+            turn.slim()  # its dispatches lead back to it: they are to be freed without the garbage collector
 
     def held(self, token: str) -> Turn | None:
         """Return the turn of a token that was made or checked here before: there is nothing to check again."""

@@ -207,10 +207,18 @@ class TurnState(Generic[Dispatch]):
             if dispatch is not None:  # one that was followed here may have lost its last listener meanwhile
                 dispatch.finish_with_turn(outcomes)
 
+    def put_away(self) -> None:
+        """Forget texts of an ended turn that only dispatches and attempts to come would need."""
+        if self.ending.stage is not EndStage.ENDED:
+            raise IllegalTransition("put_away", self.ending.stage)
+        self._claims_json = ""
+        for child in self.children.values():
+            if child.outcome is not None:
+                child.contract_json = ""
+
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
-        if self.ending.stage is not EndStage.ENDED:
-            raise IllegalTransition("slim", self.ending.stage)
+        self.ending.slim()
         self.lanes = TurnLanes()
         for kept in (self._dispatches, self._children, self._late):
             kept.clear()
