@@ -25,7 +25,7 @@ EXAMPLE = REPOSITORY / "examples" / "config"
 PLANTED: dict[str, tuple[str, str, str, str]] = {
     "outcomes-in-order-of-completion": (
         "operations/turn/state/calls.py",
-        "tuple(self._outcomes[place] for place in range(len(self._request.calls)))",
+        "tuple([self._outcomes[place] for place in range(len(self._request.calls))])",
         "tuple(self._outcomes.values())",
         "d: the order was call-1, call-2, call-3; it is now call-3, call-2, call-1",
     ),

@@ -18,7 +18,7 @@ from tests.support.sqlite_statements import heard_statements
 
 LATER: Final = datetime(2100, 1, 1, tzinfo=UTC)
 EXPLAINED: Final = ("SELECT", "UPDATE")
-SMALL: Final = ("SCAN CONSTANT ROW", "SCAN markers", "SCAN facts USING INDEX facts_erased")
+SMALL: Final = ("SCAN CONSTANT ROW", "SCAN markers", "SCAN erasures", "SCAN facts USING INDEX facts_erased")
 """One row; one for each day that was removed; facts whose texts were erased."""
 
 
