@@ -20,6 +20,7 @@ from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnFacts
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import attempts_of
@@ -252,7 +253,7 @@ class WatchedStore(JournalStore):
         self._loop = loop
         self._disk = disk
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         """Append."""
         append = Append(self.instance, tuple(records), self._loop.time())
         self._disk.appends.append(append)

@@ -9,6 +9,7 @@ from typing_extensions import override
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.journal.entries import Draft
 from sidecar.operations.requests import JoinPolicy
 from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.policy.protocols import RunFinished, RunnerEvent, RunRequest, StatusReported
@@ -32,7 +33,7 @@ class Groups(MemoryStore):
         self.came: list[tuple[float, list[str]]] = []
 
     @override
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         settled = [str(record.outcome.call_id) for record in records if isinstance(record, CallSettled)]
         self.came.append((asyncio.get_running_loop().time(), settled))
         if self._seconds:
