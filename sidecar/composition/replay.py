@@ -157,7 +157,7 @@ class _StoreAsFast(MemoryStore):
         self._loop = loop
 
     async def append(self, records: Sequence[Draft | Record]) -> None:
-        wait = self._recording.durable_at(records) - self._loop.time()
+        wait = self._recording.durable_at([each for each in records if isinstance(each, Draft)]) - self._loop.time()
         if wait > 0:
             await asyncio.sleep(wait)
         await super().append(records)

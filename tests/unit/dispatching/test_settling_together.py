@@ -8,8 +8,9 @@ from typing_extensions import override
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.frames import Frame
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.records import Record
 from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import CallsSettled
 from sidecar.operations.requests import JoinPolicy
 from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.policy.protocols import RunFinished, RunnerEvent, RunRequest, StatusReported
@@ -34,7 +35,8 @@ class Groups(MemoryStore):
 
     @override
     async def append(self, records: Sequence[Draft | Record]) -> None:
-        settled = [str(record.outcome.call_id) for record in records if isinstance(record, CallSettled)]
+        bodies = [each.body for each in records if isinstance(each, Draft)]
+        settled = [f"call-{call.place + 1}" for body in bodies if isinstance(body, CallsSettled) for call in body.calls]
         self.came.append((asyncio.get_running_loop().time(), settled))
         if self._seconds:
             await asyncio.sleep(self._seconds)

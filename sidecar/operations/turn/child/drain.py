@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.settling import SettledCall, settled_together
 from sidecar.operations.ready_list import GoOn, Step
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.turn.child.call_context import Errand
@@ -22,28 +23,42 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
     def relieve() -> None:
         outside.spawner.spawn(drain(errand, outside, give_up), f"drain {errand.dispatch_id}")
 
-    ready = errand.ready
+    ready, turn, dispatch_id, store = errand.ready, errand.turn, errand.dispatch_id, outside.store
     while not ready.closed:
         steps = await ready.take(relieve)
         now = outside.clock.now()
         errand.drains()
-        records: list[Record] = []
+        opening, happened, settled = list[Draft](), list[Draft](), list[SettledCall]()
         laid_out: list[tuple[Step, GoOn]] = []
         for step in steps:
             try:
-                more, go_on = step.lay_out(now)
+                laid = step.lay_out(now)
             except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
                 give_up(step.call_id, defect)
             else:
-                records.extend(more)
-                laid_out.append((step, go_on))
+                laid_out.append((step, laid.go_on))
+                if laid.settled is not None:
+                    settled.append(laid.settled)
+                elif laid.happened is not None:
+                    happened.append(laid.happened)
+                elif laid.opening is not None:
+                    opening.append(laid.opening)
+        if settled:
+            body, texts = settled_together(dispatch_id, settled)
+            frames = tuple([row for each in settled for row in each.frames])
+            happened.append(store.draft(turn.turn_id, now, body, texts, frames))
+        before = turn.in_front(dispatch_id)
+        turn.happened(dispatch_id, happened)
         try:
-            refused = await put_on_record(outside.store, records, errand.record_by, errand.deadlines)
+            drafts = (*before, *opening, *happened)
+            refused = await put_on_record(store, drafts, errand.record_by, errand.deadlines)
+            if refused is None and (before or happened):
+                turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
             for step, _ in laid_out:
                 give_up(step.call_id, defect)
             refused, laid_out = None, []
-        if outside.store.waits:
+        if store.waits:
             now = outside.clock.now()
         if isinstance(refused, RecordConflict):
             errand.lose()
