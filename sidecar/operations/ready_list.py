@@ -10,7 +10,7 @@ import msgspec
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.entries import Draft
-from sidecar.core.journal.settling import SettledCall
+from sidecar.core.journal.making.settling import SettledCall
 
 Refusal: TypeAlias = StoreUnavailable | RecordConflict | None
 """Why something is not on record; None: it is."""

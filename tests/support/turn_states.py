@@ -20,7 +20,7 @@ from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run, plan_dispatch
 from sidecar.core.errors import ChildClosed
 from sidecar.core.identifiers import CallId, Digest, DispatchId, EpisodeId, Principal, TurnId
-from sidecar.core.journal.child_log import ChildLog
+from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.operations.first_result import Ending
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules

@@ -25,7 +25,7 @@ from sidecar.core.errors import (
     TooManyDispatches,
 )
 from sidecar.core.identifiers import CallId, DispatchId
-from sidecar.core.journal.settling import settled_call, settled_together
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.history.episode_facts import EpisodeFacts
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.requests import DispatchRequest

@@ -20,8 +20,8 @@ from sidecar.core.identifiers import ChildId
 from sidecar.core.journal.child_events import MICROSECOND
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import Intents, Routed, Routing, TurnEnded
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.core.journal.marks import Values
-from sidecar.core.journal.settling import settled_call, settled_together
 from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.operations.record.ports import Store
 from sidecar.operations.requests import Integration, Verdict

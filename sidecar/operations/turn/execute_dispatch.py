@@ -13,7 +13,7 @@ from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import CallId
-from sidecar.core.journal.settling import settled_call, settled_together
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.drain import drain

@@ -16,7 +16,7 @@ from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ATTEMPT, CLOSED, COMPLETED_STATUS
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import CallId, ChildId, DispatchId
-from sidecar.core.journal.child_log import ChildLog
+from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.operations.record.timed_access import in_time
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
@@ -56,6 +56,8 @@ class RestoreTurn:
 
     def _merge(self, turn: Turn, stored: StoredTurn) -> None:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
+        # What is on record by now may still be told here: whoever appended it has the outcome.
+        settling = {child.child_id for child in turn.children.values() if turn.settles_unconfirmed(child)}
         turn.found_on_record(stored.salts)
         if stored.dispatches:
             newest = from_json(stored.dispatches[-1].opened.claims_json, SurfaceClaims)
@@ -63,7 +65,8 @@ class RestoreTurn:
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         for child in stored.children:
             kept = child.opened.dispatch_id not in lost
-            self._merge_child(turn, child, outcomes.get(child.opened.child_id), may_be_ahead=kept)
+            outcome, told = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
+            self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=told)
         for dispatch in stored.dispatches:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
@@ -81,12 +84,14 @@ class RestoreTurn:
         given_up = known.ownership.custody is Custody.LOST and known.stage is DispatchStage.FINISHED
         return stored.owner != self._out.store.instance or given_up
 
-    def _merge_child(self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool) -> None:
+    def _merge_child(
+        self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
+    ) -> None:
         """Merge one child; what is not on record of it is given up with its dispatch: its owner may make it again."""
         known = turn.children.get(stored.opened.child_id)
         if known is not None and may_be_ahead:
             if known.is_ahead_of(stored.events, turn.unconfirmed_marks(known)):
-                if known.restored and outcome is not None and not turn.settles_unconfirmed(known):
+                if known.restored and outcome is not None and may_be_revised:
                     known.revise(outcome)  # a later revision may stand now
                 return
             turn.give_up_progress(known)

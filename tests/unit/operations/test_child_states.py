@@ -8,9 +8,9 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import AttemptId
-from sidecar.core.journal.child_log import BEGUN
+from sidecar.core.journal.making.child_log import BEGUN
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.core.journal.marks import Values
-from sidecar.core.journal.settling import settled_call, settled_together
 from sidecar.operations.requests import Integration, Verdict
 from subagents_errors import CallFailure
 from tests.support.turn_states import NOW, a_child, a_dispatch, a_turn, an_outcome, tried

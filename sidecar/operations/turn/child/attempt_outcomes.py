@@ -16,9 +16,9 @@ from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.journal.entries import AttemptFrames
 from sidecar.core.journal.facts import DelegationSettled
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.journal.reading import settled_as
-from sidecar.core.journal.settling import settled_call, settled_together
 from sidecar.core.journal.texts import Texts
 from sidecar.core.replaying.frames import StoppedCall
 from sidecar.operations.ready_list import LaidOut, Refusal

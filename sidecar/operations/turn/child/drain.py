@@ -1,12 +1,13 @@
 """Does what is ready for the calls of an errand, until nothing more is to be done for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.entries import Draft
-from sidecar.core.journal.settling import SettledCall, settled_together
-from sidecar.operations.ready_list import GoOn, Step
+from sidecar.core.journal.making.settling import settled_together
+from sidecar.operations.ready_list import GoOn, LaidOut, Step
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.dependencies import Outside
@@ -28,28 +29,21 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
         steps = await ready.take(relieve)
         now = outside.clock.now()
         errand.drains()
-        opening, happened, settled = list[Draft](), list[Draft](), list[SettledCall]()
+        laid = list[LaidOut]()
         laid_out: list[tuple[Step, GoOn]] = []
         for step in steps:
             try:
-                laid = step.lay_out(now)
+                more = step.lay_out(now)
             except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
                 give_up(step.call_id, defect)
             else:
-                laid_out.append((step, laid.go_on))
-                if laid.settled is not None:
-                    settled.append(laid.settled)
-                elif laid.happened is not None:
-                    happened.append(laid.happened)
-                elif laid.opening is not None:
-                    opening.append(laid.opening)
-        if settled:
-            body, texts = settled_together(dispatch_id, settled)
-            frames = tuple([row for each in settled for row in each.frames])
-            happened.append(store.draft(turn.turn_id, now, body, texts, frames))
+                laid.append(more)
+                laid_out.append((step, more.go_on))
+        happened = _happened(errand, outside, laid, now)
         before = turn.in_front(dispatch_id)
         turn.happened(dispatch_id, happened)
         try:
+            opening = [each.opening for each in laid if each.opening is not None]
             drafts = (*before, *opening, *happened)
             refused = await put_on_record(store, drafts, errand.record_by, errand.deadlines)
             if refused is None and (before or happened):
@@ -69,3 +63,14 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
                 give_up(step.call_id, defect)
         if ready.attended:
             return
+
+
+def _happened(errand: Errand, outside: Outside, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
+    """Return what has to be appended in any case; outcomes that come together are one fact."""
+    happened = [each.happened for each in laid if each.happened is not None]
+    settled = [each.settled for each in laid if each.settled is not None]
+    if settled:
+        body, texts = settled_together(errand.dispatch_id, settled)
+        frames = tuple([row for each in settled for row in each.frames])
+        happened.append(outside.store.draft(errand.turn.turn_id, now, body, texts, frames))
+    return happened

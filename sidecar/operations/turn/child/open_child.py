@@ -13,8 +13,8 @@ from sidecar.core.executing.contract import (
     contract_template,
 )
 from sidecar.core.identifiers import ChildId, DispatchId
-from sidecar.core.journal.child_log import ChildLog
 from sidecar.core.journal.facts import ChildrenOpened, ChildStart
+from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.opening.contracts import (
     BareContract,
     ContractTexts,

@@ -12,8 +12,8 @@ from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import PARENT, ChildEvent
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Principal, Slot, ToolId
-from sidecar.core.journal.child_log import ChildLog
 from sidecar.core.journal.facts import Progress
+from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
