@@ -33,11 +33,14 @@ class Groups(MemoryStore):
         super().__init__()
         self._seconds = seconds
         self._calls: tuple[CallId, ...] = ()
+        self._seen: set[bytes] = set()
         self.came: list[tuple[float, list[str]]] = []
 
     @override
     async def append(self, records: Sequence[Draft | Record]) -> None:
-        bodies = [each.body for each in records if isinstance(each, Draft)]
+        new = [each for each in records if isinstance(each, Draft) and each.salt not in self._seen]
+        self._seen.update(each.salt for each in new)  # what still waits may stand in front again
+        bodies = [each.body for each in new]
         for body in bodies:
             self._calls = body.asked.call_ids if isinstance(body, DispatchOpened) else self._calls
         settled = [
