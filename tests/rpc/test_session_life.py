@@ -1,12 +1,15 @@
 """The life of a lane: it breaks, is abandoned, grows old, falls silent; dispatches go on as long as they may."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from grpc import StatusCode
 
+from sidecar.adapters.record_memory import MemoryStore
+from sidecar.core.executing.records import Record
 from sidecar.core.session.incoming import lifetime
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -20,6 +23,26 @@ LONG_GRACE = SessionRules(resume_grace=timedelta(hours=1))
 NO_GRACE = SessionRules(resume_grace=timedelta(0))
 SHORT_GRACE = SessionRules(resume_grace=timedelta(milliseconds=20))
 A_SECOND = SessionRules(resume_grace=timedelta(seconds=1))
+
+
+class OpensWhenToldTo(MemoryStore):
+    """Keeps the opening of a dispatch waiting.
+
+    Attributes:
+        opening: set once it is handed over; `may_open` lets it be kept.
+    """
+
+    waits = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opening, self.may_open = asyncio.Event(), asyncio.Event()
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Append; the first group after a wait."""
+        self.opening.set()
+        await self.may_open.wait()
+        await super().append(records)
 
 
 async def opened(sidecar: SidecarForTests, **fields: Any) -> RawLane:
@@ -138,20 +161,18 @@ async def test_a_dispatch_that_is_to_continue_does() -> None:
 
 async def test_a_dispatch_whose_lane_breaks_while_it_opens_is_held_for_the_grace() -> None:
     """The lane is gone before the dispatch is on record: it opens, runs and can be resumed."""
-    async with running_sidecar_for_tests(session=LONG_GRACE) as sidecar:
-        gate = asyncio.Event()
-        sidecar.runner.use("shop", waits_for(gate))
+    store = OpensWhenToldTo()
+    async with running_sidecar_for_tests(session=LONG_GRACE, store=store) as sidecar:
         bound = await sidecar.bind()
         lane = await opened(sidecar)
         request = sidecar.dispatch_request(bound, "ask_shop", dispatch_id="d-1")
         await lane.send(operation(1, dispatch=request))
+        await store.opening.wait()
         lane.call.cancel()
         async with asyncio.timeout(10):
             while sidecar.lane_counts.lanes:
                 await sidecar.bind()
-        if "shop" not in sidecar.runner.started:  # the message was lost with the lane: the client repeats it
-            pytest.skip("the lane broke before the sidecar had read the dispatch")
-        gate.set()
+        store.may_open.set()
         assert (await sidecar.resume(bound, "d-1")).outcomes == ["SUCCEEDED"]
 
 

@@ -8,7 +8,6 @@ from msgspec import Struct, field
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.events import CLOSED, ChildEvent
 from sidecar.core.executing.records import (
     AttemptRecorded,
@@ -19,7 +18,6 @@ from sidecar.core.executing.records import (
     Record,
     TurnEnded,
 )
-from sidecar.core.executing.stored_record import ClosedChild, RetentionMarker
 from sidecar.core.identifiers import AttemptId, ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 
 Undo = Callable[[], object]
@@ -81,8 +79,6 @@ class RecordInMemory(Struct):
     kept: int = 20_000
     turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
     records: OrderedDict[str, Record] = field(default_factory=OrderedDict)
-    roots: dict[InstanceId, list[ClosedChild]] = field(default_factory=dict)
-    markers: list[RetentionMarker] = field(default_factory=list)
     turn_of: dict[ChildId, TurnId] = field(default_factory=dict)
     last_called: OrderedDict[EpisodeId, tuple[Slot, ...]] = field(default_factory=OrderedDict)
 
@@ -193,12 +189,6 @@ class RecordInMemory(Struct):
         _refuse_if(not follows, event, "does not follow the last event of its child")
         child.events.append(event)
         undo.append(child.events.pop)
-        if event.name == CLOSED:
-            links = self.roots.setdefault(instance, [])
-            before = links[-1].root if links else NOTHING
-            root = closed_root(before, event.child_id, event.link)
-            links.append(ClosedChild(instance, len(links) + 1, event.child_id, event.link, root))
-            undo.append(links.pop)
 
 
 def conflict(record: Record, why: str) -> RecordConflict:

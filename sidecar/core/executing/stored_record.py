@@ -10,7 +10,7 @@ from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, DispatchOpened, TurnEnded
-from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
+from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
 
 
 class StoredChild(msgspec.Struct, frozen=True):
@@ -122,39 +122,3 @@ class EpisodeRow(msgspec.Struct, frozen=True):
     first_at: datetime
     last_at: datetime
     slots: tuple[Slot, ...]
-
-
-class ClosedChild(msgspec.Struct, frozen=True):
-    """One link of an instance's running root. `number` from 1, without gaps."""
-
-    instance: InstanceId
-    number: int
-    child_id: ChildId
-    last_link: str
-    root: str
-
-
-class ClosedState(msgspec.Struct, frozen=True):
-    """Where an instance's running root stands."""
-
-    instance: InstanceId
-    number: int
-    root: str
-
-
-class RetentionMarker(msgspec.Struct, frozen=True):
-    """Children up to `number` of an instance were removed because they were old enough.
-
-    Attributes:
-        root: running root after `number`.
-        closed_before: everything removed was closed before.
-        signature: of the sidecar's checkpoint key over the other fields.
-    """
-
-    instance: InstanceId
-    number: int
-    root: str
-    closed_before: datetime
-    made_at: datetime
-    key_id: str
-    signature: str

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.core.errors import ChildClosed
-from sidecar.core.executing.chain import closed_root, event_link, opening_link
+from sidecar.core.executing.chain import event_link, opening_link
 from sidecar.core.executing.events import MOST_OF_A_KIND, ChildEvent, ChildLog
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
@@ -140,7 +140,6 @@ def test_the_chain_is_what_it_was_in_every_version() -> None:
     text = f'["{FIRST}","k1",1,"agent.subagent_created","2026-11-22T00:00:00Z","sidecar","shop created","{details}"]'
     assert created(log).link == sha256(f"event\x1f{text}".encode()).hexdigest()
     assert opening_link(("k1", 2, NOW, None)) == sha256(b'child\x1f["k1",2,"2026-11-22T00:00:00Z",null]').hexdigest()
-    assert closed_root("0" * 64, "k1", FIRST) == sha256(f"root\x1f{'0' * 64}\x1fk1\x1f{FIRST}".encode()).hexdigest()
 
 
 @pytest.mark.parametrize(
