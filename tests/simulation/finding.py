@@ -23,6 +23,8 @@ PATCHES: Final = tuple(sorted((Path(__file__).parent / "defects").glob("*.patch"
 SECONDS: Final = 240
 """For all schedules of a suite, on a machine that has other things to do."""
 CORES: Final = 2
+ENVIRONMENT: Final = dict(os.environ)
+"""Copied once: pytest changes a variable between two tests, while the threads here go through all of them."""
 NO_LONGER_APPLIES: Final = -1
 FOUND: Final = 1
 
@@ -52,7 +54,7 @@ def run_with(patch: Path, module: Sequence[str]) -> tuple[int, str]:
     with TemporaryDirectory() as place:
         root = Path(place)
         _copy(patch, root)
-        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(root.parent), "PYTHONDONTWRITEBYTECODE": "1"}
         for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
             environment.pop(name, None)
         applied = _run(["git", "apply", "-p1", str(patch)], root, environment)
