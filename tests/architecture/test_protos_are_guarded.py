@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from scripts.check_protos import RELEASED, buf, outdated_files, problems_of_style, problems_with_release
 from scripts.generate_protos import COMMITTED, PROTO_ROOT, protos
@@ -32,7 +33,7 @@ def test_the_protos_keep_to_the_style() -> None:
 
 
 def test_released_clients_can_read_the_protos() -> None:
-    """Wire and JSON, against the image of the last release."""
+    """Generated code, wire and JSON, against the image of the last release."""
     assert problems_with_release() == ""
 
 
@@ -62,6 +63,41 @@ def test_a_change_that_released_clients_cannot_read_is_caught(tmp_path: Path) ->
     assert (problems_of_style(root), problems_with_release(root, image)) == ("", "")
     spoil(root / "subagents/x/v1/x.proto", "string a", "int32 a")
     assert "changed type" in problems_with_release(root, image)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        ("dispatch/v1/dispatch.proto", "  rpc CancelCall(CancelCallRequest) returns (CancelCallResponse);", "", "RPC"),
+        ("dispatch/v1/dispatch.proto", "rpc BindTurn(", "rpc Bind(", "RPC"),
+        ("admin/v1/admin.proto", "service AdminService", "service SidecarService", "service"),
+        ("tools/v1/tools.proto", "package subagents.tools.v1", "package subagents.tools.v2", "package"),
+        ("dispatch/v1/dispatch.proto", "  string episode_id = 2;", "", "field"),
+        ("dispatch/v1/dispatch.proto", "string principal = 3;", "string user = 3;", "field"),
+        ("dispatch/v1/dispatch.proto", "string principal = 3;", "bytes principal = 3;", "type"),
+        ("dispatch/v1/dispatch.proto", "string principal = 3;", "string principal = 30;", "field"),
+        ("dispatch/v1/dispatch.proto", "  TURN_SOURCE_NOTIFICATION = 3;", "", "enum value"),
+        ("dispatch/v1/dispatch.proto", "returns (stream DispatchResponse)", "returns (DispatchResponse)", "streaming"),
+    ],
+    ids=lambda value: None if not isinstance(value, str) or len(value) > 40 else value,
+)
+def test_each_break_of_the_real_contract_is_caught(
+    file: str, old: str, new: str, complaint: str, tmp_path: Path
+) -> None:
+    """Ten changes after which a client of the last release would not build, or not be understood."""
+    shutil.copytree(PROTO_ROOT, tmp_path / "proto", ignore=shutil.ignore_patterns("python"))
+    spoil(tmp_path / "proto/subagents" / file, old, new)
+    assert buf("build", "-o", str(tmp_path / "changed.binpb"), root=tmp_path / "proto").returncode == 0
+    found = problems_with_release(tmp_path / "proto", RELEASED)
+    assert complaint.lower() in found.lower(), found
+
+
+def test_the_image_of_the_last_release_is_whole() -> None:
+    """An image that lacks a service or field guards neither."""
+    image = FileDescriptorSet.FromString(RELEASED.read_bytes())
+    ours = {str(path) for path in protos()}
+    released = {file.name for file in image.file}
+    assert ours <= released
 
 
 def test_an_image_that_is_missing_is_a_problem(tmp_path: Path) -> None:
