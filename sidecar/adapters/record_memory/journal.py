@@ -10,10 +10,9 @@ from msgspec import Struct, field
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
-from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.chain import NOTHING, rooted
 from sidecar.core.journal.encoding import erased
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
