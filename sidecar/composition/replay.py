@@ -20,6 +20,7 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.resolve import nowhere_committed
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import Digest
+from sidecar.core.journal.entries import Draft
 from sidecar.core.replaying.comparison import compared
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commits_of, recorded_of
 from sidecar.core.rollout.view import RolloutView
@@ -155,8 +156,8 @@ class _StoreAsFast(MemoryStore):
         self._recording = recording
         self._loop = loop
 
-    async def append(self, records: Sequence[Record]) -> None:
-        wait = self._recording.durable_at(records) - self._loop.time()
+    async def append(self, records: Sequence[Draft | Record]) -> None:
+        wait = self._recording.durable_at([each for each in records if isinstance(each, Draft)]) - self._loop.time()
         if wait > 0:
             await asyncio.sleep(wait)
         await super().append(records)

@@ -15,6 +15,8 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import MOST_OF_A_KIND
 from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import CallsSettled
 from sidecar.operations.record.ports import Store
 from sidecar.policy.protocols import EnricherRefused, NarrationPart, RefusalKind, RunFinished, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -143,9 +145,9 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.answers = asyncio.Event(), asyncio.Event()
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         """Wait before keeping an outcome."""
-        if any(isinstance(record, CallSettled) for record in records):
+        if any(isinstance(each, Draft) and isinstance(each.body, CallsSettled) for each in records):
             self.asked.set()
             await self.answers.wait()
         await super().append(records)
@@ -188,8 +190,8 @@ async def test_what_was_written_stays_as_it_was_written() -> None:
 
 @requirement("SX-38")
 async def test_the_store_has_no_way_to_change_or_remove_an_event() -> None:
-    """The port has one method of its own that writes; an event with other contents is refused and leaves the first."""
-    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "shared", "waits"}
+    """The port has one method of its own that writes (`draft` only makes); an event is never altered."""
+    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "draft", "shared", "waits"}
 
     async with running_sidecar_for_tests() as sidecar:
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")

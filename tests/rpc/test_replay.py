@@ -15,6 +15,7 @@ from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.executing.records import Record
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.identifiers import DispatchId
+from sidecar.core.journal.entries import Draft
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
 from sidecar.operations.replay.replay_turn import ReplayReport
 from sidecar.policy.protocols import (
@@ -225,7 +226,7 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.may = asyncio.Event(), asyncio.Event()
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         """Wait, then keep."""
         self.asked.set()
         await self.may.wait()

@@ -17,6 +17,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Draft
 from sidecar.observability import names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.redaction import Redactor
@@ -114,7 +115,7 @@ class ShownStore(JournalStore):
         self.trouble = ""
         self.since: datetime | None = None
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         """Append, and remember how that went."""
         try:
             await super().append(records)

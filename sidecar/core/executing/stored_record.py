@@ -42,13 +42,18 @@ class StoredDispatch(msgspec.Struct, frozen=True):
 
 
 class StoredTurn(msgspec.Struct, frozen=True):
-    """All of one turn, in order of opening."""
+    """All of one turn, in order of opening.
+
+    Attributes:
+        salts: of the facts that say it: a draft whose salt is among them is on record.
+    """
 
     turn_id: TurnId
     dispatches: tuple[StoredDispatch, ...]
     children: tuple[StoredChild, ...]
     ended: TurnEnded | None
     routing: RoutingRecord | None
+    salts: frozenset[bytes] = frozenset()
 
     def dispatch(self, dispatch_id: DispatchId) -> StoredDispatch | None:
         """Return one of the dispatches."""

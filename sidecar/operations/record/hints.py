@@ -6,10 +6,14 @@ Only a hint: what another process appends comes without one, so whoever watches 
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.entries import AttemptFrames, Draft
+from sidecar.core.journal.facts import Body
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.delegated_reads import DelegatedReads
 from sidecar.operations.record.ports import Store
 
@@ -38,7 +42,7 @@ class RecordHints:
             if not wakers:
                 del self._watchers[turn_id]
 
-    def appended(self, records: Sequence[Record]) -> None:
+    def appended(self, records: Sequence[Draft | Record]) -> None:
         """Wake who watches the turns of `records`."""
         if not self._watchers:
             return
@@ -66,7 +70,13 @@ class HintingStore(DelegatedReads):
         """Say whether other processes may append to the same record."""
         return self._store.shared
 
-    async def append(self, records: Sequence[Record]) -> None:
+    def draft(
+        self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
+    ) -> Draft:
+        """Return what happened as a draft of this process, with its salt."""
+        return self._store.draft(turn_id, at, body, texts, frames)
+
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         """Append, then say so. See the port."""
         await self._store.append(records)
         self._hints.appended(records)

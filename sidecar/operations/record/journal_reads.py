@@ -10,8 +10,9 @@ from sidecar.core.executing.records import AttemptRecorded, Record
 from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, Slot, TurnId
 from sidecar.core.journal.appends import TurnFacts
-from sidecar.core.journal.attempt_frames import AttemptFrames, unpacked
+from sidecar.core.journal.attempt_frames import unpacked
 from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.journal.entries import AttemptFrames
 from sidecar.core.journal.turn_state import TurnState, state_of
 from sidecar.core.replaying.frames import attempt_to_json
 from sidecar.operations.record.lists import Lists

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.records import Record
+from sidecar.core.journal.entries import Draft
 from sidecar.operations.deadlines import Deadlines, by
 from sidecar.operations.ready_list import Refusal
 from sidecar.operations.record.ports import Store
@@ -15,7 +16,7 @@ Found = TypeVar("Found")
 
 
 async def put_on_record(
-    store: Store, records: Sequence[Record], until: float, deadlines: Deadlines | None = None
+    store: Store, records: Sequence[Draft | Record], until: float, deadlines: Deadlines | None = None
 ) -> Refusal:
     """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock).
 

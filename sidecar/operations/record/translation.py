@@ -10,10 +10,10 @@ import msgspec
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, DispatchTaken, Record
 from sidecar.core.identifiers import ChildId, InstanceId, TurnId
-from sidecar.core.journal.attempt_frames import AttemptFrames, packed
+from sidecar.core.journal.attempt_frames import packed
 from sidecar.core.journal.drafting import Drafted, Drafting, Undraftable
 from sidecar.core.journal.encoding import fact_of
-from sidecar.core.journal.entries import Fact, Stored
+from sidecar.core.journal.entries import AttemptFrames, Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.refusals import Refused
 from sidecar.core.journal.rules import decide
@@ -27,10 +27,10 @@ def turn_of(record: Record) -> TurnId:
 
 
 class NewFacts(msgspec.Struct, frozen=True):
-    """What a group of records adds to a turn."""
+    """What a group adds to a turn."""
 
-    facts: tuple[Stored, ...]
-    frames: tuple[AttemptFrames, ...]
+    facts: tuple[Stored, ...] = ()
+    frames: tuple[AttemptFrames, ...] = ()
 
 
 class TranslatedTurn:
@@ -45,6 +45,10 @@ class TranslatedTurn:
         self.state = TurnState(turn_id)
         self._records: dict[str, Record] = {}
         self._taken_by: dict[str, InstanceId] = {}
+        self.read(facts)
+
+    def read(self, facts: Iterable[Stored]) -> None:
+        """Take facts that are on record. Raises `UnreadableFact`."""
         for stored in facts:
             self._note(self.state.read((stored,)), stored.by)
 
@@ -58,7 +62,7 @@ class TranslatedTurn:
         """
         new = [each for each in dict.fromkeys(records) if not self._is_there(each, by)]
         if not new:
-            return NewFacts((), ())
+            return NewFacts()
         try:
             drafts = Drafting(self.state.reading, by).drafts(new)
         except Undraftable as why:
@@ -111,4 +115,4 @@ def _linked(head: TurnHead, drafted: Drafted, salt: bytes) -> Fact:
     links = links_of(head, drafted.draft.body)
     if not drafted.follows:  # the rules refuse it, for the reason that they have
         links = (b"",) * len(links)
-    return fact_of(drafted.draft, salt, links)
+    return fact_of(msgspec.structs.replace(drafted.draft, salt=salt), links)

@@ -78,20 +78,16 @@ class LostWork:
         for dispatch in list(turn.dispatches.values()):
             if dispatch.ownership.custody is not Custody.HERE or dispatch.stage is not DispatchStage.FINISHED:
                 continue
-            late = [each for each in turn.late if each.dispatch_id == dispatch.dispatch_id]
-            children = turn.children_of(dispatch.dispatch_id)
-            unsaved = [(child, child.take_unsaved()) for child in children if child.unsaved]
-            records: list[Record] = [*late, *(record for _, of_child in unsaved for record in of_child)]
+            drafts = turn.in_front(dispatch.dispatch_id)
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            refused = await put_on_record(self._out.store, records, until)
+            refused = await put_on_record(self._out.store, drafts, until)
             if isinstance(refused, StoreUnavailable):
                 raise refused
             if isinstance(refused, RecordConflict):
                 dispatch.lose()
                 continue
-            turn.late_recorded(late)
-            for child, of_child in unsaved:
-                child.saved(of_child)
+            if drafts:
+                turn.recorded(dispatch.dispatch_id, drafts)
 
     async def _find_own(self, turn: Turn) -> None:
         """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""

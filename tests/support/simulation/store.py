@@ -20,11 +20,13 @@ from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnFacts
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import attempts_of
 from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.ports import CommitUnknown
+from sidecar.operations.record.translation import turn_of
 
 ALONE: Final = InstanceId("alone")
 
@@ -66,11 +68,28 @@ class Append:
     """
 
     instance: InstanceId
-    records: Sequence[Record]
+    entries: Sequence[Draft | Record]
+    said: Mapping[bytes, Sequence[Record]]
     submitted_at: float
     answered_at: float | None = None
     over_at: float = float("inf")
     refused: SubagentsError | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        """What was appended: of a draft, what its fact says once it is kept, and nothing before."""
+        said = [self.said.get(each.salt, ()) if isinstance(each, Draft) else (each,) for each in self.entries]
+        return [record for records in said for record in records]
+
+    @property
+    def ids(self) -> list[str]:
+        """What was appended, by id: the salt of a draft, or the id of a record."""
+        return [each.salt.hex() if isinstance(each, Draft) else each.record_id for each in self.entries]
+
+    @property
+    def turn_ids(self) -> set[str]:
+        """Of which turn."""
+        return {each.turn_id if isinstance(each, Draft) else turn_of(each) for each in self.entries}
 
 
 @dataclass(slots=True)
@@ -93,6 +112,7 @@ class Disk:
     appends: list[Append] = field(default_factory=list)
     turns: dict[TurnId, TurnState] = field(default_factory=dict)
     said: dict[TurnId, list[Record]] = field(default_factory=dict)
+    said_by: dict[bytes, Sequence[Record]] = field(default_factory=dict)
     children: dict[str, ChildOpened] = field(default_factory=dict)
     kept: dict[str, Record] = field(default_factory=dict)
     healthy: bool = False
@@ -118,7 +138,12 @@ class Disk:
             return False
         turn = self.turns.setdefault(append.turn_id, TurnState(append.turn_id))
         said = self.said.setdefault(append.turn_id, [])
-        new = turn.read(append.facts)
+        new = list[Record]()
+        for fact in append.facts:
+            records = turn.read((fact,))
+            self.said_by[fact.salt or b""] = records
+            self.durable_at[(fact.salt or b"").hex()] = now
+            new += records
         said += new
         frames = [each for each in append.frames if f"{each.attempt_id}/frames" not in self.durable_at]
         for record in (*new, *attempts_of(turn, said, frames)):
@@ -132,7 +157,7 @@ class Disk:
 
     def committed_at(self, append: Append) -> float:
         """Return when the last record of an append became durable; 0 if one never did."""
-        times = [self.durable_at.get(record.record_id) for record in append.records]
+        times = [self.durable_at.get(each) for each in append.ids]
         return 0.0 if not times or None in times else max(time for time in times if time is not None)
 
     def children_opened(self) -> list[ChildOpened]:
@@ -255,9 +280,9 @@ class WatchedStore(JournalStore):
         self._loop = loop
         self._disk = disk
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft | Record]) -> None:
         """Append."""
-        append = Append(self.instance, tuple(records), self._loop.time())
+        append = Append(self.instance, tuple(records), self._disk.said_by, self._loop.time())
         self._disk.appends.append(append)
         try:
             await super().append(records)

@@ -1,12 +1,13 @@
 """Promises of whoever writes the record: what is acknowledged is kept, in order, once; chains and roots add up."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import AttemptRecorded, ChildOpened
+from sidecar.core.executing.records import AttemptRecorded, ChildOpened, Record
+from sidecar.core.journal.entries import Draft
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
 
@@ -18,11 +19,12 @@ def nothing_acknowledged_is_lost(facts: RecordFacts) -> Iterator[str]:
     for append in disk.appends:
         if append.answered_at is None or append.refused is not None:
             continue
-        for record in append.records:
-            at = disk.durable_at.get(record.record_id)
+        for entry in append.ids:
+            at = disk.durable_at.get(entry)
             if at is None or at > append.answered_at + INSTANT:
-                yield f"{record.record_id} was acknowledged at {append.answered_at}, durable at {at}"
-            elif there.get(record.record_id) != record:
+                yield f"{entry} was acknowledged at {append.answered_at}, durable at {at}"
+        for record in append.records:
+            if there.get(record.record_id) != record:
                 yield f"{record.record_id} was acknowledged, and is on record with other contents, or gone"
 
 
@@ -55,7 +57,7 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
         if not ids or not first_time or append.refused is not None or append.answered_at is None:
             continue
         places = [place[each] for each in ids if each in place]
-        of_turn = append.instance, turn_of(append.records[0])
+        of_turn = append.instance, next(iter(append.turn_ids))
         if places and min(places) < last.get(of_turn, -1):
             yield f"{[each for _, each in ids]} of {append.instance} are at {places}, after {last[of_turn]}"
         last[of_turn] = max([last.get(of_turn, -1), *places])
@@ -67,14 +69,20 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
     there = disk.records
     appended: dict[str, int] = {}
     for append in disk.appends:
-        for record in append.records:
-            appended[record.record_id] = appended.get(record.record_id, 0) + 1
+        for entry in append.ids:
+            appended[entry] = appended.get(entry, 0) + 1
     for append in disk.appends:
         if not isinstance(append.refused, RecordConflict):
             continue
-        for record in append.records:
-            if appended[record.record_id] == 1 and there.get(record.record_id) == record:
-                yield f"{record.record_id} was refused, and is on record"
+        for entry in append.ids:
+            if appended[entry] == 1 and entry in disk.durable_at and not _is_record_of_another(append, entry, there):
+                yield f"{entry} was refused, and is on record"
+
+
+def _is_record_of_another(append: Append, entry: str, there: Mapping[str, Record]) -> bool:
+    """Say whether an entry is a record, of which another sidecar has put one with other contents on record."""
+    records = {each.record_id: each for each in append.entries if not isinstance(each, Draft)}
+    return entry in records and there.get(entry) != records[entry]
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
@@ -82,9 +90,9 @@ def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
     disk = facts.seen.disk
     troubled: set[tuple[str, str]] = set()
     for append in sorted(disk.appends, key=lambda each: each.over_at):
-        turns = {turn_of(record) for record in append.records}
+        turns = append.turn_ids
         if isinstance(append.refused, RecordConflict) and not _has_a_reason(facts, append, turns, troubled):
-            yield f"{[each.record_id for each in append.records]} of {append.instance} was refused: {append.refused}"
+            yield f"{append.ids} of {append.instance} was refused: {append.refused}"
         if append.refused is not None or append.answered_at is None:
             troubled.update((append.instance, turn) for turn in turns)
 
