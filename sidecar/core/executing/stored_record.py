@@ -27,6 +27,7 @@ class StoredDispatch(msgspec.Struct, frozen=True):
         owner, epoch: who may append to it now.
         owner_alive: its lease has not run out. True for the instance that asks, too.
         outcomes: one per settled call, the revision that stands; in no special order.
+        cancelled: places of calls that were cancelled.
     """
 
     opened: DispatchOpened
@@ -34,6 +35,12 @@ class StoredDispatch(msgspec.Struct, frozen=True):
     epoch: int
     owner_alive: bool
     outcomes: tuple[CallOutcome, ...]
+    cancelled: frozenset[int] = frozenset()
+
+    def is_over(self, place: int) -> bool:
+        """Say whether a call has its outcome, or was cancelled."""
+        step = self.opened.first_step + place
+        return place in self.cancelled or any(each.emission_index == step for each in self.outcomes)
 
     @property
     def settled(self) -> bool:

@@ -65,7 +65,9 @@ class TurnState(Standing):
         for dispatch_id, dispatch in self.reading.dispatches.items():
             head = self.head.dispatches[dispatch_id]
             outcomes = tuple(each.outcome for each in dispatch.standing())
-            dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, head.owner in living, outcomes))
+            places = frozenset(place for place in range(head.calls) if head.cancelled >> place & 1)
+            alive = head.owner in living
+            dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, alive, outcomes, places))
         children = tuple(StoredChild(each.opened, tuple(each.events)) for each in self.reading.children.values())
         return StoredTurn(self.turn_id, tuple(dispatches), children, self.ended, self.routing, frozenset(self.salts))
 

@@ -91,6 +91,7 @@ class CarryOut:
         """Have a child put on record before it runs, unless it is there, or the call is not begun any more."""
         if child is not None:
             return LaidOut(lambda _, then: self._run(dispatch, planned, child, then))
+        stopped = stopped or dispatch.stop_of(planned.call.call_id).how  # no child may be opened after a cancel
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
             return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason), now)

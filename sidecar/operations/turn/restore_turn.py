@@ -147,7 +147,7 @@ class RestoreTurn:
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         """Take in the outcomes that are on record; with the last one the dispatch is finished."""
         children = _children_of(of_turn, stored.opened.dispatch_id)
-        dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children)
+        dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children, stored.cancelled)
         if stored.settled and dispatch.stage is not DispatchStage.FINISHED:
             dispatch.finish()
 

@@ -99,7 +99,8 @@ class ChildRun:
         self._stop.on_settled(self._stopped)
         try:
             self._runner: Runner = out.runners.runner_for(child.tool.card)
-            lost = lost_with_its_sidecar(child, attempts_of(child)) if child.restored else None
+            going = child.restored and not self._stop.settled  # one that was cancelled ends as that
+            lost = lost_with_its_sidecar(child, attempts_of(child)) if going else None
             if lost is None:
                 self._try(now, self._began)
             else:
@@ -123,15 +124,19 @@ class ChildRun:
             return
         self._breaker = breaker
         attempt_id = AttemptId(self._out.ids.new("attempt"))
-        child.begin_attempt(now, attempt_id)
-        if child.attempts == 1:  # known from `started`
+        if child.attempts == 0:  # known from `started`
+            child.begin_attempt(now, attempt_id)
             self._shared.budget.called(at)
             self._run(attempt_id, at)
         else:  # whoever takes the child over must not make one too many
             self._errand.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
-        child, turn, values = self._child, self._errand.turn, list[Values]()
+        child, turn, values, stopped = self._child, self._errand.turn, list[Values](), self._stop.how
+        if stopped is not None:  # no fact of another attempt may follow a cancel
+            self._tell_breaker(None, heard=False)
+            return LaidOut(lambda *_: self._conclude(Broken(stopped, "stopped before the attempt")))
+        child.begin_attempt(now, attempt_id)
         body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
         draft = self._out.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))
 
