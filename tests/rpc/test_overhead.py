@@ -6,7 +6,6 @@ from typing_extensions import override
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.system import SystemClock
-from sidecar.core.executing.records import Record
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import DispatchOpened
 from sidecar.policy.protocols import EnricherCall, EnricherReply, NarrationPart, RunFinished, RunnerEvent, RunRequest
@@ -36,9 +35,9 @@ class SlowStore(MemoryStore):
     time: Passing
 
     @override
-    async def append(self, records: Sequence[Draft | Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Take it."""
-        bodies = [each.body for each in records if isinstance(each, Draft)]
+        bodies = [each.body for each in records]
         self.time.seconds += STORE if any(isinstance(each, DispatchOpened) for each in bodies) else 0.0
         await super().append(records)
 

@@ -12,7 +12,6 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.composition.replay import replayed
 from sidecar.core.dispatching.outcomes import Answer, Outcome, Usage
 from sidecar.core.dispatching.result_checks import ResultLimits
-from sidecar.core.executing.records import Record
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.entries import Draft
@@ -226,7 +225,7 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.may = asyncio.Event(), asyncio.Event()
 
-    async def append(self, records: Sequence[Draft | Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Wait, then keep."""
         self.asked.set()
         await self.may.wait()

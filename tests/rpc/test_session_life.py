@@ -9,8 +9,8 @@ import pytest
 from grpc import StatusCode
 
 from sidecar.adapters.record_memory import MemoryStore
+from sidecar.core.journal.entries import Draft
 from sidecar.core.session.incoming import lifetime
-from sidecar.operations.record.kept_turn import Entry
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1 import error_reason_pb2
@@ -38,7 +38,7 @@ class OpensWhenToldTo(MemoryStore):
         super().__init__()
         self.opening, self.may_open = asyncio.Event(), asyncio.Event()
 
-    async def append(self, entries: Sequence[Entry]) -> None:
+    async def append(self, entries: Sequence[Draft]) -> None:
         """Append; the first group after a wait."""
         self.opening.set()
         await self.may_open.wait()

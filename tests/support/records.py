@@ -72,7 +72,7 @@ class StoreThatCanBeAway(MemoryStore):
     away = False
     is_cut_off = False
 
-    async def append(self, records: Sequence[Draft | Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Append, or say that it cannot be confirmed."""
         if not self.away:
             await super().append(records)

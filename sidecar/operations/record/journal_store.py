@@ -13,7 +13,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
-from sidecar.core.executing.records import DispatchOpened as OpenedRecord
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
 from sidecar.core.journal.encoding import UnreadableFact
@@ -23,16 +22,15 @@ from sidecar.core.journal.texts import Texts
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
-from sidecar.operations.record.kept_turn import Entry, KeptTurn
+from sidecar.operations.record.kept_turn import KeptTurn
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal
 from sidecar.operations.record.projector import Projector
-from sidecar.operations.record.translation import turn_of
 
 MOST_IN_A_BATCH: Final = 2000
-"""Records of one commit; a database takes a few milliseconds for that many."""
+"""Facts of one commit; a database takes a few milliseconds for that many."""
 MOST_WAITING: Final = 20_000
-"""Records that wait for a commit; more are refused at once."""
+"""Facts that wait for a commit; more are refused at once."""
 MOST_TURNS: Final = 1000
 """Turns that are kept in memory; the one that was not appended to for longest is read again when it is."""
 TURNS_IN_A_ROW: Final = 10
@@ -45,7 +43,7 @@ AGAIN: Final = timedelta(seconds=1)
 class _Group(Struct):
     """What one caller appends; all of one turn."""
 
-    entries: tuple[Entry, ...]
+    drafts: tuple[Draft, ...]
     decided: Ending[SubagentsError | None] = field(default_factory=Ending)
 
 
@@ -77,8 +75,10 @@ class JournalStore(ReadsOfJournal):
         salt: returns 16 random bytes.
         lists: told of what was appended; by default all that changed is projected whenever a list is asked for.
 
-    Attributes: `batches`, commits that were tried.
+    Attributes: `batches`, commits that were tried; `kept`, how the writer keeps a turn.
     """
+
+    kept = KeptTurn
 
     def __init__(
         self,
@@ -121,16 +121,16 @@ class JournalStore(ReadsOfJournal):
         """Return what happened as a draft of this process, with its salt."""
         return Draft(turn_id, self._journal.instance, at, body, texts, self._salt(), frames)
 
-    async def append(self, entries: Sequence[Entry]) -> None:
-        """Make `entries`, all of one turn, durable, in order. See the port."""
-        if entries and self._waiting >= MOST_WAITING:
+    async def append(self, drafts: Sequence[Draft]) -> None:
+        """Make `drafts`, all of one turn, durable, in order. See the port."""
+        if drafts and self._waiting >= MOST_WAITING:
             raise StoreUnavailable(f"{self._waiting} records wait to be written already", retry_after=AGAIN)
-        group = _Group(tuple(entries))
+        group = _Group(tuple(drafts))
         if not self._journal.waits:
             await self._write_batch([group])
         else:
             self._queue.append(group)
-            self._waiting += len(group.entries)
+            self._waiting += len(group.drafts)
             if not self._writing:
                 self._writing = True
                 self._spawner.spawn(self._write(), "write the record")
@@ -151,10 +151,10 @@ class JournalStore(ReadsOfJournal):
 
     def _next_batch(self) -> list[_Group]:
         batch, size = [self._queue.popleft()], 0
-        while self._queue and size + len(batch[-1].entries) + len(self._queue[0].entries) <= MOST_IN_A_BATCH:
-            size += len(batch[-1].entries)
+        while self._queue and size + len(batch[-1].drafts) + len(self._queue[0].drafts) <= MOST_IN_A_BATCH:
+            size += len(batch[-1].drafts)
             batch.append(self._queue.popleft())
-        self._waiting -= sum(len(group.entries) for group in batch)
+        self._waiting -= sum(len(group.drafts) for group in batch)
         return batch
 
     async def _write_batch(self, batch: list[_Group]) -> None:
@@ -177,8 +177,8 @@ class JournalStore(ReadsOfJournal):
         for attempt in range(MOST_TRIES):
             by_turn: dict[TurnId, list[_Group]] = {}
             for group in batch:
-                if group.entries and not group.decided.settled:
-                    by_turn.setdefault(_turn_of(group.entries[0]), []).append(group)
+                if group.drafts and not group.decided.settled:
+                    by_turn.setdefault(group.drafts[0].turn_id, []).append(group)
             if not by_turn:
                 return
             plans = list[_Plan]()
@@ -230,15 +230,15 @@ class JournalStore(ReadsOfJournal):
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._journal.shared
-        if turn is None and not again and _opens(groups[0].entries[0]):
-            turn = KeptTurn(turn_id)
+        if turn is None and not again and isinstance(groups[0].drafts[0].body, DispatchOpened):
+            turn = self.kept(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
             if plan is None or certain or not plan.refuses:
                 return plan
         self._turns.pop(turn_id, None)
         try:
-            return self._decided(KeptTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
+            return self._decided(self.kept(turn_id, (await self._journal.facts(turn_id)).facts), groups)
         except StoreUnavailable as refused:
             _settle(groups, refused)
         except UnreadableFact as why:
@@ -257,7 +257,7 @@ class JournalStore(ReadsOfJournal):
         facts, frames = list[Stored](), list[AttemptFrames]()
         for group in groups:
             try:
-                taken = turn.take(group.entries, self._journal.instance, self._salt)
+                taken = turn.take(group.drafts)
             except Exception as defect:  # noqa: BLE001  it must not cost the other callers anything
                 self._refuse_defect(group, defect)
                 del self._turns[state.turn_id]
@@ -301,15 +301,6 @@ def _lists_in_memory(journal: Journal, recorder: Recorder) -> Lists:
     from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
 
     return Lists(Projector(journal, RowsInMemory(), recorder), at_once=True)
-
-
-def _turn_of(entry: Entry) -> TurnId:
-    return entry.turn_id if isinstance(entry, Draft) else turn_of(entry)
-
-
-def _opens(entry: Entry) -> bool:
-    """Say whether a turn may begin with it."""
-    return isinstance(entry.body if isinstance(entry, Draft) else entry, DispatchOpened | OpenedRecord)
 
 
 def _settle(groups: Sequence[_Group], refused: SubagentsError | None) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, Record
+from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
@@ -208,7 +208,7 @@ class Store(RecordReads, Protocol):
     ) -> Draft:
         """Return what happened as a draft of this process, with its salt."""
 
-    async def append(self, entries: Sequence[Draft | Record]) -> None:
+    async def append(self, entries: Sequence[Draft]) -> None:
         """Make `entries`, all of one turn, durable, whole, after everything that was handed over before.
 
         With none: return when everything handed over before is decided. A draft that is on record adds nothing.

@@ -8,8 +8,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from msgspec.structs import astuple
-
 from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import AXIS_OF
@@ -17,9 +15,9 @@ from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.events import PARENT
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
-from sidecar.core.journal.child_events import MICROSECOND
 from sidecar.core.journal.entries import Draft
-from sidecar.core.journal.facts import Intents, Routed, Routing, TurnEnded
+from sidecar.core.journal.facts import TurnEnded
+from sidecar.core.journal.making.ending import rest_of
 from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.core.journal.marks import Values
 from sidecar.core.journal.texts import EndTexts, Texts
@@ -157,11 +155,12 @@ def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, s
     """Return the fact of the end. What happened to children stays theirs until that is on record."""
     request, now, values = turn.ending.request, routing.ended_at, list[Values]()
     claims = None if turn.claims_recorded else turn.unnamed_claims
+    first = next((each.request.binding_digest for each in turn.dispatches.values()), "")
     progress = [child.progress(now, values, take=False) for child in children if child.waits_for_a_fact]
     body = TurnEnded(
         None if claims is None else claims.claims,
         turn.ending.cause.close_reason,
-        _rest_of(turn, routing),
+        rest_of(routing, {each: of.calls.places for each, of in turn.dispatches.items()}, first),
         tuple(progress),
     )
     end = EndTexts()
@@ -169,32 +168,6 @@ def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, s
         end = EndTexts(end_fingerprint(request), request.narration, request.user_message)
     texts = Texts(user=None if claims is None else claims.user, values=tuple(values), end=end)
     return store.draft(turn.turn_id, now, body, texts)
-
-
-def _rest_of(turn: Turn, routing: RoutingRecord) -> Routing:
-    """Return what no other fact says of a routing decision."""
-    now, undispatched = routing.ended_at, routing.intents[len(turn.dispatches) :]
-    calls = [
-        Routed(
-            dispatch_id,
-            dispatch.calls.places[call.call_id],
-            (call.settled_at - now) // MICROSECOND,
-            None if call.started_at is None else (call.started_at - now) // MICROSECOND,
-            call.status_events,
-        )
-        for dispatch_id, dispatch in turn.dispatches.items()
-        for call in routing.calls
-        if call.dispatch_id == dispatch_id
-    ]
-    first = next((each.request.binding_digest for each in turn.dispatches.values()), "")
-    return Routing(
-        tuple(calls),
-        routing.overhead // MICROSECOND,
-        routing.principal_asserted_by,
-        routing.gate_passed,
-        Intents(*astuple(undispatched[0])) if undispatched else None,
-        "" if routing.binding_digest == first else routing.binding_digest,
-    )
 
 
 def _gate_passed(turn: Turn) -> bool:

@@ -26,7 +26,6 @@ from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import attempts_of
 from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.ports import CommitUnknown
-from sidecar.operations.record.translation import turn_of
 
 ALONE: Final = InstanceId("alone")
 
@@ -68,7 +67,7 @@ class Append:
     """
 
     instance: InstanceId
-    entries: Sequence[Draft | Record]
+    drafts: Sequence[Draft]
     said: Mapping[bytes, Sequence[Record]]
     submitted_at: float
     answered_at: float | None = None
@@ -78,18 +77,17 @@ class Append:
     @property
     def records(self) -> list[Record]:
         """What was appended: of a draft, what its fact says once it is kept, and nothing before."""
-        said = [self.said.get(each.salt, ()) if isinstance(each, Draft) else (each,) for each in self.entries]
-        return [record for records in said for record in records]
+        return [record for each in self.drafts for record in self.said.get(each.salt, ())]
 
     @property
     def ids(self) -> list[str]:
-        """What was appended, by id: the salt of a draft, or the id of a record."""
-        return [each.salt.hex() if isinstance(each, Draft) else each.record_id for each in self.entries]
+        """What was appended, by id: the salt of a draft."""
+        return [each.salt.hex() for each in self.drafts]
 
     @property
     def turn_ids(self) -> set[str]:
         """Of which turn."""
-        return {each.turn_id if isinstance(each, Draft) else turn_of(each) for each in self.entries}
+        return {each.turn_id for each in self.drafts}
 
 
 @dataclass(slots=True)
@@ -280,12 +278,12 @@ class WatchedStore(JournalStore):
         self._loop = loop
         self._disk = disk
 
-    async def append(self, records: Sequence[Draft | Record]) -> None:
+    async def append(self, drafts: Sequence[Draft]) -> None:
         """Append."""
-        append = Append(self.instance, tuple(records), self._disk.said_by, self._loop.time())
+        append = Append(self.instance, tuple(drafts), self._disk.said_by, self._loop.time())
         self._disk.appends.append(append)
         try:
-            await super().append(records)
+            await super().append(drafts)
         except (RecordConflict, StoreUnavailable) as refused:
             append.refused, append.answered_at = refused, self._loop.time()
             raise

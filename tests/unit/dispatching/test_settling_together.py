@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.frames import Frame
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import CallsSettled, DispatchOpened
@@ -38,8 +37,8 @@ class Groups(MemoryStore):
         self.came: list[tuple[float, list[str]]] = []
 
     @override
-    async def append(self, records: Sequence[Draft | Record]) -> None:
-        new = [each for each in records if isinstance(each, Draft) and each.salt not in self._seen]
+    async def append(self, records: Sequence[Draft]) -> None:
+        new = [each for each in records if each.salt not in self._seen]
         self._seen.update(each.salt for each in new)  # what still waits may stand in front again
         bodies = [each.body for each in new]
         for body in bodies:

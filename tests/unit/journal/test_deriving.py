@@ -14,7 +14,7 @@ from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpe
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal import rules
 from sidecar.core.journal.chain import link_of
-from sidecar.core.journal.child_events import ChildReading, ChildSoFar, marked
+from sidecar.core.journal.child_events import ChildReading, ChildSoFar
 from sidecar.core.journal.encoding import draft_of, erased
 from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.facts import AttemptRepeated, CallsSettled, DelegationSettled
@@ -27,6 +27,7 @@ from sidecar.operations.requests import DispatchRequest, JoinPolicy, OnDisconnec
 from sidecar.operations.turn.state.opening_records import request_from_json
 from tests.support.child_logs import child_problems
 from tests.support.journal_drafts import a_request, some_claims
+from tests.support.recording.marking import marked
 from tests.support.requirement import requirement
 from tests.unit.journal.lives import TURN, Life
 

@@ -1,13 +1,12 @@
 """Promises of whoever writes the record: what is acknowledged is kept, in order, once; chains and roots add up."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date, datetime
 from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import AttemptRecorded, ChildOpened, Record
-from sidecar.core.journal.entries import Draft
+from sidecar.core.executing.records import AttemptRecorded, ChildOpened
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
 
@@ -66,7 +65,6 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
 def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
     """Of a group that contradicts the record nothing is kept, unless somebody appends it again in a group that fits."""
     disk = facts.seen.disk
-    there = disk.records
     appended: dict[str, int] = {}
     for append in disk.appends:
         for entry in append.ids:
@@ -75,14 +73,8 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
         if not isinstance(append.refused, RecordConflict):
             continue
         for entry in append.ids:
-            if appended[entry] == 1 and entry in disk.durable_at and not _is_record_of_another(append, entry, there):
+            if appended[entry] == 1 and entry in disk.durable_at:
                 yield f"{entry} was refused, and is on record"
-
-
-def _is_record_of_another(append: Append, entry: str, there: Mapping[str, Record]) -> bool:
-    """Say whether an entry is a record, of which another sidecar has put one with other contents on record."""
-    records = {each.record_id: each for each in append.entries if not isinstance(each, Draft)}
-    return entry in records and there.get(entry) != records[entry]
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:

@@ -1,36 +1,39 @@
-"""Turns the records that operations append into facts of the journal, as long as operations make records.
+"""A store that tests append records to; they become facts where the store decides."""
 
-See `docs/journal.md`, "Remaining steps": once operations make facts, this module goes.
-"""
-
+import os
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, DispatchTaken, Record
-from sidecar.core.identifiers import ChildId, InstanceId, TurnId
+from sidecar.core.executing.records import DispatchOpened as OpenedRecord
+from sidecar.core.identifiers import ChildId, DispatchId, InstanceId, TurnId
 from sidecar.core.journal.attempt_frames import packed
-from sidecar.core.journal.drafting import Drafted, Drafting, Undraftable
-from sidecar.core.journal.encoding import fact_of
-from sidecar.core.journal.entries import AttemptFrames, Fact, Stored
+from sidecar.core.journal.encoding import SALT_BYTES, fact_of
+from sidecar.core.journal.entries import AttemptFrames, Draft, Fact, Stored
+from sidecar.core.journal.facts import ChildNoted, DispatchOpened
 from sidecar.core.journal.heads import TurnHead, links_of
+from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.refusals import Refused
 from sidecar.core.journal.rules import decide
+from sidecar.core.journal.texts import Texts
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.core.replaying.frames import attempt_from_json
+from sidecar.operations.record.journal_store import JournalStore
+from sidecar.operations.record.kept_turn import KeptTurn, NewFacts
+from tests.support.recording.drafting import Drafted, Drafting, Undraftable
+
+ANYTHING: Final[Any] = None
 
 
 def turn_of(record: Record) -> TurnId:
     """Return the turn of a record."""
     return record.run_id if isinstance(record, ChildEvent) else record.turn_id
-
-
-class NewFacts(msgspec.Struct, frozen=True):
-    """What a group adds to a turn."""
-
-    facts: tuple[Stored, ...] = ()
-    frames: tuple[AttemptFrames, ...] = ()
 
 
 class TranslatedTurn:
@@ -95,7 +98,9 @@ class TranslatedTurn:
 
     def _frames(self, attempt: AttemptRecorded) -> AttemptFrames:
         """Return the row of an attempt, without the narration that the outcome of its child says."""
-        narration = narration_of(attempt.child_id, self._records.values())
+        settled = [each.outcome for each in self._records.values() if isinstance(each, CallSettled)]
+        told = (each.answer.narration for each in settled if each.child_id == attempt.child_id)
+        narration = next(told, "")
         return AttemptFrames(
             turn_id=attempt.turn_id,
             attempt_id=attempt.attempt_id,
@@ -105,14 +110,67 @@ class TranslatedTurn:
         )
 
 
-def narration_of(child_id: ChildId, records: Iterable[Record]) -> str:
-    """Return the narration of the first outcome of a child among the records of its turn; empty if there is none."""
-    settled = (each.outcome for each in records if isinstance(each, CallSettled))
-    return next((each.answer.narration for each in settled if each.child_id == child_id), "")
-
-
 def _linked(head: TurnHead, drafted: Drafted, salt: bytes) -> Fact:
     links = links_of(head, drafted.draft.body)
     if not drafted.follows:  # the rules refuse it, for the reason that they have
         links = (b"",) * len(links)
     return fact_of(msgspec.structs.replace(drafted.draft, salt=salt), links)
+
+
+def drafts_of(records: Sequence[Record], by: InstanceId) -> list[Draft]:
+    """Return the drafts of a turn that begins with these records, without what runners sent."""
+    said = [each for each in records if not isinstance(each, AttemptRecorded)]
+    drafted = Drafting(TurnReading(turn_of(said[0])), by).drafts(said)
+    return [msgspec.structs.replace(each.draft, salt=os.urandom(SALT_BYTES)) for each in drafted]
+
+
+class RecordGroup(Draft, frozen=True):
+    """A group of records in the place of the drafts that come of it."""
+
+    records: tuple[Record, ...] = ()
+
+
+class TurnOfRecords(KeptTurn):
+    """A turn that takes groups of records, too: a record that is on record already adds nothing."""
+
+    def __init__(self, turn_id: TurnId, facts: Iterable[Stored] = ()) -> None:
+        """Begin with the facts that are on record."""
+        self._facts = list(facts)
+        super().__init__(turn_id, self._facts)
+        self.translated = TranslatedTurn(turn_id, self._facts)
+
+    def take(self, group: Sequence[Draft]) -> NewFacts | str:
+        """Take drafts, or one group of records."""
+        first = group[0]
+        if isinstance(first, RecordGroup):
+            self.translated.read(self._facts[self.translated.state.head.version :])
+            taken = self.translated.take(first.records, first.by, partial(os.urandom, SALT_BYTES))
+            if not isinstance(taken, str):
+                self.standing.stand(taken.facts)
+        else:
+            taken = super().take(group)
+        if not isinstance(taken, str):
+            self._facts += taken.facts
+        return taken
+
+
+class StoreOfRecords(JournalStore):
+    """A store that takes records as well as drafts."""
+
+    kept = TurnOfRecords
+
+    async def append(self, entries: Sequence[Draft | Record]) -> None:
+        """Append drafts, or records of one turn. See the port."""
+        drafts = [each for each in entries if isinstance(each, Draft)]
+        records = tuple([each for each in entries if not isinstance(each, Draft)])
+        if records:
+            opening: Any = DispatchOpened(DispatchId(""), None, ANYTHING, 0, 0, ANYTHING, 0)
+            body = opening if isinstance(records[0], OpenedRecord) else ChildNoted(DispatchId(""), ())
+            turn_id, now = turn_of(records[0]), datetime.now(UTC)
+            group = RecordGroup(turn_id, self.instance, now, body, Texts(), records=records)
+            drafts = [group] * len(records)  # the store counts them; the first one says all
+        await super().append(drafts)
+
+
+class MemoryStoreOfRecords(StoreOfRecords, MemoryStore):
+    """The same, in memory."""
