@@ -95,8 +95,8 @@ async def _each(
 async def _copies(folder: Path) -> Copies:
     """Run one turn in a sidecar, to be copied."""
     turn_id, path = await original(Place(folder, folder / "definitions", None, lambda _: None))
-    async with opened_store(path.parent, SQLITE) as store:
-        return await copies_of(store, turn_id)
+    async with opened_store(path.parent, SQLITE) as record:
+        return await copies_of(record.journal, turn_id)
 
 
 def _told(one: Carried, began: float) -> Carried:

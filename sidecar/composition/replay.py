@@ -18,8 +18,8 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.resolve import nowhere_committed
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import Digest
+from sidecar.core.journal.entries import Draft
 from sidecar.core.replaying.comparison import compared
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commits_of, recorded_of
 from sidecar.core.rollout.view import RolloutView
@@ -155,11 +155,11 @@ class _StoreAsFast(MemoryStore):
         self._recording = recording
         self._loop = loop
 
-    async def append(self, records: Sequence[Record]) -> None:
-        wait = self._recording.durable_at(records) - self._loop.time()
+    async def append(self, drafts: Sequence[Draft]) -> None:
+        wait = self._recording.durable_at(drafts) - self._loop.time()
         if wait > 0:
             await asyncio.sleep(wait)
-        await super().append(records)
+        await super().append(drafts)
 
 
 class _Definitions:

@@ -1,22 +1,36 @@
 """What is ready to be done next for the calls of a dispatch: one drain does all of it together."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.making.settling import SettledCall
 
 Refusal: TypeAlias = StoreUnavailable | RecordConflict | None
 """Why something is not on record; None: it is."""
 GoOn: TypeAlias = Callable[[Refusal, datetime], None]
 """What is done once something is on record, or is refused; told when that is. Does not wait."""
-LaidOut: TypeAlias = tuple[Sequence[Record], GoOn]
-"""What has to be on record first, and what is done then."""
+
+
+class LaidOut(msgspec.Struct, frozen=True):
+    """What has to be on record first, and what is done then.
+
+    Attributes:
+        opening: what is about to begin. If it is not confirmed, it does not: nobody appends it again.
+        happened: what has happened in any case. It is appended again until it is confirmed.
+        settled: an outcome, which becomes one fact with others that settle at the same time; has happened, too.
+    """
+
+    go_on: GoOn
+    opening: Draft | None = None
+    happened: Draft | None = None
+    settled: SettledCall | None = None
 
 
 class Step(msgspec.Struct, frozen=True):

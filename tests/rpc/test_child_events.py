@@ -8,13 +8,17 @@ from itertools import pairwise
 from typing import Any
 
 import grpc
-import msgspec
 import pytest
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import MOST_OF_A_KIND
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.records import CallSettled
+from sidecar.core.identifiers import DispatchId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import CallsSettled, ChildNoted, Progress
+from sidecar.core.journal.marks import Mark, What
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.ports import Store
 from sidecar.policy.protocols import EnricherRefused, NarrationPart, RefusalKind, RunFinished, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -143,9 +147,9 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.answers = asyncio.Event(), asyncio.Event()
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Wait before keeping an outcome."""
-        if any(isinstance(record, CallSettled) for record in records):
+        if any(isinstance(each.body, CallsSettled) for each in records):
             self.asked.set()
             await self.answers.wait()
         await super().append(records)
@@ -188,16 +192,17 @@ async def test_what_was_written_stays_as_it_was_written() -> None:
 
 @requirement("SX-38")
 async def test_the_store_has_no_way_to_change_or_remove_an_event() -> None:
-    """The port has one method of its own that writes; an event with other contents is refused and leaves the first."""
-    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "shared", "waits"}
+    """The port has one method of its own that writes (`draft` only makes); an event is never altered."""
+    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "draft", "shared", "waits"}
 
     async with running_sidecar_for_tests() as sidecar:
-        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", dispatch_id="d-1")
         event = events_of(sidecar, reply.of("call-1").child_id)[0]
-        rewritten: list[Record] = [msgspec.structs.replace(event, summary="rewritten")]
+        body = ChildNoted(DispatchId("d-1"), (Progress(0, (Mark(What.CREATED, 0),)),))
+        rewritten = sidecar.store.draft(event.run_id, event.time, body, Texts(values=((),)))
 
         with pytest.raises(RecordConflict):
-            await sidecar.store.append(rewritten)
+            await sidecar.store.append([rewritten])
 
         assert events_of(sidecar, event.child_id)[0] == event
 

@@ -6,7 +6,8 @@ from typing_extensions import override
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.system import SystemClock
-from sidecar.core.executing.records import DispatchOpened, Record
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import DispatchOpened
 from sidecar.policy.protocols import EnricherCall, EnricherReply, NarrationPart, RunFinished, RunnerEvent, RunRequest
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import ScriptedRunner
@@ -34,9 +35,10 @@ class SlowStore(MemoryStore):
     time: Passing
 
     @override
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Take it."""
-        self.time.seconds += STORE if any(isinstance(each, DispatchOpened) for each in records) else 0.0
+        bodies = [each.body for each in records]
+        self.time.seconds += STORE if any(isinstance(each, DispatchOpened) for each in bodies) else 0.0
         await super().append(records)
 
 

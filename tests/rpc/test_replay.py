@@ -12,9 +12,9 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.composition.replay import replayed
 from sidecar.core.dispatching.outcomes import Answer, Outcome, Usage
 from sidecar.core.dispatching.result_checks import ResultLimits
-from sidecar.core.executing.records import Record
 from sidecar.core.executing.retries import BreakerRules, RetryRules
-from sidecar.core.identifiers import DispatchId
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.journal.entries import Draft
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
 from sidecar.operations.replay.replay_turn import ReplayReport
 from sidecar.policy.protocols import (
@@ -225,7 +225,7 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.may = asyncio.Event(), asyncio.Event()
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Wait, then keep."""
         self.asked.set()
         await self.may.wait()
@@ -239,10 +239,12 @@ async def test_a_call_that_was_cancelled_before_its_first_attempt_makes_none_aga
         bound = await sidecar.bind(turn_id="t")
         sending = asyncio.create_task(sidecar.dispatch(bound, "ask_shop", "ask_rewards", dispatch_id="d"))
         await store.asked.wait()
+        dispatch = sidecar.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d")]
         cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d", call_id="call-1")
-        await sidecar.stub.CancelCall(cancel, metadata=sidecar.metadata)
+        cancelling = asyncio.ensure_future(sidecar.stub.CancelCall(cancel, metadata=sidecar.metadata))
+        await dispatch.calls.stops[CallId("call-1")].wait()
         store.may.set()
-        await sending
+        await asyncio.gather(sending, cancelling)
 
         report = await replay_of(sidecar, "t")
 

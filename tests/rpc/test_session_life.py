@@ -9,7 +9,7 @@ import pytest
 from grpc import StatusCode
 
 from sidecar.adapters.record_memory import MemoryStore
-from sidecar.core.executing.records import Record
+from sidecar.core.journal.entries import Draft
 from sidecar.core.session.incoming import lifetime
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -38,11 +38,11 @@ class OpensWhenToldTo(MemoryStore):
         super().__init__()
         self.opening, self.may_open = asyncio.Event(), asyncio.Event()
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, entries: Sequence[Draft]) -> None:
         """Append; the first group after a wait."""
         self.opening.set()
         await self.may_open.wait()
-        await super().append(records)
+        await super().append(entries)
 
 
 async def opened(sidecar: SidecarForTests, **fields: Any) -> RawLane:

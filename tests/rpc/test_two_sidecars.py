@@ -18,8 +18,10 @@ from sidecar.adapters.record_memory.store import records_in
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
-from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchTaken
+from sidecar.core.executing.records import CallSettled, ChildOpened
 from sidecar.core.identifiers import DispatchId, InstanceId, TurnId
+from sidecar.core.journal import facts
+from sidecar.core.journal.texts import Texts
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_errors import CallFailure
@@ -320,7 +322,8 @@ async def test_what_one_could_not_write_before_another_took_its_dispatch_is_made
         bound = await pair.first.bind()
         listening, child = await running_at_first(pair, bound, "ask_shop")
         first = pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")]
-        await pair.second.store.append([DispatchTaken(first.turn.turn_id, first.dispatch_id, 1, datetime.now(UTC))])
+        store, taking = pair.second.store, facts.DispatchTaken(first.dispatch_id, 1)
+        await store.append([store.draft(first.turn.turn_id, datetime.now(UTC), taking, Texts())])
         first.calls.stop_all(CallFailure.CALL_CANCELLED)
         assert (await listening).reason == "RECORD_CONFLICT"
         pair.alive.discard("second")

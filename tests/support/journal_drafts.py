@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.outcomes import Outcome
@@ -28,7 +30,8 @@ from sidecar.core.identifiers import (
     Slot,
     TurnId,
 )
-from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.encoding import fact_of
+from sidecar.core.journal.entries import Draft, Fact
 from sidecar.core.journal.facts import (
     Body,
     CallsSettled,
@@ -254,3 +257,8 @@ def a_taking(dispatch: str, epoch: int) -> tuple[DispatchTaken, Texts]:
 def a_draft(turn: str, by: str, at: int, body: Body, texts: Texts) -> Draft:
     """Return a draft."""
     return Draft(TurnId(turn), InstanceId(by), moment(at), body, texts)
+
+
+def salted_fact(draft: Draft, salt: bytes, links: Sequence[bytes]) -> Fact:
+    """Return a draft as it is appended, with `salt` as its own."""
+    return fact_of(msgspec.structs.replace(draft, salt=salt), links)

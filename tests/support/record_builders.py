@@ -12,7 +12,7 @@ from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.events import ChildEvent, ChildLog
+from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import (
     AttemptRecorded,
     CallSettled,
@@ -23,7 +23,6 @@ from sidecar.core.executing.records import (
     TurnEnded,
 )
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, InstanceId, Slot, TurnId
-from sidecar.core.journal.drafting import Drafting
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import Routed, Routing
 from sidecar.core.journal.facts import TurnEnded as JournalTurnEnded
@@ -33,6 +32,8 @@ from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.core.replaying.frames import Narration, RecordedAttempt, attempt_to_json
 from tests.support.journal_drafts import DIGEST, a_contract, a_request, some_claims
+from tests.support.recording.drafting import Drafting
+from tests.support.recording.event_log import EventLog
 
 BEGIN = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 FRAMES: Final = attempt_to_json(RecordedAttempt(frames=(Narration(5, "found "), Narration(9, "it"))))
@@ -117,9 +118,9 @@ def a_child(opened: DispatchOpened, step: int = 0, slot: str = "shop", **fields:
     )
 
 
-def a_log(child: ChildOpened, events: Sequence[ChildEvent] = ()) -> ChildLog:
+def a_log(child: ChildOpened, events: Sequence[ChildEvent] = ()) -> EventLog:
     """Return what makes the events of a child, after those there are."""
-    log = ChildLog(child.child_id, child.turn_id, child.slot, child.step_idx, child.link)
+    log = EventLog(child.child_id, child.turn_id, child.slot, child.step_idx, child.link)
     log.go_on_after(events)
     return log
 

@@ -10,6 +10,7 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened, Record
+from sidecar.core.journal.entries import Draft
 from tests.support.harness import SidecarForTests
 
 Kind = TypeVar("Kind")
@@ -71,7 +72,7 @@ class StoreThatCanBeAway(MemoryStore):
     away = False
     is_cut_off = False
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         """Append, or say that it cannot be confirmed."""
         if not self.away:
             await super().append(records)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
-from sidecar.adapters.record_memory import MemoryJournal, MemoryStore
+from sidecar.adapters.record_memory import MemoryJournal
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.findings import Finding
 from sidecar.core.verifying.lines import (
@@ -27,6 +27,7 @@ from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
 from sidecar.operations.record.verify_log import LogVerification, SecondPlace
 from tests.support.record_builders import BEGIN, a_whole_turn
+from tests.support.recording.translation import MemoryStoreOfRecords
 
 INTERVAL = timedelta(seconds=10)
 RULES = RetentionRules(audit=timedelta(days=90), frames=timedelta(days=14))
@@ -105,7 +106,7 @@ class Anomalies:
 class SignedLog:
     """A record in memory with its second place, and everything that works on the two."""
 
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: MemoryStoreOfRecords = field(default_factory=MemoryStoreOfRecords)
     place: PlaceInMemory = field(default_factory=PlaceInMemory)
     clock: SettableClock = field(default_factory=SettableClock)
     anomalies: Anomalies = field(default_factory=Anomalies)
@@ -118,7 +119,7 @@ class SignedLog:
 
     def go_on_as(self, instance: str) -> None:
         """Let another instance go on with the record."""
-        self.store = MemoryStore(self.store.contents, InstanceId(instance))
+        self.store = MemoryStoreOfRecords(self.store.contents, InstanceId(instance))
 
     def checkpointing(self) -> Checkpointing:
         """Return what signs the running roots."""

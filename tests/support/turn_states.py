@@ -19,8 +19,8 @@ from sidecar.core.dispatching.lanes import Lanes
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run, plan_dispatch
 from sidecar.core.errors import ChildClosed
-from sidecar.core.executing.events import ChildLog
 from sidecar.core.identifiers import CallId, Digest, DispatchId, EpisodeId, Principal, TurnId
+from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.operations.first_result import Ending
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
@@ -116,7 +116,7 @@ def a_dispatch(turn: Turn, name: str, *, elsewhere: bool = False) -> LiveDispatc
 
 def a_child(dispatch: LiveDispatch, planned: PlannedCall) -> Child:
     """Return a child of a dispatch, which runs."""
-    return make_child(dispatch, planned, StoppedClock(), IDS)
+    return make_child(dispatch, planned, StoppedClock().monotonic(), IDS).child
 
 
 def an_outcome(planned: PlannedCall, outcome: Outcome) -> CallOutcome:

@@ -56,18 +56,18 @@ async def test_a_record_gives_back_the_copies_that_it_was_filled_with(tmp_path: 
     """Through the port of a sidecar: two copies share no id, and each is read as it was made, but for its owner."""
     write_definitions(tmp_path / "definitions")
     turn_id, path = await original(Place(tmp_path, tmp_path / "definitions", None, lambda _: None))
-    async with opened_store(path.parent, SQLITE) as store:
-        copies = await copies_of(store, turn_id)
+    async with opened_store(path.parent, SQLITE) as record:
+        store, copies = record.store, await copies_of(record.journal, turn_id)
         first, second = copies.next(), copies.next()
         for copy in (first, second):
-            for group in copy.groups:
-                await store.append(group)
+            for draft in copy.by(store.instance):
+                await store.append([draft])
 
         read = [await store.turn(each.turn.turn_id) for each in (first, second)]
 
     assert [_as_read(turn) for turn in read] == [_as_read(first.turn), _as_read(second.turn)]
     assert not _ids(first.turn) & _ids(second.turn)
-    assert len(first.groups) == copies.facts == 9
+    assert len(first.drafts) == copies.facts == 9
 
 
 def _as_read(turn: StoredTurn | None) -> object:

@@ -15,6 +15,7 @@ from sidecar.observability.redaction import Redactor
 from sidecar.settings import SettingsProblem, read_settings
 from sidecar.settings.record import RecordSettings
 from tests.support.record_builders import an_end
+from tests.support.recording.translation import drafts_of
 from tests.support.sidecar_process import place, settings_file
 
 pytestmark = pytest.mark.system
@@ -72,13 +73,13 @@ async def test_what_keeps_the_record_from_being_written_is_shown_until_it_is_ove
     store = ShownStore(database, around())
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            await store.append(an_end())
+            await store.append(drafts_of(an_end(), store.instance))
     assert store.trouble == "cannot write: the disk is full"
     assert store.since is not None
     await store.append([])
     assert store.trouble, "nothing was written"
     database.full = False
-    await store.append(an_end())
+    await store.append(drafts_of(an_end(), store.instance))
     assert store.trouble == ""
     assert store.since is None
 

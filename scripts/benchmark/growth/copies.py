@@ -8,54 +8,45 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.executing.events import WAITING_FOR_MERGE, ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOpened, Record
 from sidecar.core.executing.stored_record import StoredTurn
-from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.opening.requests import fingerprint_of
-from sidecar.operations.record.ports import RecordReads
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.encoding import SALT_BYTES, draft_of
+from sidecar.core.journal.entries import AttemptFrames, Draft
+from sidecar.core.journal.turn_state import state_of
+from sidecar.operations.record.kept_turn import KeptTurn
+from sidecar.operations.record.ports import JournalReads
 
 MINUTE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 FORMAT: Final = "%Y-%m-%dT%H:%M"
 RANDOM_DIGITS: Final = 16
-FACTS_OF_A_DISPATCH: Final = 2
-"""Opened and settled; `docs/journal.md`."""
-
-
-class _Original(msgspec.Struct, frozen=True):
-    """What is copied: all that can be read of a turn."""
-
-    turn: StoredTurn
-    attempts: tuple[AttemptRecorded, ...]
 
 
 class Copy(msgspec.Struct, frozen=True):
     """A turn that differs from all others.
 
     Attributes:
-        groups: its records in order, as a sidecar appends them: for each dispatch what it keeps before the
-            children start, and what comes before the outcome is told; at last the end of the turn.
+        turn: as it is read once it is on record.
+        drafts: one for each of its facts, in order.
     """
 
     turn: StoredTurn
-    groups: tuple[tuple[Record, ...], ...]
+    drafts: tuple[Draft, ...]
 
-    @property
-    def records(self) -> tuple[Record, ...]:
-        """Return all at once."""
-        return tuple(record for group in self.groups for record in group)
+    def by(self, instance: InstanceId) -> list[Draft]:
+        """Return the drafts as they are made by an instance."""
+        return [msgspec.structs.replace(each, by=instance) for each in self.drafts]
 
 
 class Copies:
     """Makes copies. Take it from `copies_of`."""
 
-    def __init__(self, original: _Original, seed: int) -> None:
-        self._text = msgspec.json.encode(original).decode()
-        self._ids = _ids(original)
+    def __init__(self, drafts: Sequence[Draft], ids: Sequence[str], seed: int) -> None:
+        self._text = msgspec.json.encode(drafts).decode()
+        self._ids = ids
         self._minutes = {found: datetime.strptime(found, FORMAT) for found in MINUTE.findall(self._text)}  # noqa: DTZ007  only minutes are counted on
         self._random = Random(seed)  # noqa: S311  ids that differ, no secrets
         self._made = 0
-        self.facts = FACTS_OF_A_DISPATCH * len(original.turn.dispatches) + 1
+        self.facts = len(drafts)
 
     def next(self) -> Copy:
         """Return another copy, a minute later than the one before; ids are as random as a caller's."""
@@ -65,68 +56,34 @@ class Copies:
             text = text.replace(known, f"{known[:-RANDOM_DIGITS]}{self._random.getrandbits(64):016x}")
         for found, minute in sorted(self._minutes.items(), reverse=True):
             text = text.replace(found, (minute + timedelta(minutes=self._made)).strftime(FORMAT))
-        copied = msgspec.json.decode(text, type=_Original)
-        return _as_records(copied)
+        drafts = tuple(
+            msgspec.structs.replace(each, salt=self._random.randbytes(SALT_BYTES))
+            for each in msgspec.json.decode(text, type=tuple[Draft, ...])
+        )
+        turn_id = drafts[0].turn_id
+        taken = KeptTurn(turn_id).take(drafts)
+        if isinstance(taken, str):
+            raise LookupError(f"a copy of a turn breaks the rules: {taken}")
+        turn = state_of(turn_id, taken.facts).stored(frozenset())
+        assert turn is not None  # noqa: S101  for the type checker: it has facts
+        return Copy(turn, drafts)
 
 
-async def copies_of(record: RecordReads, turn_id: TurnId, seed: int = 1) -> Copies:
+async def copies_of(journal: JournalReads, turn_id: TurnId, seed: int = 1) -> Copies:
     """Take a turn from a record that a sidecar has written. Raises `LookupError` if it is not there, or not ended."""
-    turn = await record.turn(turn_id)
+    facts, frames = (await journal.facts(turn_id)).facts, tuple(await journal.frames(turn_id))
+    turn = state_of(turn_id, facts).stored(frozenset())
     if turn is None or turn.ended is None or turn.routing is None:
         raise LookupError(f"{turn_id} is not on record as ended")
-    return Copies(_Original(turn, tuple(await record.attempts(turn.turn_id))), seed)
+    drafts = [draft_of(each) for each in facts]
+    drafts[-1] = msgspec.structs.replace(drafts[-1], frames=frames)
+    return Copies(drafts, _ids(turn, frames), seed)
 
 
-def _ids(original: _Original) -> Sequence[str]:
-    turn = original.turn
+def _ids(turn: StoredTurn, frames: Sequence[AttemptFrames]) -> Sequence[str]:
     children = [child.opened for child in turn.children]
     first = turn.dispatches[0].opened
     found = [turn.turn_id, first.episode_id, *(dispatch.opened.dispatch_id for dispatch in turn.dispatches)]
     found += [each for child in children for each in (child.call_id, child.child_id)]
-    found += [attempt.attempt_id for attempt in original.attempts]
+    found += [each.attempt_id for each in frames]
     return list(dict.fromkeys(found))
-
-
-def _as_records(copied: _Original) -> Copy:
-    """Put what was read in the order in which it came, with links that fit the new ids."""
-    turn = _fitting(copied.turn)
-    groups: list[tuple[Record, ...]] = []
-    closing: list[Record] = []
-    for dispatch in turn.dispatches:
-        opened = dispatch.opened
-        began: list[Record] = [opened]
-        settled: list[Record] = []
-        for child in turn.children:
-            if child.opened.dispatch_id == opened.dispatch_id:
-                events = child.events
-                waiting = next(place for place, event in enumerate(events) if event.name == WAITING_FOR_MERGE)
-                began += [child.opened, *events[:waiting]]
-                settled.append(events[waiting])
-                closing += events[waiting + 1 :]
-        settled += [each for each in copied.attempts if each.dispatch_id == opened.dispatch_id]
-        settled += [CallSettled(turn.turn_id, opened.dispatch_id, each, opened.opened_at) for each in dispatch.outcomes]
-        groups += [tuple(began), tuple(settled)]
-    assert turn.ended is not None  # noqa: S101  for the type checker: `copies_of` has looked
-    assert turn.routing is not None  # noqa: S101  for the type checker: as above
-    return Copy(turn, (*groups, (*closing, turn.ended, turn.routing)))
-
-
-def _fitting(turn: StoredTurn) -> StoredTurn:
-    """Return a turn with the links and fingerprints that fit its ids."""
-    replace = msgspec.structs.replace
-    children = (replace(each, events=tuple(_linked(each.opened, each.events))) for each in turn.children)
-    dispatches = (
-        replace(each, opened=replace(each.opened, fingerprint=fingerprint_of(each.opened.request_json)))
-        for each in turn.dispatches
-    )
-    return replace(turn, children=tuple(children), dispatches=tuple(dispatches))
-
-
-def _linked(child: ChildOpened, events: Sequence[ChildEvent]) -> Sequence[ChildEvent]:
-    linked: list[ChildEvent] = []
-    previous = child.link
-    for event in events:
-        link = event.relinked(previous)
-        linked.append(msgspec.structs.replace(event, previous_link=previous, link=link))
-        previous = link
-    return linked

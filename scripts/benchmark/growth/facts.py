@@ -56,8 +56,8 @@ async def over_facts(place: Place, steps: Sequence[int]) -> Curve:
     """
     points: list[Point] = []
     turn_id, path = await original(place)
-    async with opened_store(path.parent, SQLITE) as store:
-        filling = _Filling(store, await copies_of(store, turn_id), place)
+    async with opened_store(path.parent, SQLITE) as record:
+        filling = _Filling(record.store, await copies_of(record.journal, turn_id), place)
         for facts in steps:
             await filling.up_to(facts)
             points.append(Point(facts, {**await filling.latencies(), SIZE: size_of(path) / MEGABYTE}))
@@ -96,7 +96,7 @@ class _Filling:
 
     async def latencies(self) -> dict[str, float]:
         """Append openings of turns that stay open, and read; one after the other. In milliseconds."""
-        openings = [self._copies.next().groups[0] for _ in range(MEASURED)]
+        openings = [self._copies.next().by(self._store.instance)[:1] for _ in range(MEASURED)]
         appends = [await _timed(self._store.append, opening) for opening in openings]
         turns = [await _timed(self._store.turn, self._random.choice(self._turns).turn_id) for _ in range(MEASURED)]
         lists = [await _timed(self._store.turns, TurnQuery(limit=PAGE)) for _ in range(LISTED)]
@@ -113,7 +113,7 @@ class _Filling:
     async def _append_one(self) -> None:
         copy = self._copies.next()
         self._facts += self._copies.facts
-        await self._store.append(copy.records)
+        await self._store.append(copy.by(self._store.instance))
         self._made += 1
         if len(self._turns) < KEPT_TURNS:
             self._turns.append(copy.turn)

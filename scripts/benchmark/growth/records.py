@@ -9,12 +9,11 @@ from scripts.benchmark.definitions import INSTANT
 from scripts.benchmark.growth.processes import Place, weighed
 from scripts.benchmark.sidecar_server import Varied, settings
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import Surroundings, opened_record
+from sidecar.composition.record.open_record import OpenRecord, Surroundings, opened_record
 from sidecar.core.identifiers import TurnId
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.record.ports import Store
 
 
 async def original(place: Place) -> tuple[TurnId, Path]:
@@ -29,7 +28,7 @@ async def original(place: Place) -> tuple[TurnId, Path]:
 
 
 @asynccontextmanager
-async def opened_store(folder: Path, record: str) -> AsyncIterator[Store]:
+async def opened_store(folder: Path, record: str) -> AsyncIterator[OpenRecord]:
     """Open a record: `sqlite` in `folder`, or the PostgreSQL of an address.
 
     Raises:
@@ -40,7 +39,7 @@ async def opened_store(folder: Path, record: str) -> AsyncIterator[Store]:
     said = settings(folder / "sidecar.sock", folder, Varied(record=record)).record
     recorder = MeasuringRecorder(Metrics(), error_emit=False)
     async with opened_record(said, Surroundings(SystemClock(), SystemIds(), tasks, recorder, Redactor())) as opened:
-        yield opened.store
+        yield opened
         await tasks.close()
     if strays:
         raise LookupError(f"the record did not keep everything: {strays}")

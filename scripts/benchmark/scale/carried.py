@@ -162,20 +162,20 @@ async def _by_stores(to: Way, folder: Path, load: Load, copies: Copies, watch: W
     turns = max(load.in_flight, load.dispatches // DISPATCHES_PER_TURN // load.many)
     made = [[copies.next() for _ in range(turns)] for _ in range(load.many)]
     async with AsyncExitStack() as opened:
-        stores = [await opened.enter_async_context(opened_store(folder, to.dsn)) for _ in range(load.many)]
+        records = [await opened.enter_async_context(opened_store(folder, to.dsn)) for _ in range(load.many)]
         latencies: list[float] = []
 
         async def append(store: Store, own: Sequence[Copy]) -> None:
             async def whole(copy: Copy) -> None:
-                for group in copy.groups:
-                    await store.append(group)
+                for draft in copy.by(store.instance):
+                    await store.append([draft])
 
             await _at_a_time(load.in_flight, whole, own, latencies, [])
 
         def cpu() -> Mapping[str, float]:
             return {"sidecars": 0.0, "load": time.process_time(), "pooler": to.pooler_cpu()}
 
-        run = await _run(watch, [append(store, own) for store, own in zip(stores, made, strict=True)], cpu)
+        run = await _run(watch, [append(record.store, own) for record, own in zip(records, made, strict=True)], cpu)
     return _carried(STORES, to, load.many, run, _Taken(latencies, 0, DISPATCHES_PER_TURN))
 
 

@@ -8,9 +8,8 @@ from msgspec import Struct, field
 
 from sidecar.core.identifiers import AttemptId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnIndex
-from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.chain import NOTHING, rooted
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.operations.record.rows_in_memory import RowsInMemory

@@ -8,9 +8,8 @@ from sidecar.adapters.record_memory.contents import JournalContents
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
-from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.encoding import erased
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import Changes, Watermarks
 

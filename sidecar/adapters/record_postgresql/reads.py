@@ -14,8 +14,7 @@ from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts, TurnIndex
-from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.markers import FactsRemoved
 from sidecar.core.listing.changes import Changes, Watermarks
 

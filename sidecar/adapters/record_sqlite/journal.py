@@ -15,8 +15,7 @@ from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.adapters.sqlite.known_keys import KnownKeys
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
-from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import Changes, Watermarks
 

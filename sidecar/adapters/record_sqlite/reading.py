@@ -8,8 +8,7 @@ import apsw
 
 from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, WITH_FRAMES, fact_from, first, found, microseconds
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
-from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.turn_state import state_of
 
 FACTS: Final = f"""

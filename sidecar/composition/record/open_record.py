@@ -14,9 +14,9 @@ from msgspec import Struct
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Draft
 from sidecar.observability import names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.redaction import Redactor
@@ -114,15 +114,15 @@ class ShownStore(JournalStore):
         self.trouble = ""
         self.since: datetime | None = None
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, drafts: Sequence[Draft]) -> None:
         """Append, and remember how that went."""
         try:
-            await super().append(records)
+            await super().append(drafts)
         except StoreUnavailable as refused:
             self.since = self.since or self._clock.now()
             self.trouble = refused.message
             raise
-        if records:  # nothing to append only waits for what came before, and proves nothing
+        if drafts:  # nothing to append only waits for what came before, and proves nothing
             self.trouble, self.since = "", None
 
 

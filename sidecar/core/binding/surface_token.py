@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.binding.cohort import Cohort
 from sidecar.core.decoding import Undecodable, base64url, from_base64url, from_json
 from sidecar.core.errors import SurfaceTokenInvalid
 from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal, Slot, TurnId
@@ -121,3 +122,15 @@ def _decode(text: str) -> bytes | None:
         return from_base64url(text)
     except Undecodable:
         return None
+
+
+def cohort_of(claims: SurfaceClaims) -> Cohort:
+    """Return the cohort that a turn was bound in."""
+    return Cohort(
+        agent_definition_version=claims.versions[0],
+        prompt_block_registry_version=claims.versions[1],
+        xml_prompt_component_registry_version=claims.versions[2],
+        active_feature_flags=claims.flags,
+        experiment_arm_assignment=claims.arm,
+        active_sub_agents=tuple(slot for slot, _ in claims.tools),
+    )

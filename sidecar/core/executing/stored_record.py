@@ -27,6 +27,7 @@ class StoredDispatch(msgspec.Struct, frozen=True):
         owner, epoch: who may append to it now.
         owner_alive: its lease has not run out. True for the instance that asks, too.
         outcomes: one per settled call, the revision that stands; in no special order.
+        cancelled: places of calls that were cancelled.
     """
 
     opened: DispatchOpened
@@ -34,6 +35,12 @@ class StoredDispatch(msgspec.Struct, frozen=True):
     epoch: int
     owner_alive: bool
     outcomes: tuple[CallOutcome, ...]
+    cancelled: frozenset[int] = frozenset()
+
+    def is_over(self, place: int) -> bool:
+        """Say whether a call has its outcome, or was cancelled."""
+        step = self.opened.first_step + place
+        return place in self.cancelled or any(each.emission_index == step for each in self.outcomes)
 
     @property
     def settled(self) -> bool:
@@ -42,13 +49,18 @@ class StoredDispatch(msgspec.Struct, frozen=True):
 
 
 class StoredTurn(msgspec.Struct, frozen=True):
-    """All of one turn, in order of opening."""
+    """All of one turn, in order of opening.
+
+    Attributes:
+        salts: of the facts that say it: a draft whose salt is among them is on record.
+    """
 
     turn_id: TurnId
     dispatches: tuple[StoredDispatch, ...]
     children: tuple[StoredChild, ...]
     ended: TurnEnded | None
     routing: RoutingRecord | None
+    salts: frozenset[bytes] = frozenset()
 
     def dispatch(self, dispatch_id: DispatchId) -> StoredDispatch | None:
         """Return one of the dispatches."""

@@ -5,8 +5,7 @@ from datetime import date, datetime
 import msgspec
 
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
-from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.heads import TurnHead
 
 

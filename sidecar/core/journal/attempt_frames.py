@@ -9,27 +9,10 @@ from typing import Final
 import msgspec
 
 from sidecar.core.decoding import MsgpackDecoder, Undecodable
-from sidecar.core.identifiers import AttemptId, TurnId
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.replaying.frames import Frame, Narration, RecordedAttempt
 
 VERSION: Final = 1
-
-
-class AttemptFrames(msgspec.Struct, frozen=True):
-    """The row of one attempt.
-
-    Attributes:
-        step: of its child.
-        number: of the attempt; 0 if none was made.
-        frames: as `packed` returns them.
-    """
-
-    turn_id: TurnId
-    attempt_id: AttemptId
-    step: int
-    number: int
-    frames: bytes
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.core.decoding import from_json
 from sidecar.core.executing.chain import event_link
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, ChildEvent
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import Digest
-from sidecar.core.journal.marks import ACTORS, FORMS, About, Mark, Values, What, details_of, values_of
+from sidecar.core.journal.marks import ACTORS, FORMS, About, Mark, Values, What, details_of
 
 NO_VALUES: Final[Values] = ()
 ERASED: Final = "erased"
@@ -123,29 +122,3 @@ class ChildReading:
             previous_link=previous,
             link=self._link,
         )
-
-
-class Marked(msgspec.Struct, frozen=True):
-    """A mark with its values, and the details of its event."""
-
-    mark: Mark
-    values: Values
-    details: dict[str, Any]
-
-
-def marked(event: ChildEvent, at: datetime, about: About) -> Marked:
-    """Return the mark from which an event is derived. Raises `ValueError` if there is none.
-
-    Args:
-        event: the next one of its child.
-        at: the time of the fact that is to hold it.
-        about: what is known of the child, before the event.
-    """
-    what = OF_NAME.get(event.name)
-    form = None if what is None else FORMS[what]
-    details: dict[str, Any] = from_json(event.details_json, dict)
-    values = None if form is None else values_of(form, details, about)
-    if what is None or form is None or values is None or form.summary(details, about) != event.summary:
-        raise ValueError(f"event {event.event_id} ({event.name}) is of no form: {event.summary}, {event.details_json}")
-    actor = 0 if event.actor == form.actor else ACTORS.index(event.actor)
-    return Marked(Mark(what, (event.time - at) // MICROSECOND, actor), values, details)

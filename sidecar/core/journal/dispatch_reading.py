@@ -9,12 +9,11 @@ from datetime import datetime
 import msgspec
 
 from sidecar.core.binding.surface import Candidate
-from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.binding.surface_token import SurfaceClaims, cohort_of
 from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Usage
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
-from sidecar.core.executing.abandoned import cohort_of
 from sidecar.core.executing.records import ChildOpened, DispatchOpened
 from sidecar.core.identifiers import DefinitionId, DispatchId
 from sidecar.core.journal.child_events import MICROSECOND

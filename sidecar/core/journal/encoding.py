@@ -39,23 +39,23 @@ BODIES: Final[Readers[Body]] = MappingProxyType({VERSION: MsgpackDecoder[Body](B
 TEXTS: Final[Readers[Texts]] = MappingProxyType({VERSION: MsgpackDecoder[Texts](Texts).decode})
 
 
-def fact_of(draft: Draft, salt: bytes, links: Sequence[bytes]) -> Fact:
+def fact_of(draft: Draft, links: Sequence[bytes]) -> Fact:
     """Return a draft as it is appended.
 
     Args:
         draft: what happened.
-        salt: `SALT_BYTES` random bytes, of this fact alone.
         links: what it follows, as `heads.links_of` says.
     """
     body, texts = _ENCODE((VERSION, draft.body)), _ENCODE((VERSION, draft.texts))
-    unlinked = Stored(draft.turn_id, draft.by, draft.at, body, texts, salt, None, b"")
+    unlinked = Stored(draft.turn_id, draft.by, draft.at, body, texts, draft.salt, None, b"")
     link = link_of(unlinked, links)
     return Fact(draft, msgspec.structs.replace(unlinked, link=link), tuple(links))
 
 
 def draft_of(stored: Stored, bodies: Readers[Body] = BODIES, texts: Readers[Texts] = TEXTS) -> Draft:
     """Return what a stored fact says; without texts if they were erased. Raises `UnreadableFact`."""
-    return Draft(stored.turn_id, stored.by, stored.at, body_of(stored, bodies), texts_of(stored, texts))
+    body, said = body_of(stored, bodies), texts_of(stored, texts)
+    return Draft(stored.turn_id, stored.by, stored.at, body, said, stored.salt or b"")
 
 
 def body_of(stored: Stored, bodies: Readers[Body] = BODIES) -> Body:

@@ -4,17 +4,37 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.identifiers import AttemptId, InstanceId, TurnId
 from sidecar.core.journal.facts import Body
 from sidecar.core.journal.texts import Texts
+
+
+class AttemptFrames(msgspec.Struct, frozen=True):
+    """What a runner sent in one attempt: a row of its own beside the facts, see `attempt_frames`.
+
+    Attributes:
+        step: of its child.
+        number: of the attempt; 0 if none was made.
+        frames: as `attempt_frames.packed` returns them.
+    """
+
+    turn_id: TurnId
+    attempt_id: AttemptId
+    step: int
+    number: int
+    frames: bytes
 
 
 class Draft(msgspec.Struct, frozen=True):
     """A fact before it is linked.
 
+    It is known by its salt: appended again, as long as nobody could say whether it is on record, it adds nothing.
+
     Attributes:
         by: the sidecar that appends it.
         at: when it was made; aware, in UTC.
+        salt: `SALT_BYTES` random bytes, of this fact alone; empty if they were erased.
+        frames: rows that are kept with it.
     """
 
     turn_id: TurnId
@@ -22,6 +42,8 @@ class Draft(msgspec.Struct, frozen=True):
     at: datetime
     body: Body
     texts: Texts
+    salt: bytes = b""
+    frames: tuple[AttemptFrames, ...] = ()
 
 
 class Stored(msgspec.Struct, frozen=True):

@@ -110,15 +110,6 @@ def details_of(form: Form, values: Values, about: About) -> dict[str, Any]:
     return form.around(about) | {name: value for name, value in told if value is not None}
 
 
-def values_of(form: Form, details: Mapping[str, Any], about: About) -> Values | None:
-    """Return the values with which `details_of` returns `details`; None if there are none."""
-    values = trimmed(tuple(details.get(name) for name in form.fields))
-    if values == form.derived(about):
-        values = ()
-    found = details_of(form, values, about)
-    return values if found == details and list(found) == list(details) else None
-
-
 def trimmed(values: Values) -> Values:
     """Return values without those at the end that are not there."""
     while values and values[-1] is None:

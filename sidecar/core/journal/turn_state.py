@@ -1,39 +1,32 @@
 """One turn as its facts leave it: what the rules need, and what is read of it."""
 
 from collections.abc import Iterable, Set
-from datetime import UTC, date
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.records import Record, TurnEnded
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.core.journal.appends import TurnIndex
-from sidecar.core.journal.encoding import UnreadableFact, draft_of
+from sidecar.core.journal.encoding import draft_of
 from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.refusals import Broken
 from sidecar.core.journal.rules import after
+from sidecar.core.journal.standing import Standing
 
 
-class TurnState:
-    """A turn, fact by fact.
+class TurnState(Standing):
+    """A turn with all that its facts say.
 
     Attributes:
-        head: where the turn stands.
         reading: what the facts say.
-        day: of the first fact; None before it.
-        index: what the turn is looked for by; None before the first fact.
         ended, routing: None while the turn is open.
     """
 
     def __init__(self, turn_id: TurnId) -> None:
         """Begin before the first fact."""
-        self.turn_id = turn_id
-        self.head = TurnHead()
+        super().__init__(turn_id)
         self.reading = TurnReading(turn_id)
-        self.day: date | None = None
-        self.index: TurnIndex | None = None
         self.ended: TurnEnded | None = None
         self.routing: RoutingRecord | None = None
 
@@ -46,21 +39,18 @@ class TurnState:
             try:
                 records += self.take(fact, after(self.head, fact))
             except (Broken, LookupError, ValueError) as error:
-                where = f"fact {self.head.version + 1} of turn {self.turn_id}"
-                raise UnreadableFact(f"{where} does not fit the facts before it: {error}") from None
+                raise self.misfit(error) from None
         return records
 
     def take(self, fact: Fact, head: TurnHead) -> list[Record]:
         """Take a fact that was accepted, and left the turn at `head`; returns the records that it says."""
         records = self.reading.take(fact.draft)
-        self.head = head
-        self.day = self.day or fact.stored.at.astimezone(UTC).date()
+        self.move(fact, head)
         for record in records:
             if isinstance(record, TurnEnded):
                 self.ended = record
             elif isinstance(record, RoutingRecord):
                 self.routing = record
-        self.index = self._indexed()
         return records
 
     def stored(self, living: Set[InstanceId]) -> StoredTurn | None:
@@ -75,21 +65,11 @@ class TurnState:
         for dispatch_id, dispatch in self.reading.dispatches.items():
             head = self.head.dispatches[dispatch_id]
             outcomes = tuple(each.outcome for each in dispatch.standing())
-            dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, head.owner in living, outcomes))
+            places = frozenset(place for place in range(head.calls) if head.cancelled >> place & 1)
+            alive = head.owner in living
+            dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, alive, outcomes, places))
         children = tuple(StoredChild(each.opened, tuple(each.events)) for each in self.reading.children.values())
-        return StoredTurn(self.turn_id, tuple(dispatches), children, self.ended, self.routing)
-
-    def _indexed(self) -> TurnIndex | None:
-        claims = self.reading.claims
-        if claims is None:
-            return None
-        before = self.index or TurnIndex(claims.episode_id, claims.expires_at)
-        return TurnIndex(
-            before.episode_id,
-            min(before.expires_at, claims.expires_at),
-            None if self.ended is None else self.ended.ended_at,
-            self.routing is not None and bool(self.routing.called),
-        )
+        return StoredTurn(self.turn_id, tuple(dispatches), children, self.ended, self.routing, frozenset(self.salts))
 
 
 def state_of(turn_id: TurnId, facts: Iterable[Stored]) -> TurnState:

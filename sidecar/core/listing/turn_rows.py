@@ -6,11 +6,11 @@ Lists are long, so that a line is derived from what it shows alone: no event is 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, date, datetime
-from typing import Final
 
 from msgspec import Struct
 
 from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.executing.events import PARENT_LOST
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
 from sidecar.core.journal.encoding import body_of, texts_of
@@ -19,7 +19,6 @@ from sidecar.core.journal.facts import ChildrenOpened, DispatchOpened, TurnEnded
 from sidecar.core.journal.heads import progress_of
 from sidecar.core.journal.marks import What
 
-PARENT_LOST: Final = "parent_lost"
 """Close reason of a turn that its parent did not end."""
 
 

@@ -156,4 +156,4 @@ class Drain:
 
 def _is_on_record(turn: Turn) -> bool:
     """Say whether nothing of a turn is known here only."""
-    return not (turn.uncertain or turn.late or any(child.unsaved for child in turn.children.values()))
+    return not (turn.uncertain or turn.unrecorded)

@@ -162,7 +162,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
         dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns),
         resume_dispatch=ResumeDispatch(going),
-        cancel_call=CancelCall(going),
+        cancel_call=CancelCall(rules, outside, going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),

@@ -6,10 +6,12 @@ Only a hint: what another process appends comes without one, so whoever watches 
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.entries import AttemptFrames, Draft
+from sidecar.core.journal.facts import Body
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.delegated_reads import DelegatedReads
 from sidecar.operations.record.ports import Store
 
@@ -38,13 +40,12 @@ class RecordHints:
             if not wakers:
                 del self._watchers[turn_id]
 
-    def appended(self, records: Sequence[Record]) -> None:
-        """Wake who watches the turns of `records`."""
+    def appended(self, drafts: Sequence[Draft]) -> None:
+        """Wake who watches the turns of `drafts`."""
         if not self._watchers:
             return
-        for record in records:
-            turn_id = record.run_id if isinstance(record, ChildEvent) else record.turn_id
-            for waker in self._watchers.get(turn_id, ()):
+        for draft in drafts:
+            for waker in self._watchers.get(draft.turn_id, ()):
                 waker.set()
 
 
@@ -66,7 +67,13 @@ class HintingStore(DelegatedReads):
         """Say whether other processes may append to the same record."""
         return self._store.shared
 
-    async def append(self, records: Sequence[Record]) -> None:
+    def draft(
+        self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
+    ) -> Draft:
+        """Return what happened as a draft of this process, with its salt."""
+        return self._store.draft(turn_id, at, body, texts, frames)
+
+    async def append(self, drafts: Sequence[Draft]) -> None:
         """Append, then say so. See the port."""
-        await self._store.append(records)
-        self._hints.appended(records)
+        await self._store.append(drafts)
+        self._hints.appended(drafts)

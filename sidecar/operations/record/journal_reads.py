@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, Record
+from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
 from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, Slot, TurnId
 from sidecar.core.journal.appends import TurnFacts
-from sidecar.core.journal.attempt_frames import AttemptFrames, unpacked
+from sidecar.core.journal.attempt_frames import unpacked
 from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.journal.entries import AttemptFrames
 from sidecar.core.journal.turn_state import TurnState, state_of
 from sidecar.core.replaying.frames import attempt_to_json
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import JournalReads
-from sidecar.operations.record.translation import narration_of
 
 
 def unreadable(why: UnreadableFact) -> StoreUnavailable:
@@ -96,11 +96,17 @@ def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[At
     attempts = []
     for each in frames:
         child = state.reading.children[each.step].opened
-        whole = attempt_to_json(unpacked(each.frames, narration_of(child.child_id, records)))
+        whole = attempt_to_json(unpacked(each.frames, _narration_of(child.child_id, records)))
         attempts.append(
             AttemptRecorded(each.attempt_id, child.child_id, state.turn_id, child.dispatch_id, each.number, whole)
         )
     return sorted(attempts, key=lambda each: (each.child_id, each.number))
+
+
+def _narration_of(child_id: ChildId, records: Iterable[Record]) -> str:
+    """Return the narration of the first outcome of a child among the records of its turn; empty if there is none."""
+    settled = (each.outcome for each in records if isinstance(each, CallSettled))
+    return next((each.answer.narration for each in settled if each.child_id == child_id), "")
 
 
 def _state(turn_id: TurnId, found: TurnFacts) -> TurnState:

@@ -7,30 +7,30 @@ nothing when the database is idle, and shares a commit when it is not (DESIGN se
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct, field
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
-from sidecar.core.executing.records import DispatchOpened, Record
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
-from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.encoding import UnreadableFact
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Draft, Stored
+from sidecar.core.journal.facts import Body, DispatchOpened
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
+from sidecar.operations.record.kept_turn import KeptTurn
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal
 from sidecar.operations.record.projector import Projector
-from sidecar.operations.record.translation import TranslatedTurn, turn_of
 
 MOST_IN_A_BATCH: Final = 2000
-"""Records of one commit; a database takes a few milliseconds for that many."""
+"""Facts of one commit; a database takes a few milliseconds for that many."""
 MOST_WAITING: Final = 20_000
-"""Records that wait for a commit; more are refused at once."""
+"""Facts that wait for a commit; more are refused at once."""
 MOST_TURNS: Final = 1000
 """Turns that are kept in memory; the one that was not appended to for longest is read again when it is."""
 TURNS_IN_A_ROW: Final = 10
@@ -43,7 +43,7 @@ AGAIN: Final = timedelta(seconds=1)
 class _Group(Struct):
     """What one caller appends; all of one turn."""
 
-    records: tuple[Record, ...]
+    drafts: tuple[Draft, ...]
     decided: Ending[SubagentsError | None] = field(default_factory=Ending)
 
 
@@ -75,8 +75,10 @@ class JournalStore(ReadsOfJournal):
         salt: returns 16 random bytes.
         lists: told of what was appended; by default all that changed is projected whenever a list is asked for.
 
-    Attributes: `batches`, commits that were tried.
+    Attributes: `batches`, commits that were tried; `kept`, how the writer keeps a turn.
     """
+
+    kept = KeptTurn
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class JournalStore(ReadsOfJournal):
         self._spawner = spawner
         self._recorder = recorder
         self._salt = salt
-        self._turns: OrderedDict[TurnId, TranslatedTurn] = OrderedDict()
+        self._turns: OrderedDict[TurnId, KeptTurn] = OrderedDict()
         self._queue: deque[_Group] = deque()
         self._waiting = 0
         self._writing = False
@@ -113,16 +115,22 @@ class JournalStore(ReadsOfJournal):
         """Say whether other processes may append to the same record."""
         return self._journal.shared
 
-    async def append(self, records: Sequence[Record]) -> None:
-        """Make `records`, all of one turn, durable, in order. See the port."""
-        if records and self._waiting >= MOST_WAITING:
+    def draft(
+        self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
+    ) -> Draft:
+        """Return what happened as a draft of this process, with its salt."""
+        return Draft(turn_id, self._journal.instance, at, body, texts, self._salt(), frames)
+
+    async def append(self, drafts: Sequence[Draft]) -> None:
+        """Make `drafts`, all of one turn, durable, in order. See the port."""
+        if drafts and self._waiting >= MOST_WAITING:
             raise StoreUnavailable(f"{self._waiting} records wait to be written already", retry_after=AGAIN)
-        group = _Group(tuple(records))
+        group = _Group(tuple(drafts))
         if not self._journal.waits:
             await self._write_batch([group])
         else:
             self._queue.append(group)
-            self._waiting += len(group.records)
+            self._waiting += len(group.drafts)
             if not self._writing:
                 self._writing = True
                 self._spawner.spawn(self._write(), "write the record")
@@ -143,10 +151,10 @@ class JournalStore(ReadsOfJournal):
 
     def _next_batch(self) -> list[_Group]:
         batch, size = [self._queue.popleft()], 0
-        while self._queue and size + len(batch[-1].records) + len(self._queue[0].records) <= MOST_IN_A_BATCH:
-            size += len(batch[-1].records)
+        while self._queue and size + len(batch[-1].drafts) + len(self._queue[0].drafts) <= MOST_IN_A_BATCH:
+            size += len(batch[-1].drafts)
             batch.append(self._queue.popleft())
-        self._waiting -= sum(len(group.records) for group in batch)
+        self._waiting -= sum(len(group.drafts) for group in batch)
         return batch
 
     async def _write_batch(self, batch: list[_Group]) -> None:
@@ -169,8 +177,8 @@ class JournalStore(ReadsOfJournal):
         for attempt in range(MOST_TRIES):
             by_turn: dict[TurnId, list[_Group]] = {}
             for group in batch:
-                if group.records and not group.decided.settled:
-                    by_turn.setdefault(turn_of(group.records[0]), []).append(group)
+                if group.drafts and not group.decided.settled:
+                    by_turn.setdefault(group.drafts[0].turn_id, []).append(group)
             if not by_turn:
                 return
             plans = list[_Plan]()
@@ -222,34 +230,34 @@ class JournalStore(ReadsOfJournal):
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._journal.shared
-        if turn is None and not again and isinstance(groups[0].records[0], DispatchOpened):
-            turn = TranslatedTurn(turn_id)
+        if turn is None and not again and isinstance(groups[0].drafts[0].body, DispatchOpened):
+            turn = self.kept(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
             if plan is None or certain or not plan.refuses:
                 return plan
         self._turns.pop(turn_id, None)
         try:
-            return self._decided(TranslatedTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
+            return self._decided(self.kept(turn_id, (await self._journal.facts(turn_id)).facts), groups)
         except StoreUnavailable as refused:
             _settle(groups, refused)
         except UnreadableFact as why:
             _settle(groups, unreadable(why))
         return None
 
-    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan | None:
+    def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
         """Take the groups one after the other. The turn stands after them as if they were kept already.
 
         None if one of them raises: its caller is told, and what it has left of the turn is forgotten.
         """
-        state, plan = turn.state, _Plan(turn.state.turn_id)
+        state, plan = turn.standing, _Plan(turn.standing.turn_id)
         self._turns[state.turn_id] = turn
         self._turns.move_to_end(state.turn_id)
         before, index = state.head.version, state.index
         facts, frames = list[Stored](), list[AttemptFrames]()
         for group in groups:
             try:
-                taken = turn.take(group.records, self._journal.instance, self._salt)
+                taken = turn.take(group.drafts)
             except Exception as defect:  # noqa: BLE001  it must not cost the other callers anything
                 self._refuse_defect(group, defect)
                 del self._turns[state.turn_id]
@@ -284,7 +292,7 @@ class JournalStore(ReadsOfJournal):
             if not kept.get(plan.turn_id, True):
                 self._turns.pop(plan.turn_id, None)
                 continue
-            if turn is not None and turn.state.head.ended:
+            if turn is not None and turn.standing.head.ended:
                 del self._turns[plan.turn_id]  # little comes after the end
             plan.tell()
 

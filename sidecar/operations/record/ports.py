@@ -15,13 +15,14 @@ from typing import Protocol
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, Record
+from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
-from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.entries import AttemptFrames, Draft, Stored
+from sidecar.core.journal.facts import Body
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
+from sidecar.core.journal.texts import Texts
 from sidecar.core.listing.changes import Changes, Watermarks
 
 
@@ -202,12 +203,17 @@ class Store(RecordReads, Protocol):
     def shared(self) -> bool:
         """Say whether other processes may append to the same record while this one lives."""
 
-    async def append(self, records: Sequence[Record]) -> None:
-        """Make `records` durable, whole, after everything that was handed over before.
+    def draft(
+        self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
+    ) -> Draft:
+        """Return what happened as a draft of this process, with its salt."""
 
-        With no records: return when everything handed over before is decided.
+    async def append(self, entries: Sequence[Draft]) -> None:
+        """Make `entries`, all of one turn, durable, whole, after everything that was handed over before.
+
+        With none: return when everything handed over before is decided. A draft that is on record adds nothing.
 
         Raises:
-            RecordConflict: the record says otherwise; nothing of `records` is kept.
+            RecordConflict: the record says otherwise; nothing of `entries` is kept.
             StoreUnavailable: it cannot be confirmed; appending the same again is safe.
         """

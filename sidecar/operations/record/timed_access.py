@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.records import Record
+from sidecar.core.journal.entries import Draft
 from sidecar.operations.deadlines import Deadlines, by
 from sidecar.operations.ready_list import Refusal
 from sidecar.operations.record.ports import Store
@@ -15,20 +15,20 @@ Found = TypeVar("Found")
 
 
 async def put_on_record(
-    store: Store, records: Sequence[Record], until: float, deadlines: Deadlines | None = None
+    store: Store, drafts: Sequence[Draft], until: float, deadlines: Deadlines | None = None
 ) -> Refusal:
-    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock).
+    """Append `drafts`; return why not if that is not confirmed by `until` (of the loop's clock).
 
     That is one of the `deadlines` of what it is for; without them it has a timer of its own.
     """
-    if not records:
+    if not drafts:
         return None
     try:
         if store.waits:
             at = asyncio.get_running_loop().call_at if deadlines is None else deadlines.at
-            await by(until, store.append(records), at)
+            await by(until, store.append(drafts), at)
         else:
-            await store.append(records)
+            await store.append(drafts)
     except TimeoutError:
         return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
     except (StoreUnavailable, RecordConflict) as refused:

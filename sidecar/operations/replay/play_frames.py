@@ -7,8 +7,9 @@ from typing import Final, cast
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.outcomes import Usage
-from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, ToolId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import Body, ChildrenOpened, DispatchOpened
 from sidecar.core.replaying.document import Recorded
 from sidecar.core.replaying.frames import (
     ComponentFrame,
@@ -62,22 +63,29 @@ class Recording:
     attempts: Recorded
     begun_at: dict[DispatchId, float] = field(default_factory=dict)
     unrecorded: list[str] = field(default_factory=list)
+    _calls: dict[DispatchId, tuple[int, tuple[CallId, ...]]] = field(default_factory=dict)
 
     def attempt(self, child: Child, number: int) -> RecordedAttempt | None:
         """Return one attempt, from 1; None if it was not made then."""
         made = self.attempts.get((child.dispatch_id, child.call_id), ())
         return made[number - 1] if 0 < number <= len(made) else None
 
-    def durable_at(self, records: Sequence[Record]) -> float:
-        """Return when the store had confirmed `records`, as far as that let an attempt begin; of the loop's clock."""
-        found = [
-            self.begun_at[record.dispatch_id] + made[0].began * MICROSECOND
-            for record in records
-            if isinstance(record, ChildOpened)
-            for made in [self.attempts.get((record.dispatch_id, record.call_id), ())]
-            if made
-        ]
-        return min(found, default=0.0)
+    def durable_at(self, drafts: Sequence[Draft]) -> float:
+        """Return when the store had confirmed `drafts`, as far as that let an attempt begin; of the loop's clock."""
+        return min((at for draft in drafts for at in self._began(draft.body)), default=0.0)
+
+    def _began(self, body: Body) -> Iterator[float]:
+        """Yield when the first attempts of the children that a fact opens began."""
+        if isinstance(body, DispatchOpened):
+            self._calls[body.dispatch_id] = body.first_step, body.asked.call_ids
+        if not isinstance(body, DispatchOpened | ChildrenOpened):
+            return
+        first, call_ids = self._calls[body.dispatch_id]
+        for start in body.children:
+            call_id = CallId(start.child_id) if start.parent is not None else call_ids[start.step - first]
+            made = self.attempts.get((body.dispatch_id, call_id), ())
+            if made:
+                yield self.begun_at[body.dispatch_id] + made[0].began * MICROSECOND
 
     def stops_before_running(self) -> Stops:
         """Return the calls that were stopped while they waited."""

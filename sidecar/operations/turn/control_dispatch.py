@@ -1,11 +1,24 @@
 """What a caller may do with a dispatch that runs or has run: listen again, cancel one call."""
 
-from sidecar.core.errors import RunsElsewhere, UnknownCall, UnknownDispatch
-from sidecar.core.identifiers import DispatchId
+from typing import Final
+
+from sidecar.core.errors import RecordConflict, RunsElsewhere, UnknownCall, UnknownDispatch
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.journal.facts import CallsCancelled
+from sidecar.core.journal.texts import Texts
+from sidecar.operations.first_result import outlive
+from sidecar.operations.ready_list import Refusal
+from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.requests import CancelRequest, ResumeRequest
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.dispatch_calls import Begun, Going, attached, give_up_lost
+from sidecar.operations.turn.settle_child import taking
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
+
+TRIES: Final = 3
+"""So often a cancel is appended again after others have appended to its turn."""
 
 
 class ResumeDispatch:
@@ -22,11 +35,13 @@ class ResumeDispatch:
 class CancelCall:
     """Cancel one call; its siblings go on."""
 
-    def __init__(self, going: Going) -> None:
+    def __init__(self, rules: DispatchRules, outside: Outside, going: Going) -> None:
+        self._rules = rules
+        self._out = outside
         self._going = going
 
     async def __call__(self, request: CancelRequest) -> bool:
-        """Say whether the call was still going.
+        """Stop the call at once, and return when that is on record; say whether the call was still going.
 
         Raises:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.
@@ -37,9 +52,47 @@ class CancelCall:
         if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
             await self._going.restore(dispatch.turn)  # what is known of it here may be old
             dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
-        if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
-            raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
-        return dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
+        _refuse_elsewhere(dispatch)
+        going = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
+        if dispatch.calls.waits_for_cancel(request.call_id):
+            work = self._save(dispatch, request.call_id)
+            await outlive(self._out.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
+        return going
+
+    async def _save(self, dispatch: LiveDispatch, call_id: CallId) -> None:
+        """Put on record that a call is cancelled: a takeover does not run it then."""
+        if await dispatch.opened.wait() is not None:
+            return  # nothing of the dispatch is on record, and its call never ran
+        turn, dispatch_id, refused = dispatch.turn, dispatch.dispatch_id, await self._append(dispatch, call_id)
+        for _ in range(TRIES):
+            if not isinstance(refused, RecordConflict):
+                break
+            # Its outcome came first, or an earlier try is on record, or the dispatch is another sidecar's: see which.
+            stored = await self._going.restore(turn)
+            found = None if stored is None else stored.dispatch(dispatch_id)
+            if found is not None and found.is_over(dispatch.calls.places[call_id]):
+                return
+            _refuse_elsewhere(dispatch)
+            refused = await self._append(turn.dispatches[dispatch_id], call_id)
+        if refused is not None:
+            raise refused
+
+    async def _append(self, dispatch: LiveDispatch, call_id: CallId) -> Refusal:
+        out, now = self._out, self._out.clock.now()
+        body = CallsCancelled(dispatch.dispatch_id, (dispatch.calls.places[call_id],))
+        drafts = [*taking(dispatch, out.store, now), out.store.draft(dispatch.turn.turn_id, now, body, Texts())]
+        until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await put_on_record(out.store, drafts, until)
+        if refused is None:
+            dispatch.calls.cancel_recorded(call_id)
+            if dispatch.ownership.owner:
+                dispatch.ownership.taken(out.store.instance)
+        return refused
+
+
+def _refuse_elsewhere(dispatch: LiveDispatch) -> None:
+    if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
+        raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
 
 
 async def _known(going: Going, token: str, dispatch_id: DispatchId) -> LiveDispatch:

@@ -14,8 +14,11 @@ from sidecar.core.dispatching.outcomes import CallOutcome, Usage
 from sidecar.core.dispatching.plan import PlannedCall, plan_dispatch
 from sidecar.core.errors import DelegationRefused, FieldProblem, GrantSpent, InvalidRequest, SubagentsError
 from sidecar.core.executing.delegation import Delegating, DelegationRefusal, Left, narrowed, refusal_of_any
-from sidecar.core.executing.events import DELEGATED, DELEGATION_REFUSED, SIDECAR, SUB_AGENT
+from sidecar.core.executing.events import SIDECAR
 from sidecar.core.identifiers import CallId, ChildId
+from sidecar.core.journal.facts import ChildNoted, DelegationSettled
+from sidecar.core.journal.marks import Values, What
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.first_result import outlive
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.requests import Integration, Verdict
@@ -23,7 +26,7 @@ from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.delegated_call import DelegatedCall
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.drain import drain
-from sidecar.operations.turn.child.open_child import make_delegated_child
+from sidecar.operations.turn.child.open_child import NewChild, make_delegated_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.ending import EndStage
@@ -59,13 +62,13 @@ class Delegate:
         parent = self._out.grants.claim(grant).child
         above = self._errand_of(parent)
         try:
-            call, child = self._accept(parent, above, tool_name, arguments_json, time_left)
+            call, new = self._accept(parent, above, tool_name, arguments_json, time_left)
         except (DelegationRefused, InvalidRequest) as refused:
             self._note_refusal(parent, tool_name, refused)
             raise
         try:
-            work = self._carry_out(parent, child, call)
-            outcome = await outlive(self._out.spawner, work, f"delegated {child.child_id}")
+            work = self._carry_out(parent, new, call)
+            outcome = await outlive(self._out.spawner, work, f"delegated {new.child.child_id}")
         except asyncio.CancelledError:
             call.delegation.cancel(CallFailure.CALL_CANCELLED)  # nobody waits for the answer any more
             raise
@@ -85,7 +88,7 @@ class Delegate:
 
     def _accept(
         self, parent: Child, above: Errand, tool_name: str, arguments_json: str, time_left: timedelta | None
-    ) -> tuple[DelegatedCall, Child]:
+    ) -> tuple[DelegatedCall, NewChild]:
         """Check everything that can refuse it, then take its place in the turn. No await in here."""
         refusal = refusal_of_any(parent.contract)
         if refusal is not None:
@@ -105,7 +108,7 @@ class Delegate:
         call = DelegatedCall(planned, errand=above, parent=parent, settle_at=ends_at, lenders=lenders)
         ledger.delegate(child_id, call.delegation)
         self._calls[child_id] = call
-        return call, make_delegated_child(parent, above, planned, contract, self._out.clock)
+        return call, make_delegated_child(parent, above, planned, contract)
 
     def _planned(self, above: Errand, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
         """Look the tool up on the bound surface, and check the arguments."""
@@ -140,12 +143,13 @@ class Delegate:
             delegations=parent.ledger.made,
         )
 
-    async def _carry_out(self, parent: Child, child: Child, call: DelegatedCall) -> CallOutcome:
+    async def _carry_out(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
         """Open, run, join, close; it is over when this returns, whatever happens."""
+        child = new.child
         if parent.frames is not None:
             parent.frames.delegating(child.child_id)
         try:
-            await self._open(parent, child, call)
+            await self._open(parent, new, call)
             outcome = await self._run(child, call)
             parent.add_below(outcome.usage or Usage(), barred=child.data.barred_anywhere)
             await self._close(child, call)
@@ -169,34 +173,42 @@ class Delegate:
             raise outcome
         return outcome
 
-    async def _open(self, parent: Child, child: Child, call: DelegatedCall) -> None:
-        """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16."""
-        summary, now = f"delegated to {child.slot}", self._out.clock.now()
-        details = {"child_id": child.child_id, "sub_agent_id": child.slot, "step_idx": child.step_idx}
-        parent.note(now, DELEGATED, summary, actor=SUB_AGENT, **details)
-        before, opening = parent.take_unsaved(), child.take_unsaved()
-        refused = await put_on_record(self._out.store, (*before, *opening), call.record_by, call.deadlines)
+    async def _open(self, parent: Child, new: NewChild, call: DelegatedCall) -> None:
+        """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16.
+
+        That it delegated has happened, even if the child below cannot be opened: two facts.
+        """
+        turn, store, now, child = call.turn, self._out.store, self._out.clock.now(), new.child
+        parent.note(now, What.DELEGATED, child.child_id, child.slot, child.step_idx)
+        values = list[Values]()
+        noted = ChildNoted(call.dispatch_id, (parent.progress(now, values),))
+        happened = [store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
+        opening = store.draft(turn.turn_id, now, *opened_later(call.dispatch_id, [new]))
+        before = turn.in_front(call.dispatch_id)
+        turn.happened(call.dispatch_id, happened)
+        refused = await put_on_record(store, (*before, *happened, opening), call.record_by, call.deadlines)
         if refused is not None:
-            call.turn.note_unconfirmed()
+            turn.note_unconfirmed()
             raise refused
-        parent.saved(before)
-        child.saved(opening)
-        call.turn.keep_child(child)
+        turn.recorded(call.dispatch_id, (*before, *happened))
+        turn.keep_child(child)
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
-        """Join and close it; what cannot be recorded now goes along with the end of the turn. Source: SX-25, SX-29."""
-        child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), self._out.clock.now(), SIDECAR)
-        records = child.take_unsaved()
-        if await put_on_record(self._out.store, records, call.record_by, call.deadlines) is None:
-            child.saved(records)
+        """Join and close it; what cannot be recorded now goes along with the next append. Source: SX-25, SX-29."""
+        turn, store, now, values = call.turn, self._out.store, self._out.clock.now(), list[Values]()
+        child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), now, SIDECAR)
+        body = DelegationSettled(call.dispatch_id, (child.progress(now, values),))
+        turn.happened(call.dispatch_id, [store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
+        drafts = turn.in_front(call.dispatch_id)
+        if await put_on_record(store, drafts, call.record_by, call.deadlines) is None:
+            turn.recorded(call.dispatch_id, drafts)
         else:
             self._out.recorder.anomaly("close_unrecorded", child.child_id)
 
     def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
         """Leave a trace. Source: SX-16, SX-39."""
         reason = refused.metadata.get("reason", refused.reason)
-        now, summary = self._out.clock.now(), f"delegation refused: {reason}"
-        parent.note_repeatable(now, DELEGATION_REFUSED, summary, tool=tool_name[:64], reason=reason)
+        parent.note_repeatable(self._out.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
 
 
 def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ from sidecar.core.errors import (
     SubagentsError,
     TooManyDispatches,
 )
-from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.history.episode_facts import EpisodeFacts
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.requests import DispatchRequest
@@ -38,7 +38,7 @@ from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn, Turns
-from sidecar.operations.turn.state.opening_records import opened_record
+from sidecar.operations.turn.state.opening_records import opening_of
 from sidecar.operations.turn.state.places import Places
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
@@ -242,17 +242,20 @@ class DispatchCalls:
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
-        children = {each.call.call_id: make_child(dispatch, each, out.clock, out.ids) for each in ready}
-        now, outcomes = out.clock.now(), dispatch.plan.settled.values()
-        settled = [CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes]
-        opening = [record for child in children.values() for record in child.take_unsaved()]
-        records = [opened_record(dispatch, out.clock), *opening, *settled]
-        refused = await put_on_record(out.store, records, dispatch.record_by, dispatch.deadlines)
+        now, at = out.clock.monotonic(), out.clock.now()
+        new = [make_child(dispatch, each, now, out.ids) for each in ready]
+        body, texts = opening_of(dispatch, now, [each.start for each in new], [each.texts for each in new])
+        drafts = [out.store.draft(turn.turn_id, at, body, texts)]
+        if dispatch.plan.settled:
+            settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
+            drafts.append(out.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
+        refused = await put_on_record(out.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
             turn.note_unconfirmed()
             raise refused
+        turn.note_claims(recorded=not out.store.shared)
+        children = {each.child.call_id: each.child for each in new}
         for child in children.values():
-            child.forget_unsaved()
             turn.keep_child(child)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))

@@ -3,7 +3,7 @@
 Nothing here waits or writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Final
@@ -13,9 +13,14 @@ from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import AXIS_OF
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.events import PARENT
-from sidecar.core.executing.records import CallSettled, Record, TurnEnded
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import TurnEnded
+from sidecar.core.journal.making.ending import rest_of
+from sidecar.core.journal.making.settling import settled_call, settled_together
+from sidecar.core.journal.marks import Values
+from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.operations.record.ports import Store
 from sidecar.operations.requests import Integration, Verdict
 from sidecar.operations.turn.child.dependencies import Outside
@@ -41,15 +46,14 @@ def lay_out_end(turn: Turn, out: Outside) -> LaidOut:
     now, ended = out.clock.now(), turn.ending.request
     verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
     settling = _unfinished(turn)
-    records = [*_settle_unfinished(turn, settling, now, out.store), *turn.late]
+    drafts = _settle_unfinished(turn, settling, now, out.store)
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     for child in children:
         if child.log.state is not ExecutionState.CLOSED:
             _settle(child, verdicts, now, turn.ending.cause)
-        records += child.unsaved
     routing = _routing(turn, settling, now)
     closed = TurnClosed(tuple([summary_of(child) for child in children]), routing)
-    return LaidOut(closed, (*records, _turn_ended(turn, now), routing), settling)
+    return LaidOut(closed, (*drafts, _turn_ended(turn, children, routing, out.store)), settling)
 
 
 def _unfinished(turn: Turn) -> Settling:
@@ -63,18 +67,22 @@ def _unfinished(turn: Turn) -> Settling:
     }
 
 
-def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Store) -> list[Record]:
+def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Store) -> list[Draft]:
     """Settle them on record; everything of the turn is this process's then."""
-    records: list[Record] = []
+    drafts: list[Draft] = []
     for dispatch_id, dispatch in turn.dispatches.items():
         if dispatch.ownership.owner:
-            records.extend(taking(dispatch, store, now))
+            drafts.extend(taking(dispatch, store, now))
+        drafts.extend(turn.in_front(dispatch_id))
         outcomes = settling.get(dispatch_id, {}).values()
-        records += [CallSettled(turn.turn_id, dispatch_id, each, now) for each in outcomes]
+        if outcomes:
+            places = dispatch.calls.places
+            settled = [settled_call(each, places[each.call_id]) for each in outcomes]
+            drafts.append(store.draft(turn.turn_id, now, *settled_together(dispatch_id, settled)))
     for child in turn.children.values():
         if child.log.state in UNFINISHED:
             child.fail_unfinished(now, CallFailure.TURN_OVER)
-    return records
+    return drafts
 
 
 def _routing(turn: Turn, settling: Settling, now: datetime) -> RoutingRecord:
@@ -143,18 +151,23 @@ def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime
         child.integrate(verdict or Integration(child.child_id, Verdict.AUTOMATIC), now)
 
 
-def _turn_ended(turn: Turn, now: datetime) -> TurnEnded:
-    request = turn.ending.request
-    return TurnEnded(
-        turn_id=turn.turn_id,
-        episode_id=turn.claims.episode_id,
-        principal=turn.claims.principal,
-        fingerprint=end_fingerprint(request) if request else "",
-        narration=request.narration if request else "",
-        close_reason=turn.ending.cause.close_reason,
-        ended_at=now,
-        user_message=request.user_message if request else "",
+def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, store: Store) -> Draft:
+    """Return the fact of the end. What happened to children stays theirs until that is on record."""
+    request, now, values = turn.ending.request, routing.ended_at, list[Values]()
+    claims = None if turn.claims_recorded else turn.unnamed_claims
+    first = next((each.request.binding_digest for each in turn.dispatches.values()), "")
+    progress = [child.progress(now, values, take=False) for child in children if child.waits_for_a_fact]
+    body = TurnEnded(
+        None if claims is None else claims.claims,
+        turn.ending.cause.close_reason,
+        rest_of(routing, {each: of.calls.places for each, of in turn.dispatches.items()}, first),
+        tuple(progress),
     )
+    end = EndTexts()
+    if request is not None:
+        end = EndTexts(end_fingerprint(request), request.narration, request.user_message)
+    texts = Texts(user=None if claims is None else claims.user, values=tuple(values), end=end)
+    return store.draft(turn.turn_id, now, body, texts)
 
 
 def _gate_passed(turn: Turn) -> bool:

@@ -163,7 +163,7 @@ class EndTurn:
                 self._leave(turn)
                 return RecordConflict("another sidecar works in the turn; ask again")
             laid_out = ending.laid_out or ending.lay_out(lay_out_end(turn, self._out))
-            refused = await put_on_record(store, laid_out.records, self._out.clock.monotonic() + seconds)
+            refused = await put_on_record(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
             if not isinstance(refused, RecordConflict) or ending.closed is not None:
                 return refused
             ending.contradicted()
@@ -177,8 +177,7 @@ class EndTurn:
 
     def _leave(self, turn: Turn) -> None:
         """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""
-        unsaved = turn.late or any(child.unsaved for child in turn.children.values())
-        if unsaved and turn.ending.laid_out is None:
+        if turn.unrecorded and turn.ending.laid_out is None:
             turn.ending.give_back()
         else:
             self._turns.forget(turn)

@@ -3,7 +3,7 @@
 Source: PC2-FR-6, PC2-FR-8a, TN-20.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 
@@ -12,12 +12,12 @@ import msgspec
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.identifiers import CallId
+from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.drain import drain
-from sidecar.operations.turn.child.open_child import make_child
+from sidecar.operations.turn.child.open_child import make_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -90,25 +90,25 @@ class CarryOut:
     ) -> LaidOut:
         """Have a child put on record before it runs, unless it is there, or the call is not begun any more."""
         if child is not None:
-            return (), lambda _, then: self._run(dispatch, planned, child, then)
+            return LaidOut(lambda _, then: self._run(dispatch, planned, child, then))
+        stopped = stopped or dispatch.stop_of(planned.call.call_id).how  # no child may be opened after a cancel
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
             return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason), now)
-        child = make_child(dispatch, planned, self._out.clock, self._out.ids)
-        records = child.take_unsaved()
-        return records, partial(self._opened, dispatch, planned, child, records)
+        new = make_child(dispatch, planned, self._out.clock.monotonic(), self._out.ids)
+        body, texts = opened_later(dispatch.dispatch_id, [new])
+        opening = self._out.store.draft(dispatch.turn.turn_id, now, body, texts)
+        return LaidOut(partial(self._opened, dispatch, planned, new.child), opening=opening)
 
     def _opened(
         self,
         dispatch: LiveDispatch,
         planned: PlannedCall,
         child: Child,
-        records: Sequence[Record],
         refused: Refusal,
         now: datetime,
     ) -> None:
         if refused is None:
-            child.saved(records)
             dispatch.turn.keep_child(child)
             self._run(dispatch, planned, child, now)
             return
@@ -121,16 +121,17 @@ class CarryOut:
 
         What cannot be recorded now is told as that, and goes along with the turn's end.
         """
-        settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now)
+        turn, place = dispatch.turn, dispatch.calls.places[outcome.call_id]
 
         def tell(refused: Refusal, told_at: datetime) -> None:
             told = outcome
             if refused is not None and not isinstance(refused, RecordConflict):
                 told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
-                dispatch.turn.add_late(msgspec.structs.replace(settled, outcome=told, revision=1))
+                again = settled_together(dispatch.dispatch_id, [settled_call(told, place, revision=1)])
+                turn.happened(dispatch.dispatch_id, [self._out.store.draft(turn.turn_id, now, *again)])
             self._over(dispatch, told, told_at)
 
-        return [settled], tell
+        return LaidOut(tell, settled=settled_call(outcome, place))
 
     def _over(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> None:
         """A call has its outcome: its lane is free, and if it was the last one, the dispatch has its result."""

@@ -7,12 +7,10 @@ from typing import Final, TypeVar
 
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
 from sidecar.core.decoding import from_json
-from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
-from sidecar.core.executing.abandoned import closing, settling
-from sidecar.core.executing.records import Record
 from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
 from sidecar.core.identifiers import DispatchId, TurnId
+from sidecar.core.journal.making.abandoned import Said, closing, settling
 from sidecar.operations.record.timed_access import in_time, put_on_record
 from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
@@ -78,20 +76,16 @@ class LostWork:
         for dispatch in list(turn.dispatches.values()):
             if dispatch.ownership.custody is not Custody.HERE or dispatch.stage is not DispatchStage.FINISHED:
                 continue
-            late = [each for each in turn.late if each.dispatch_id == dispatch.dispatch_id]
-            children = turn.children_of(dispatch.dispatch_id)
-            unsaved = [(child, child.take_unsaved()) for child in children if child.unsaved]
-            records: list[Record] = [*late, *(record for _, of_child in unsaved for record in of_child)]
+            drafts = turn.in_front(dispatch.dispatch_id)
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            refused = await put_on_record(self._out.store, records, until)
+            refused = await put_on_record(self._out.store, drafts, until)
             if isinstance(refused, StoreUnavailable):
                 raise refused
             if isinstance(refused, RecordConflict):
                 dispatch.lose()
                 continue
-            turn.late_recorded(late)
-            for child, of_child in unsaved:
-                child.saved(of_child)
+            if drafts:
+                turn.recorded(dispatch.dispatch_id, drafts)
 
     async def _find_own(self, turn: Turn) -> None:
         """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""
@@ -120,9 +114,8 @@ class LostWork:
         now = self._out.clock.now()
         if await self._goes_on(dispatch, now) or self._is_left_to_its_parent(dispatch, now):
             return
-        await self._write(
-            stored, settling(stored, dispatch, now, self._out.store.instance), "dispatch_settled_for_dead"
-        )
+        said = settling(stored, dispatch, now, self._out.store.instance)
+        await self._write(stored, said, now, "dispatch_settled_for_dead")
 
     async def _goes_on(self, dispatch: StoredDispatch, now: datetime) -> bool:
         """Go on with a dispatch that needs no listener; False if it does, or if that cannot be done here."""
@@ -161,16 +154,19 @@ class LostWork:
         last = max(alive, key=lambda each: each.opened.first_step, default=None)
         if any(each.owner != me and (each is last or not each.settled) for each in alive):
             return  # theirs; one that only settled an earlier dispatch leaves the turn to the owner of the last one
-        await self._write(stored, closing(stored, self._out.clock.now(), me), "turn_closed_for_lost")
+        now = self._out.clock.now()
+        end = closing(stored, now, me)
+        if await self._write(stored, end.said, now, "turn_closed_for_lost"):
+            self._out.recorder.turn_routed(end.routing)
 
-    async def _write(self, stored: StoredTurn, records: Sequence[Record], kind: str) -> None:
+    async def _write(self, stored: StoredTurn, said: Sequence[Said], now: datetime, kind: str) -> bool:
+        """Put it on record; False if another sidecar was quicker."""
+        drafts = [self._out.store.draft(stored.turn_id, now, *each) for each in said]
         until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await put_on_record(self._out.store, records, until)
+        refused = await put_on_record(self._out.store, drafts, until)
         if isinstance(refused, StoreUnavailable):
             raise refused
         if isinstance(refused, RecordConflict):
-            return  # somebody else was quicker
+            return False
         self._out.recorder.anomaly(kind, stored.turn_id)
-        for record in records:
-            if isinstance(record, RoutingRecord):
-                self._out.recorder.turn_routed(record)
+        return True

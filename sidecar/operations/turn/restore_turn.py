@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import not_run, plan_dispatch
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.abandoned import log_of
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ATTEMPT, CLOSED, COMPLETED_STATUS
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import CallId, ChildId, DispatchId
+from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.operations.record.timed_access import in_time
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
@@ -55,10 +56,17 @@ class RestoreTurn:
 
     def _merge(self, turn: Turn, stored: StoredTurn) -> None:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
+        # What is on record by now may still be told here: whoever appended it has the outcome.
+        settling = {child.child_id for child in turn.children.values() if turn.settles_unconfirmed(child)}
+        turn.found_on_record(stored.salts)
+        if stored.dispatches:
+            newest = from_json(stored.dispatches[-1].opened.claims_json, SurfaceClaims)
+            turn.note_claims(recorded=newest == turn.claims and not self._out.store.shared)
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         for child in stored.children:
             kept = child.opened.dispatch_id not in lost
-            self._merge_child(turn, child, outcomes.get(child.opened.child_id), may_be_ahead=kept)
+            outcome, told = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
+            self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=told)
         for dispatch in stored.dispatches:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
@@ -76,14 +84,17 @@ class RestoreTurn:
         given_up = known.ownership.custody is Custody.LOST and known.stage is DispatchStage.FINISHED
         return stored.owner != self._out.store.instance or given_up
 
-    def _merge_child(self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool) -> None:
+    def _merge_child(
+        self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
+    ) -> None:
         """Merge one child; what is not on record of it is given up with its dispatch: its owner may make it again."""
         known = turn.children.get(stored.opened.child_id)
-        if known is not None and may_be_ahead and known.is_ahead_of(stored.events):
-            known.saved(stored.events)
-            if known.restored and outcome is not None and not known.has_unsaved_outcome:
-                known.revise(outcome)  # a later revision may stand now
-            return
+        if known is not None and may_be_ahead:
+            if known.is_ahead_of(stored.events, turn.unconfirmed_marks(known)):
+                if known.restored and outcome is not None and may_be_revised:
+                    known.revise(outcome)  # a later revision may stand now
+                return
+            turn.give_up_progress(known)
         if known is not None and known.outcome is None:
             self._out.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
@@ -136,7 +147,7 @@ class RestoreTurn:
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         """Take in the outcomes that are on record; with the last one the dispatch is finished."""
         children = _children_of(of_turn, stored.opened.dispatch_id)
-        dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children)
+        dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children, stored.cancelled)
         if stored.settled and dispatch.stage is not DispatchStage.FINISHED:
             dispatch.finish()
 
@@ -147,6 +158,8 @@ def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None)
     tool = next((tool for tool in turn.surface.tools if tool.slot == opened.slot), None)
     if tool is None:
         return None
+    log = ChildLog(opened.child_id, opened.turn_id, opened.slot, opened.step_idx)
+    log.go_on_after(stored.events)
     closed = stored.events[-1] if stored.events and stored.events[-1].name == CLOSED else None
     details = closed.details() if closed else {}
     return Child(
@@ -158,7 +171,7 @@ def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None)
         contract=contract_from_json(opened.context_json),
         contract_json=opened.context_json,
         principal=turn.claims.principal,
-        log=log_of(stored),
+        log=log,
         outcome=outcome,
         # The event of an attempt may be lost with the sidecar that made it; its number never is: the next one has it.
         attempts=max([1, *(event.details()["number"] for event in stored.events if event.name == ATTEMPT)]),

@@ -9,9 +9,13 @@ from datetime import datetime
 
 from sidecar.core.errors import ChildClosed, RecordConflict, RunsElsewhere, UnknownChild
 from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS
-from sidecar.core.executing.records import DispatchTaken
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import ChildClosed as ChildClosedFact
+from sidecar.core.journal.facts import DispatchTaken
+from sidecar.core.journal.marks import Values
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.first_result import outlive
 from sidecar.operations.record.ports import Store
 from sidecar.operations.record.timed_access import put_on_record
@@ -42,10 +46,11 @@ def refuse_contradiction(child: Child, verdict: Verdict) -> None:
         )
 
 
-def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[DispatchTaken]:
+def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[Draft]:
     """Yield what makes a dispatch this process's own, if it belongs to another one."""
     if dispatch is not None and dispatch.ownership.owner not in {"", store.instance}:
-        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.ownership.epoch + 1, now)
+        body = DispatchTaken(dispatch.dispatch_id, dispatch.ownership.epoch + 1)
+        yield store.draft(dispatch.turn.turn_id, now, body, Texts())
 
 
 def summary_of(child: Child) -> ChildSummary:
@@ -103,16 +108,21 @@ class CloseChild:
         return summary_of(child)
 
     async def _save(self, turn: Turn, child: Child) -> None:
-        unsaved, out, now = child.take_unsaved(), self._out, self._out.clock.now()
-        if not unsaved:
+        out, now, dispatch_id = self._out, self._out.clock.now(), child.dispatch_id
+        if child.waits_for_a_fact:
+            values = list[Values]()
+            body = ChildClosedFact(dispatch_id, (child.progress(now, values),))
+            turn.happened(dispatch_id, [out.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
+        drafts = turn.in_front(dispatch_id)
+        if not turn.unconfirmed_marks(child):
             return
-        dispatch = turn.dispatches.get(child.dispatch_id)
+        dispatch = turn.dispatches.get(dispatch_id)
         until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await put_on_record(out.store, [*taking(dispatch, out.store, now), *unsaved], until)
+        refused = await put_on_record(out.store, [*taking(dispatch, out.store, now), *drafts], until)
         if isinstance(refused, RecordConflict):
             await self._restore(turn)
         if refused is not None:
             raise refused
-        child.saved(unsaved)
+        turn.recorded(dispatch_id, drafts)
         if dispatch is not None and dispatch.ownership.owner:
             dispatch.ownership.taken(out.store.instance)

@@ -8,10 +8,11 @@ import asyncio
 
 from sidecar.core.dispatching.lanes import Waiting
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.events import TAKEN_OVER
-from sidecar.core.executing.records import DispatchTaken
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import CallId
+from sidecar.core.journal.facts import DispatchTaken
+from sidecar.core.journal.marks import What
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
@@ -75,7 +76,8 @@ class GoOn:
         """Make the dispatch this process's own and carry it out; says whether it came to that."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
-            taken = DispatchTaken(turn.turn_id, opened_id, dispatch.ownership.epoch + 1, now)
+            body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)
+            taken = self._out.store.draft(turn.turn_id, now, body, Texts())
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
             if await put_on_record(self._out.store, [taken], until) is not None:
                 await self._look_again(dispatch)
@@ -112,5 +114,5 @@ class GoOn:
         )
         for child in begun.values():
             if child.log.state is ExecutionState.RUNNING:
-                child.note(now, TAKEN_OVER, "another sidecar goes on with it")
+                child.note(now, What.TAKEN_OVER)
         return begun

@@ -16,13 +16,12 @@ from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
-from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
 from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.rows_in_memory import RowsInMemory
-from sidecar.operations.record.translation import turn_of
+from tests.support.recording.translation import StoreOfRecords, turn_of
 
 
 class Tasks:
@@ -38,7 +37,7 @@ class Tasks:
         return self.all[-1]
 
 
-class OpenedRecord(JournalStore):
+class OpenedRecord(StoreOfRecords):
     """The store of one process, with the journal below it and the projector beside it.
 
     Nothing is projected unless a test does so, or asks for that to be done `at_once` for each list.

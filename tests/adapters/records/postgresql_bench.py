@@ -18,8 +18,8 @@ from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Stored
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
-from sidecar.operations.record.translation import TranslatedTurn, turn_of
 from tests.adapters.records.bench import OpenedRecord, RecordBench
+from tests.support.recording.translation import TranslatedTurn, turn_of
 
 LISTED = ("listed_turns", "listed_slots", "listed_episodes")
 TABLES = ("facts", "attempt_frames", "markers")

@@ -21,6 +21,7 @@ from sidecar.observability.redaction import Redactor
 from sidecar.operations.record.ports import Store
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
 from tests.support.record_builders import a_whole_turn
+from tests.support.recording.translation import drafts_of
 from tests.support.sqlite_statements import heard_statements
 
 OLD, NEW = EpisodeId("old"), EpisodeId("new")
@@ -45,7 +46,7 @@ async def test_a_new_episode_costs_no_read_and_a_known_one_is_read(tmp_path: Pat
     """In SQLite: before and after a turn of the episode, and after a restart, which reads what is there once."""
     with heard_statements() as heard:
         async with store_of(sqlite(tmp_path)) as store:
-            await store.append(a_whole_turn("turn-1", ("shop",), episode_id=OLD))
+            await store.append(drafts_of(a_whole_turn("turn-1", ("shop",), episode_id=OLD), store.instance))
             heard.clear()
             assert await store.last_dispatching_turn(NEW) == ()
             assert heard == []
@@ -66,7 +67,7 @@ async def test_the_other_replica_sees_a_turn_at_once(postgres_dsn: str, tmp_path
     async with store_of(said) as first, store_of(said) as second:
         assert (first.shared, second.shared) == (True, True)
         assert await second.last_dispatching_turn(OLD) == ()
-        await first.append(a_whole_turn("turn-1", ("shop",), episode_id=OLD))
+        await first.append(drafts_of(a_whole_turn("turn-1", ("shop",), episode_id=OLD), first.instance))
         assert await second.last_dispatching_turn(OLD) == ("shop",)
 
 

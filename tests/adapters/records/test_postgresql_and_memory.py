@@ -16,7 +16,6 @@ from sidecar.core.journal.appends import TurnAppend
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Stored
 from sidecar.operations.record.ports import Journal
-from sidecar.operations.record.translation import TranslatedTurn
 from tests.adapters.records.postgresql_bench import check_journal, connection_to
 from tests.support.record_builders import (
     a_child,
@@ -30,6 +29,7 @@ from tests.support.record_builders import (
     moment,
     the_claims,
 )
+from tests.support.recording.translation import TranslatedTurn
 from tests.support.requirement import requirement
 
 EXAMPLES = 30

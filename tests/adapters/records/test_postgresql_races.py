@@ -10,13 +10,14 @@ import pytest
 from sidecar.adapters.record_postgresql import SCHEMA
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.operations.record.journal_store import _Group, _Plan
+from sidecar.operations.record.kept_turn import KeptTurn
 from sidecar.operations.record.ports import CommitUnknown
-from sidecar.operations.record.translation import TranslatedTurn
 from tests.adapters.records import postgresql_races as races
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import Opened, check_journal, connection_to, decided, two_instances
 from tests.adapters.records.postgresql_races import Race
 from tests.support.record_builders import an_end
+from tests.support.recording.translation import TurnOfRecords
 from tests.support.requirement import requirement
 
 RACES: Final[tuple[Race, ...]] = (
@@ -104,8 +105,10 @@ class TakesNoForAnAnswer(OpenedRecord):
 class LooksForNothing(OpenedRecord):
     """Ownership is decided before what is on record already."""
 
-    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan | None:
-        turn._records.clear()
+    def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
+        turn.standing.salts.clear()
+        assert isinstance(turn, TurnOfRecords)
+        turn.translated._records.clear()
         return super()._decided(turn, groups)
 
 

@@ -20,6 +20,7 @@ from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnFacts
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import attempts_of
@@ -66,11 +67,27 @@ class Append:
     """
 
     instance: InstanceId
-    records: Sequence[Record]
+    drafts: Sequence[Draft]
+    said: Mapping[bytes, Sequence[Record]]
     submitted_at: float
     answered_at: float | None = None
     over_at: float = float("inf")
     refused: SubagentsError | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        """What was appended: of a draft, what its fact says once it is kept, and nothing before."""
+        return [record for each in self.drafts for record in self.said.get(each.salt, ())]
+
+    @property
+    def ids(self) -> list[str]:
+        """What was appended, by id: the salt of a draft."""
+        return [each.salt.hex() for each in self.drafts]
+
+    @property
+    def turn_ids(self) -> set[str]:
+        """Of which turn."""
+        return {each.turn_id for each in self.drafts}
 
 
 @dataclass(slots=True)
@@ -93,6 +110,7 @@ class Disk:
     appends: list[Append] = field(default_factory=list)
     turns: dict[TurnId, TurnState] = field(default_factory=dict)
     said: dict[TurnId, list[Record]] = field(default_factory=dict)
+    said_by: dict[bytes, Sequence[Record]] = field(default_factory=dict)
     children: dict[str, ChildOpened] = field(default_factory=dict)
     kept: dict[str, Record] = field(default_factory=dict)
     healthy: bool = False
@@ -118,7 +136,12 @@ class Disk:
             return False
         turn = self.turns.setdefault(append.turn_id, TurnState(append.turn_id))
         said = self.said.setdefault(append.turn_id, [])
-        new = turn.read(append.facts)
+        new = list[Record]()
+        for fact in append.facts:
+            records = turn.read((fact,))
+            self.said_by[fact.salt or b""] = records
+            self.durable_at[(fact.salt or b"").hex()] = now
+            new += records
         said += new
         frames = [each for each in append.frames if f"{each.attempt_id}/frames" not in self.durable_at]
         for record in (*new, *attempts_of(turn, said, frames)):
@@ -132,7 +155,7 @@ class Disk:
 
     def committed_at(self, append: Append) -> float:
         """Return when the last record of an append became durable; 0 if one never did."""
-        times = [self.durable_at.get(record.record_id) for record in append.records]
+        times = [self.durable_at.get(each) for each in append.ids]
         return 0.0 if not times or None in times else max(time for time in times if time is not None)
 
     def children_opened(self) -> list[ChildOpened]:
@@ -255,12 +278,12 @@ class WatchedStore(JournalStore):
         self._loop = loop
         self._disk = disk
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, drafts: Sequence[Draft]) -> None:
         """Append."""
-        append = Append(self.instance, tuple(records), self._loop.time())
+        append = Append(self.instance, tuple(drafts), self._disk.said_by, self._loop.time())
         self._disk.appends.append(append)
         try:
-            await super().append(records)
+            await super().append(drafts)
         except (RecordConflict, StoreUnavailable) as refused:
             append.refused, append.answered_at = refused, self._loop.time()
             raise

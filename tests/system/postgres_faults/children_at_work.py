@@ -19,12 +19,12 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import ChildOpened, DispatchOpened, Record
 from sidecar.core.identifiers import AttemptId, ChildId, InstanceId, TurnId
 from sidecar.core.journal.encoding import SALT_BYTES
-from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.ports import Journal
 from tests.adapters.records.postgresql_bench import check_journal
 from tests.support.harness import KeepingRecorder
 from tests.support.journal_drafts import DIGEST
 from tests.support.record_builders import a_child, a_dispatch, a_log, a_settling, moment
+from tests.support.recording.translation import StoreOfRecords
 
 QUICK: Final = Limits(connect=1.0, statement=0.5, lock=0.4)
 CHILDREN: Final = 6
@@ -42,7 +42,7 @@ class Children:
     """
 
     journal: Journal
-    store: JournalStore
+    store: StoreOfRecords
     recorder: KeepingRecorder
     acknowledged: dict[ChildId, list[str]] = field(default_factory=dict)
     refused: int = 0
@@ -136,7 +136,7 @@ async def children_at_work(dsn: str) -> AsyncIterator[Children]:
     journal = await open_postgres_journal(dsn, InstanceId("one"), JournalOptions(limits=QUICK))
     recorder = KeepingRecorder()
     tasks = OwnedTasks(_stray)
-    store = JournalStore(journal, tasks, recorder, partial(urandom, SALT_BYTES))
+    store = StoreOfRecords(journal, tasks, recorder, partial(urandom, SALT_BYTES))
     children = Children(journal, store, recorder)
     working = [asyncio.ensure_future(children.work(f"turn-{number}")) for number in range(CHILDREN)]
     try:

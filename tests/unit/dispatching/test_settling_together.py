@@ -9,7 +9,9 @@ from typing_extensions import override
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.frames import Frame
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.identifiers import CallId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import CallsSettled, DispatchOpened
 from sidecar.operations.requests import JoinPolicy
 from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.policy.protocols import RunFinished, RunnerEvent, RunRequest, StatusReported
@@ -30,11 +32,20 @@ class Groups(MemoryStore):
     def __init__(self, seconds: float) -> None:
         super().__init__()
         self._seconds = seconds
+        self._calls: tuple[CallId, ...] = ()
+        self._seen: set[bytes] = set()
         self.came: list[tuple[float, list[str]]] = []
 
     @override
-    async def append(self, records: Sequence[Record]) -> None:
-        settled = [str(record.outcome.call_id) for record in records if isinstance(record, CallSettled)]
+    async def append(self, records: Sequence[Draft]) -> None:
+        new = [each for each in records if each.salt not in self._seen]
+        self._seen.update(each.salt for each in new)  # what still waits may stand in front again
+        bodies = [each.body for each in new]
+        for body in bodies:
+            self._calls = body.asked.call_ids if isinstance(body, DispatchOpened) else self._calls
+        settled = [
+            str(self._calls[call.place]) for body in bodies if isinstance(body, CallsSettled) for call in body.calls
+        ]
         self.came.append((asyncio.get_running_loop().time(), settled))
         if self._seconds:
             await asyncio.sleep(self._seconds)

@@ -16,8 +16,8 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import DispatchResult, Frame, StatusUpdate
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, DispatchId, EpisodeId, Principal, TurnId
+from sidecar.core.journal.entries import Draft
 from sidecar.core.status_events.policy import EventRule, Vocabulary
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.requests import BindTurnRequest, DispatchRequest, JoinPolicy, TurnSource
@@ -65,7 +65,7 @@ class StoreThatTakes(MemoryStore):
         self._seconds = seconds
 
     @override
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Draft]) -> None:
         await asyncio.sleep(self._seconds)
         await super().append(records)
 

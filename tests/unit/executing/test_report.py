@@ -8,11 +8,11 @@ import msgspec
 from sidecar.core.definitions.cards.card import Limits
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome
 from sidecar.core.executing.contract import Ancestor, Contract, TurnText
-from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.report import ChildReport, report_text
 from sidecar.core.identifiers import CallId, ChildId, Slot, TurnId
 from subagents_errors import CallFailure
 from tests.support.builders import a_card, a_surface, contract_of
+from tests.support.recording.event_log import EventLog
 from tests.support.requirement import requirement
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -32,7 +32,7 @@ def an_outcome(**fields: Any) -> CallOutcome:
 
 def text(contract: Contract, outcome: CallOutcome, tool_calls: int = 0, tokens: int = 0) -> str:
     """Return the report of a child with two events."""
-    log = ChildLog(ChildId("k1"), TurnId("turn-1"), Slot("shop"), 3, "0" * 64)
+    log = EventLog(ChildId("k1"), TurnId("turn-1"), Slot("shop"), 3, "0" * 64)
     events = (log.created(NOW, "sha256:1"), log.started(NOW + timedelta(seconds=1)))
     return report_text(ChildReport("k1", contract, outcome, tool_calls, tokens, events))
 

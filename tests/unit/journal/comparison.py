@@ -13,7 +13,6 @@ from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal import rules
-from sidecar.core.journal.encoding import fact_of
 from sidecar.core.journal.entries import Fact
 from sidecar.core.journal.facts import (
     CallsCancelled,
@@ -25,6 +24,7 @@ from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.refusals import Reason
 from tests.support.journal_drafts import (
     a_draft,
+    salted_fact,
 )
 from tests.support.model_record import RecordInMemory
 from tests.unit.journal.drawn_facts import BODIES, SIDECARS, TURN, Made, View
@@ -77,7 +77,7 @@ class Comparison:
             return
         body, texts = found
         draft = a_draft(TURN, view.name, 10_000 * next(self._numbers), body, texts)
-        fact = fact_of(draft, next(self._numbers).to_bytes(16, "big"), links_of(view.head, body))
+        fact = salted_fact(draft, next(self._numbers).to_bytes(16, "big"), links_of(view.head, body))
         try:
             records = view.reading().take(draft)
         except (LookupError, ValueError):

@@ -5,7 +5,6 @@ from random import Random
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import DispatchId
 from sidecar.core.journal import rules
-from sidecar.core.journal.encoding import fact_of
 from sidecar.core.journal.entries import Fact
 from sidecar.core.journal.facts import (
     AttemptRepeated,
@@ -32,6 +31,7 @@ from tests.support.journal_drafts import (
     an_end,
     an_opening,
     progress,
+    salted_fact,
     some_claims,
 )
 
@@ -76,7 +76,7 @@ class Life:
         """Append a fact. Raises `AssertionError` if it is refused."""
         number = len(self.facts)
         draft = a_draft(TURN, self._by, 5_000 * number, body, texts)
-        fact = fact_of(draft, number.to_bytes(16, "big"), links_of(self.head, body))
+        fact = salted_fact(draft, number.to_bytes(16, "big"), links_of(self.head, body))
         decided = rules.decide(self.head, [fact], ())
         assert isinstance(decided, rules.Accepted), decided
         self.facts.append(fact)

@@ -4,7 +4,6 @@ from typing import Any
 
 from sidecar.core.identifiers import DispatchId
 from sidecar.core.journal import rules
-from sidecar.core.journal.encoding import fact_of
 from sidecar.core.journal.entries import Fact
 from sidecar.core.journal.facts import (
     Body,
@@ -26,6 +25,7 @@ from tests.support.journal_drafts import (
     an_end,
     an_opening,
     progress,
+    salted_fact,
     some_claims,
 )
 
@@ -55,7 +55,7 @@ class Turn:
         self.count += 1
         draft = a_draft("turn-1", by, self.count, body, texts or Texts())
         follows = links_of(self.head, body) if links is None else links
-        fact = fact_of(draft, self.count.to_bytes(16, "big"), follows)
+        fact = salted_fact(draft, self.count.to_bytes(16, "big"), follows)
         self.verdict = rules.decide(self.head, [fact], ())
         self.facts.append(fact)
 

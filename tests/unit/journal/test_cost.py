@@ -4,12 +4,19 @@ import sys
 from types import FrameType
 
 from sidecar.core.journal import rules
-from sidecar.core.journal.encoding import fact_of
 from sidecar.core.journal.facts import Body
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.marks import What
 from sidecar.core.journal.texts import Texts
-from tests.support.journal_drafts import a_draft, a_request, a_settlement, a_settling, an_opening, some_claims
+from tests.support.journal_drafts import (
+    a_draft,
+    a_request,
+    a_settlement,
+    a_settling,
+    an_opening,
+    salted_fact,
+    some_claims,
+)
 
 OF_ONE_CHILD = 80
 OF_A_FURTHER_CHILD = 50
@@ -39,7 +46,7 @@ def calls_for(children: int) -> int:
     for draft in drafts:
         sys.setprofile(count)
         try:
-            fact = fact_of(draft, bytes(16), links_of(head, draft.body))
+            fact = salted_fact(draft, bytes(16), links_of(head, draft.body))
             decided = rules.decide(head, [fact], ())
         finally:
             sys.setprofile(None)

@@ -9,7 +9,7 @@ import pytest
 from sidecar.core.identifiers import DispatchId, InstanceId, TurnId
 from sidecar.core.journal.attempt_frames import packed, unpacked
 from sidecar.core.journal.chain import texts_digest
-from sidecar.core.journal.encoding import BODIES, VERSION, UnreadableFact, draft_of, erased, fact_of, size_of
+from sidecar.core.journal.encoding import BODIES, VERSION, UnreadableFact, draft_of, erased, size_of
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import CallsSettled, ChildNoted, DispatchTaken, Progress
 from sidecar.core.journal.heads import TurnHead, links_of
@@ -25,6 +25,7 @@ from tests.support.journal_drafts import (
     an_opening,
     moment,
     progress,
+    salted_fact,
     some_claims,
     values_of,
 )
@@ -71,7 +72,7 @@ def test_what_version_1_wrote_is_read() -> None:
 )
 def test_what_is_not_known_is_refused(written: Any, complaint: str) -> None:
     """A newer version, another kind, a field more or less, another event, something else: never skipped."""
-    fact = fact_of(a_draft("turn-1", "one", 0, DispatchTaken(DispatchId("d"), 1), Texts()), SALT, ())
+    fact = salted_fact(a_draft("turn-1", "one", 0, DispatchTaken(DispatchId("d"), 1), Texts()), SALT, ())
     stored = msgspec.structs.replace(fact.stored, body=msgspec.msgpack.encode(written))
     with pytest.raises(UnreadableFact, match=complaint):
         draft_of(stored)
@@ -79,7 +80,7 @@ def test_what_is_not_known_is_refused(written: Any, complaint: str) -> None:
 
 def test_bytes_that_are_no_fact_are_refused() -> None:
     """Cut off, empty, not UTF-8, in the body or in the texts."""
-    fact = fact_of(a_draft("turn-1", "one", 0, DispatchTaken(DispatchId("dispatch"), 1), Texts()), SALT, ())
+    fact = salted_fact(a_draft("turn-1", "one", 0, DispatchTaken(DispatchId("dispatch"), 1), Texts()), SALT, ())
     for name in ("body", "texts"):
         whole = getattr(fact.stored, name)
         for raw in (b"", whole[:-1], whole[:4] + b"\xff" + whole[5:]):
@@ -100,7 +101,7 @@ def test_a_second_version_reads_both_and_the_first_one_refuses_it() -> None:
     decode = msgspec.msgpack.Decoder(TakenForAWhile).decode
     readers: dict[int, Any] = {**BODIES, 2: lambda raw: DispatchTaken(decode(raw).dispatch_id, decode(raw).epoch)}
     body = DispatchTaken(DispatchId("d"), 1)
-    first = fact_of(a_draft("turn-1", "one", 0, body, Texts()), SALT, ()).stored
+    first = salted_fact(a_draft("turn-1", "one", 0, body, Texts()), SALT, ()).stored
     later = TakenForAWhile(DispatchId("d"), 1, "the owner is dead")
     second = msgspec.structs.replace(first, body=msgspec.msgpack.encode((2, later)))
     assert draft_of(first, readers).body == body
@@ -112,7 +113,7 @@ def test_a_second_version_reads_both_and_the_first_one_refuses_it() -> None:
 def test_erasing_twice_is_erasing_once() -> None:
     """What was erased keeps the digest of its texts, and nothing else of them."""
     body, texts = an_opening(a_request(), some_claims())
-    stored = fact_of(a_draft("turn-1", "one", 0, body, texts), SALT, ()).stored
+    stored = salted_fact(a_draft("turn-1", "one", 0, body, texts), SALT, ()).stored
     bare = erased(stored)
     assert erased(bare) == bare
     assert (bare.texts, bare.salt) == (None, None)
@@ -167,7 +168,7 @@ def _dispatch_bytes(children: int) -> int:
     body, texts = an_opening(request, claims, places=range(children))
     starts = (msgspec.structs.replace(each, child_id=f"child-{each.step:022}") for each in body.children)
     body = msgspec.structs.replace(body, children=tuple(starts))
-    opened = fact_of(Draft(turn, by, moment(), body, texts), SALT, ())
+    opened = salted_fact(Draft(turn, by, moment(), body, texts), SALT, ())
     after = decide(TurnHead(), [opened], ())
     assert isinstance(after, Accepted)
     told = tuple(progress(step, What.ATTEMPT, What.WAITING, attempts=1) for step in range(children))
@@ -178,7 +179,7 @@ def _dispatch_bytes(children: int) -> int:
         outcomes=(OutcomeTexts(ANSWER),) * children,
         values=tuple(each for step in range(children) for each in ((1, f"attempt-{step:022}"), ())),
     )
-    settled = fact_of(Draft(turn, by, moment(20_000), settling, said), SALT, links_of(after.head, settling))
+    settled = salted_fact(Draft(turn, by, moment(20_000), settling, said), SALT, links_of(after.head, settling))
     assert isinstance(decide(after.head, [settled], ()), Accepted)
     frames = (Status(101, "reading_request", {}), Status(153, "writing_answer", {}), Narration(173, ANSWER))
     attempt = RecordedAttempt(began=760, frames=(*frames, FinishedFrame(180, False)))
@@ -206,12 +207,12 @@ def test_nothing_is_stored_twice(text: str) -> None:
     request = a_request("dispatch-1", ("shop",))
     body, texts = an_opening(request, some_claims("turn-1", ("shop",)))
     starts = (msgspec.structs.replace(each, child_id="shop-child") for each in body.children)
-    opened = fact_of(
+    opened = salted_fact(
         a_draft("turn-1", "one", 0, msgspec.structs.replace(body, children=tuple(starts)), texts), SALT, ()
     )
     settling = CallsSettled(request.dispatch_id, (a_settlement(0),), (progress(0, What.WAITING, attempts=1),))
     said = Texts(outcomes=(OutcomeTexts("found it"),), values=values_of(What.WAITING))
-    settled = fact_of(a_draft("turn-1", "one", 1, settling, said), SALT, ())
+    settled = salted_fact(a_draft("turn-1", "one", 1, settling, said), SALT, ())
     raw = b"".join(part for each in (opened, settled) for part in (each.stored.body, each.stored.texts or b""))
     assert raw.count(text.encode()) == 1
     assert b"turn-1" not in raw

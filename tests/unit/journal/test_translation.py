@@ -16,7 +16,8 @@ from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.turn_state import TurnState
-from sidecar.operations.record.translation import NewFacts, TranslatedTurn
+from sidecar.operations.record.kept_turn import NewFacts
+from tests.support.recording.translation import TranslatedTurn
 from tests.unit.journal.lives import TURN, Life
 
 SEEDS = st.integers(0, 1_000_000)

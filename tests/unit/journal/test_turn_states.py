@@ -6,7 +6,6 @@ from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
 from sidecar.core.journal import rules
-from sidecar.core.journal.encoding import fact_of
 from sidecar.core.journal.facts import (
     AttemptRepeated,
     CallsCancelled,
@@ -27,6 +26,7 @@ from tests.support.journal_drafts import (
     a_settlement,
     an_end,
     progress,
+    salted_fact,
     some_claims,
 )
 from tests.unit.journal.lives import Life
@@ -117,8 +117,8 @@ def test_a_group_is_appended_whole_or_not_at_all() -> None:
     turn = Turn()
     turn.takes(noted())
     first, note = turn.facts
-    second = fact_of(a_draft("turn-1", "one", 9, noted(1), Texts()), b"x" * 16, links_of(turn.head, noted(1)))
-    wrong = fact_of(a_draft("turn-1", "two", 9, noted(1), Texts()), b"y" * 16, links_of(turn.head, noted(1)))
+    second = salted_fact(a_draft("turn-1", "one", 9, noted(1), Texts()), b"x" * 16, links_of(turn.head, noted(1)))
+    wrong = salted_fact(a_draft("turn-1", "two", 9, noted(1), Texts()), b"y" * 16, links_of(turn.head, noted(1)))
     refused = rules.decide(turn.head, [second, wrong], ())
     assert isinstance(refused, Refused)
     assert (refused.fact, refused.reason) == (wrong, Reason.NOT_OWNER)

@@ -1,16 +1,16 @@
 """The states of a child, in any order of transitions, with appends in between."""
 
-from itertools import pairwise
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import CallSettled
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import AttemptId
+from sidecar.core.journal.making.child_log import BEGUN
+from sidecar.core.journal.making.settling import settled_call, settled_together
+from sidecar.core.journal.marks import Values
 from sidecar.operations.requests import Integration, Verdict
 from subagents_errors import CallFailure
 from tests.support.turn_states import NOW, a_child, a_dispatch, a_turn, an_outcome, tried
@@ -26,8 +26,7 @@ class ChildMoves(RuleBasedStateMachine):
         self.child = a_child(dispatch, self.planned)
         self.state, self.settled, self.accepted = ExecutionState.RUNNING, False, False
         self.attempts = 0
-        self.written: dict[str, ChildEvent] = {}
-        self.durable: set[str] = set()
+        self.made = self.drafted = 0
 
     @rule()
     def begins_an_attempt(self) -> None:
@@ -35,15 +34,15 @@ class ChildMoves(RuleBasedStateMachine):
         move = lambda: self.child.begin_attempt(NOW, AttemptId("a"))  # noqa: E731  of this one place
         if tried(self.child, allowed=self.state is ExecutionState.RUNNING, move=move):
             self.attempts += 1
+            self.made += 1
 
     @rule(fails=st.booleans())
     def work_ends(self, fails: bool) -> None:
         """Once."""
-        move = (
-            (lambda: self.child.fail(NOW, "c", "s")) if fails else lambda: self.child.wait_for_merge(NOW, "succeeded")
-        )
+        move = (lambda: self.child.fail(NOW, "c", "s")) if fails else lambda: self.child.wait_for_merge(NOW)
         if tried(self.child, allowed=self.state is ExecutionState.RUNNING, move=move):
             self.state = ExecutionState.FAILED if fails else ExecutionState.WAITING_FOR_MERGE
+            self.made += 1
 
     @rule(answers=st.booleans())
     def settles(self, answers: bool) -> None:
@@ -75,6 +74,7 @@ class ChildMoves(RuleBasedStateMachine):
             self.accepted = waits and child.outcome.answered and verdict is not Verdict.REJECTED
             self.state = ExecutionState.CLOSED
             assert child.verdict is integration
+            self.made += 1 + waits
 
     @rule(rarely=st.integers(0, 4))
     def is_closed_without_one(self, rarely: int) -> None:
@@ -83,6 +83,7 @@ class ChildMoves(RuleBasedStateMachine):
             return
         allowed = self.state in {ExecutionState.WAITING_FOR_MERGE, ExecutionState.FAILED}
         if tried(self.child, allowed=allowed, move=lambda: self.child.close_unintegrated(NOW, "r", "sidecar")):
+            self.made += 1 + (self.state is ExecutionState.WAITING_FOR_MERGE)
             self.state = ExecutionState.CLOSED
 
     @rule(rarely=st.integers(0, 4))
@@ -91,25 +92,24 @@ class ChildMoves(RuleBasedStateMachine):
         if rarely:
             return
         self.child.fail_unfinished(NOW, CallFailure.TURN_OVER)
+        self.made += self.state is ExecutionState.RUNNING
         self.state = ExecutionState.FAILED if self.state is ExecutionState.RUNNING else self.state
 
-    @rule(most=st.integers(0, 3))
-    def something_is_saved(self, most: int) -> None:
-        """The first of what was not; the rest came in while it was appended."""
-        appended = self.child.take_unsaved()[:most]
-        self.child.saved(appended)
-        self.durable |= {each.record_id for each in appended}
+    @rule(take=st.booleans())
+    def a_fact_tells_of_it(self, take: bool) -> None:
+        """All that none told before, in order, and the same again unless it was taken; values go along."""
+        values: list[Values] = []
+        progress = self.child.progress(NOW, values, take=take)
+        assert len(progress.marks) == len(values) == self.made - self.drafted
+        assert progress.attempts == self.attempts
+        self.drafted = self.made if take else self.drafted
 
     @invariant()
     def nothing_is_lost_and_nothing_comes_twice(self) -> None:
-        """Every event was there to be written, in order, each linked to the one before."""
+        """Every event is counted once; what was taken is on record, if nothing was left unconfirmed."""
         child = self.child
-        self.written |= {each.record_id: each for each in child.unsaved if isinstance(each, ChildEvent)}
-        events = list(self.written.values())
-        assert [each.sequence for each in events] == list(range(1, child.log.sequence + 1))
-        unsaved = [each.record_id for each in child.unsaved if isinstance(each, ChildEvent)]
-        assert unsaved == [each for each in self.written if each not in self.durable]
-        assert all(later.previous_link == each.link for each, later in pairwise(events))
+        assert child.log.sequence == BEGUN + self.made
+        assert child.waits_for_a_fact == (self.made > self.drafted)
         assert (child.log.state, child.attempts) == (self.state, self.attempts)
         assert (child.outcome is not None) == self.settled
         assert child.integrated == self.accepted
@@ -120,19 +120,27 @@ ChildMoves.TestCase.settings = settings(max_examples=100, stateful_step_count=40
 test_a_child = ChildMoves.TestCase
 
 
-def test_what_could_not_be_recorded_is_corrected_by_a_higher_revision() -> None:
-    """Only the outcome; the events stay as they happened."""
-    dispatch = a_dispatch(a_turn(), "a")
-    planned = dispatch.plan.run[0]
-    child = a_child(dispatch, planned)
-    child.add_unsaved(
-        [CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, an_outcome(planned, Outcome.SUCCEEDED), NOW)]
-    )
-    events = child.take_unsaved()[:-1]
+def test_an_outcome_that_may_not_be_on_record_stays_in_front_of_the_one_that_was_told() -> None:
+    """The higher revision stands, whether the store had the first one or not; neither is made anew."""
+    turn = a_turn()
+    dispatch = a_dispatch(turn, "a")
+    turn.accept(dispatch)
+    store, planned = MemoryStore(), dispatch.plan.run[0]
+    drafts = [
+        store.draft(
+            turn.turn_id,
+            NOW,
+            *settled_together(
+                dispatch.dispatch_id, [settled_call(an_outcome(planned, outcome), planned.place, revision=revision)]
+            ),
+        )
+        for revision, outcome in enumerate((Outcome.SUCCEEDED, Outcome.FAILED))
+    ]
+    turn.happened(dispatch.dispatch_id, drafts[:1])
+    turn.happened(dispatch.dispatch_id, drafts[1:])
 
-    child.correct(an_outcome(planned, Outcome.FAILED))
-
-    *kept, settled = child.take_unsaved()
-    assert kept == list(events)
-    assert isinstance(settled, CallSettled)
-    assert (settled.outcome.outcome, settled.revision) == (Outcome.FAILED, 1)
+    assert list(turn.in_front(dispatch.dispatch_id)) == drafts
+    turn.found_on_record({drafts[0].salt})
+    assert list(turn.in_front(dispatch.dispatch_id)) == drafts[1:]
+    turn.recorded(dispatch.dispatch_id, drafts)
+    assert not turn.unrecorded

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sidecar.adapters.record_memory import JournalContents, MemoryJournal, MemoryStore
+from sidecar.adapters.record_memory import JournalContents, MemoryJournal
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
@@ -18,6 +18,7 @@ from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.projector import FACTS_OF_A_PASS, TURNS_IN_A_ROW, Projector, ProjectorTiming
 from sidecar.operations.record.rows_in_memory import RowsInMemory
 from tests.support.record_builders import a_dispatch, an_end
+from tests.support.recording.translation import MemoryStoreOfRecords
 
 AT_ONCE = ProjectorTiming(gather=0, between=0, poll=3600, again=0)
 
@@ -52,7 +53,7 @@ class Bench:
 
     def __init__(self, timing: ProjectorTiming = AT_ONCE, *, shared: bool = False) -> None:
         self.contents = JournalContents()
-        self.store = MemoryStore(self.contents)
+        self.store = MemoryStoreOfRecords(self.contents)
         self.journal = WatchedJournal(self.contents, InstanceId("this"), (lambda _: True) if shared else None)
         self.rows, self.anomalies = RowsInMemory(), Anomalies()
         recorder: Any = self.anomalies
@@ -181,7 +182,7 @@ async def test_a_turn_that_cannot_be_read_holds_up_no_other() -> None:
 
 async def test_a_list_in_memory_projects_by_itself_what_has_changed() -> None:
     """No loop runs there; more than one list takes in is no limit."""
-    store = MemoryStore()
+    store = MemoryStoreOfRecords()
     turns = [f"t{number:03}" for number in range(1000)]
     for turn in turns:
         await store.append([a_dispatch(turn)])
@@ -195,7 +196,7 @@ async def test_a_list_in_memory_projects_by_itself_what_has_changed() -> None:
 
 async def test_a_turn_that_memory_forgets_leaves_no_line() -> None:
     """The newest turns are kept, and so are their lines, also of a turn that goes while it is read."""
-    store = MemoryStore(JournalContents(kept=3))
+    store = MemoryStoreOfRecords(JournalContents(kept=3))
     for number in range(6):
         await store.append([a_dispatch(f"t{number}", at=number)])
         shown: Sequence[Any] = (await store.turns(TurnQuery())).rows

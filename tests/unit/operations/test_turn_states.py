@@ -342,7 +342,7 @@ def test_an_open_turn_is_not_forgotten_in_part() -> None:
 
     turn.ending.found(an_end("a"), "")
     turn.slim()
-    assert (dict(turn.dispatches), dict(turn.children), list(turn.late)) == ({}, {}, [])
+    assert (dict(turn.dispatches), dict(turn.children), turn.unrecorded) == ({}, {}, False)
 
 
 def test_the_refusal_names_transition_and_stage() -> None:

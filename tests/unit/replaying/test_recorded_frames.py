@@ -5,6 +5,7 @@ import pytest
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Slot
+from sidecar.core.journal.attempt_frames import unpacked
 from sidecar.core.replaying.comparison import compared
 from sidecar.core.replaying.frames import (
     LARGEST,
@@ -40,7 +41,7 @@ def kept(*events: object, step: float = 0.001) -> RecordedAttempt:
     frames = AttemptFrames(AttemptId("a"), 1, 10.0)
     for place, event in enumerate(events):
         frames.came(event, 10.0 + place * step)
-    return attempt_from_json(frames.to_json(9.5, (StoppedCall("d", "c", "CALL_CANCELLED", 7),)))
+    return unpacked(frames.to_row(9.5, (StoppedCall("d", "c", "CALL_CANCELLED", 7),), ""), "")
 
 
 def test_everything_that_comes_is_kept_with_its_time() -> None:
@@ -85,7 +86,7 @@ def test_how_a_runner_ended_is_kept() -> None:
     frames = AttemptFrames(AttemptId("a"), 1, 0.0)
     for error in (None, RunnerError("away", transient=True, unreachable=True), ValueError("secret")):
         frames.runner_ended(error, 0.0)
-    ends = attempt_from_json(frames.to_json(0.0, ())).frames
+    ends = unpacked(frames.to_row(0.0, (), ""), "").frames
     assert ends == (
         EndFrame(0, "ended", "", False, False),
         EndFrame(1, "error", "away", True, True),

@@ -6,6 +6,7 @@ that is the request's is None, and so is a value that follows from the child's p
 
 import msgspec
 
+from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.dispatching.calls import ToolCall
@@ -20,6 +21,7 @@ from sidecar.core.executing.contract import (
     Parent,
     Permissions,
     Step,
+    contract_template,
 )
 from sidecar.core.executing.delegation import path_of
 from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
@@ -94,6 +96,29 @@ class Place(msgspec.Struct, frozen=True):
     ancestors: tuple[Ancestor, ...] = ()
 
 
+class BareTemplate(msgspec.Struct, frozen=True):
+    """What the contracts of all calls of one tool share, without what `Place` says."""
+
+    common: BareContract
+
+    def filled(self, time_left_ms: int | None, digest: Digests | None) -> BareContract:
+        """Return the part of the contract of one call; `digest`: None: the one that is bound."""
+        return msgspec.structs.replace(self.common, time_left_ms=time_left_ms, digest=digest)
+
+
+def bare_template(tool: SurfaceTool) -> BareTemplate:
+    """Return what `contract_template` says, as facts have it; `SurfaceTool.made_once` keeps it."""
+    common = contract_template(tool).common
+    place = Place(TurnId(""), tool.slot, 0, ContractTexts(title=tool.name), digest=common.definition_digest)
+    bare, _ = stripped(common, place)
+    return BareTemplate(bare)
+
+
+def differing(text: str, known: str) -> str | None:
+    """Return a text, None if it is known."""
+    return None if text == known else text
+
+
 def called(claims: SurfaceClaims, slot: Slot, step: int, request: Request, place: int) -> Place:
     """Return what the contract of a call repeats; `place` is that of the call in the request."""
     return Place(claims.turn_id, slot, step, said_in(request, place), digest=dict(claims.tools).get(slot))
@@ -109,7 +134,7 @@ def said_in(request: Request, place: int) -> ContractTexts:
     """Return what a request says that the contract of one of its calls repeats."""
     call = request.calls[place]
     return ContractTexts(
-        description=_asked_in(call),
+        description=asked_in(call),
         task_prompt=request.task_prompt,
         goal_summary=request.prior_context[:GOAL_SUMMARY_LIMIT],
         title=call.tool_name,
@@ -226,7 +251,7 @@ def _whole(ancestors: tuple[BareAncestor, ...]) -> tuple[Ancestor, ...]:
     )
 
 
-def _asked_in(call: ToolCall) -> str:
+def asked_in(call: ToolCall) -> str:
     """Return the words in which a call asks, if its arguments say them under the usual name; else the arguments."""
     try:
         request = from_json(call.arguments_json, dict)

@@ -3,20 +3,23 @@
 Source: SX-21, SX-23, SX-51, PC2-FR-10.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
-from msgspec.structs import asdict
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
-from sidecar.core.executing.events import BUDGET_STOPPED
-from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
+from sidecar.core.journal.entries import AttemptFrames
+from sidecar.core.journal.facts import DelegationSettled
+from sidecar.core.journal.making.settling import settled_call, settled_together
+from sidecar.core.journal.marks import Values, What
+from sidecar.core.journal.reading import settled_as
+from sidecar.core.journal.texts import Texts
 from sidecar.core.replaying.frames import StoppedCall
 from sidecar.operations.ready_list import LaidOut, Refusal
 from sidecar.operations.turn.child.call_context import Errand
@@ -64,21 +67,10 @@ def fault_of(end: AttemptEnd | None) -> Fault | None:
     return end.fault if isinstance(end, Broken) else None
 
 
-def fault_details(end: AttemptEnd) -> dict[str, Any]:
-    """Return the same for an event of the child: target, address, errno and remedy, or nothing."""
+def fault_values(end: AttemptEnd) -> Values:
+    """Return the same for an event of the child: target, address, errno and remedy, or None for each."""
     fault = fault_of(end)
-    return {} if fault is None else fault.details()
-
-
-def token_details(usage: Usage) -> dict[str, int]:
-    """Return the tokens of all attempts and delegations for an event of the child, as far as they are known."""
-    return {name: count for name, count in asdict(usage).items() if count is not None}
-
-
-def failed_at(end: AttemptEnd) -> str:
-    """Return the same for the one line of a timeline."""
-    fault = fault_of(end)
-    return "" if fault is None else f", {fault.in_words()}"
+    return (None,) * 4 if fault is None else (fault.target, fault.address, fault.errno, fault.remedy)
 
 
 def failure_of(end: AttemptEnd | None) -> str:
@@ -140,8 +132,11 @@ def unrecorded(outcome: CallOutcome) -> CallOutcome:
     )
 
 
-def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
-    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
+def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:
+    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded.
+
+    `narration`: of the outcome that is on record with it.
+    """
     of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
         return ()
@@ -152,17 +147,18 @@ def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
         if reason is not CallFailure.JOIN_DEADLINE
     ]
     made = frames.attempts or ([] if child.attempts else [frames.none_made()])
-    return [
-        AttemptRecorded(
-            attempt_id=each.attempt_id or AttemptId(f"{child.child_id}-none"),
-            child_id=child.child_id,
-            turn_id=turn.turn_id,
-            dispatch_id=child.dispatch_id,
-            number=each.number,
-            frames_json=each.to_json(of_dispatch.received_at, tuple(stopped)),
-        )
-        for each in made
-    ]
+    return tuple(
+        [
+            AttemptFrames(
+                turn.turn_id,
+                each.attempt_id or AttemptId(f"{child.child_id}-none"),
+                child.step_idx,
+                each.number,
+                each.to_row(of_dispatch.received_at, tuple(stopped), narration),
+            )
+            for each in made
+        ]
+    )
 
 
 Over: TypeAlias = Callable[[CallOutcome, datetime], object]
@@ -174,6 +170,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
     Attributes:
         spent: tokens of all its attempts.
+        place: of its call in the dispatch; None: a delegation, which is not one of the orchestrator's calls.
     """
 
     outside: Outside
@@ -183,6 +180,7 @@ class Settlement(msgspec.Struct, frozen=True):
     took: timedelta
     spent: Usage
     over: Over
+    place: int | None
 
     def lay_out(self, now: datetime) -> LaidOut:
         """Return what is to be written, and what is done then."""
@@ -194,34 +192,41 @@ class Settlement(msgspec.Struct, frozen=True):
             child.note_left_out(now)
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
-            child.note(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which)
-        details = {} if usage is None else token_details(usage)
+            child.note(now, What.BUDGET_STOPPED, which)
         if outcome.outcome is Outcome.FAILED:
-            cause, detail = str(outcome.reason), end.detail if isinstance(end, Broken) else ""
-            summary = f"failed: {cause}{failed_at(end)}"
-            child.fail(now, cause, summary, detail=detail, **fault_details(end), **details)
+            detail = end.detail if isinstance(end, Broken) else ""
+            tokens = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+            child.fail(now, str(outcome.reason), detail, *fault_values(end), *tokens)
         else:
-            answer = outcome.answer
-            done = {"components": len(answer.components), "data_unavailable": answer.data_unavailable}
-            child.wait_for_merge(now, outcome.outcome, **done, **details)
-        settled: list[Record] = []
-        if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls
-            settled.append(CallSettled(self.errand.turn.turn_id, self.errand.dispatch_id, outcome, now))
-        settled.extend(recorded_attempts(child, self.errand.turn))
-        records = child.add_unsaved(settled)
-        return records, partial(self._tell, outcome, now, records)
+            child.wait_for_merge(now, settled_as(outcome) if self.place is None else ())
+        turn, tell, values = self.errand.turn, partial(self._tell, outcome, now), list[Values]()
+        frames = recorded_attempts(child, turn, "" if self.place is None else outcome.answer.narration)
+        progress = child.progress(now, values)
+        if self.place is None:
+            body = DelegationSettled(self.errand.dispatch_id, (progress,))
+            texts = Texts(values=tuple(values))
+            return LaidOut(tell, happened=self.outside.store.draft(turn.turn_id, now, body, texts, frames))
+        call = settled_call(outcome, self.place, progress=progress, values=values, frames=frames)
+        return LaidOut(tell, settled=call)
 
-    def _tell(
-        self, outcome: CallOutcome, settled_at: datetime, records: Sequence[Record], refused: Refusal, now: datetime
-    ) -> None:
+    def _tell(self, outcome: CallOutcome, settled_at: datetime, refused: Refusal, now: datetime) -> None:
         child, out = self.child, self.outside
         if refused is None:
-            child.saved(records)
             out.reports.write(child, outcome)
         else:
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded(outcome)
-            child.correct(outcome)
+            self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
         self.over(outcome, now)
+
+    def _correct(self, told: CallOutcome, at: datetime) -> None:
+        """Have `told` written behind an outcome that could not be recorded in time, which may be on record even so.
+
+        The higher revision is the one that stands.
+        """
+        if self.place is not None:
+            turn, dispatch_id = self.errand.turn, self.errand.dispatch_id
+            again = settled_together(dispatch_id, [settled_call(told, self.place, revision=1)])
+            turn.happened(dispatch_id, [self.outside.store.draft(turn.turn_id, at, *again)])

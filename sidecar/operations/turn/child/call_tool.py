@@ -30,9 +30,9 @@ from sidecar.core.errors import (
     ToolBudgetExhausted,
     ToolNotAllowed,
 )
-from sidecar.core.executing.events import DATA_WITHHELD, TOOL_REFUSED
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
+from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, OffLoop, Recorder
 from sidecar.operations.rules import DispatchRules
@@ -103,7 +103,7 @@ class CallTool:
         try:
             tool = self._allowed(child, tool_id, arguments_json)
         except SubagentsError as refused:
-            self._note(child, TOOL_REFUSED, f"refused: {refused.reason}", tool=tool_id[:64], reason=refused.reason)
+            self._note(child, What.TOOL_REFUSED, tool_id[:64], str(refused.reason))
             raise
         child.use(Effect.CALLED, tool.id)
         child.ledger.use_tool_call()
@@ -203,8 +203,8 @@ class CallTool:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
         if judgement.reason is WithholdReason.VERSION_MISMATCH:
             self._recorder.version_mismatch(child.slot, tool.id)
-        summary = f"{tool.id}: withheld, {judgement.reason}, {fault.in_words()}"
-        self._note(child, DATA_WITHHELD, summary, tool=tool.id, reason=judgement.reason.value, **fault.details())
+        place = fault.target, fault.address, fault.errno, fault.remedy
+        self._note(child, What.DATA_WITHHELD, tool.id, judgement.reason.value, *place)
 
     def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
         """Write one line for data that was withheld; an incident has a line of its own."""
@@ -212,8 +212,8 @@ class CallTool:
         about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
         self._recorder.anomaly("data_withheld", told, about)
 
-    def _note(self, child: Child, name: str, summary: str, **details: str) -> None:
-        child.note_repeatable(self._clock.now(), name, summary, **details)
+    def _note(self, child: Child, what: What, *values: str) -> None:
+        child.note_repeatable(self._clock.now(), what, *values)
 
 
 class TypingRegistries:

@@ -1,11 +1,13 @@
 """Does what is ready for the calls of an errand, until nothing more is to be done for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId
-from sidecar.operations.ready_list import GoOn, Step
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.making.settling import settled_together
+from sidecar.operations.ready_list import GoOn, LaidOut, Step
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.dependencies import Outside
@@ -22,28 +24,35 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
     def relieve() -> None:
         outside.spawner.spawn(drain(errand, outside, give_up), f"drain {errand.dispatch_id}")
 
-    ready = errand.ready
+    ready, turn, dispatch_id, store = errand.ready, errand.turn, errand.dispatch_id, outside.store
     while not ready.closed:
         steps = await ready.take(relieve)
         now = outside.clock.now()
         errand.drains()
-        records: list[Record] = []
+        laid = list[LaidOut]()
         laid_out: list[tuple[Step, GoOn]] = []
         for step in steps:
             try:
-                more, go_on = step.lay_out(now)
+                more = step.lay_out(now)
             except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
                 give_up(step.call_id, defect)
             else:
-                records.extend(more)
-                laid_out.append((step, go_on))
+                laid.append(more)
+                laid_out.append((step, more.go_on))
+        happened = _happened(errand, outside, laid, now)
+        before = turn.in_front(dispatch_id)
+        turn.happened(dispatch_id, happened)
         try:
-            refused = await put_on_record(outside.store, records, errand.record_by, errand.deadlines)
+            opening = [each.opening for each in laid if each.opening is not None]
+            drafts = (*before, *opening, *happened)
+            refused = await put_on_record(store, drafts, errand.record_by, errand.deadlines)
+            if refused is None and (before or happened):
+                turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
             for step, _ in laid_out:
                 give_up(step.call_id, defect)
             refused, laid_out = None, []
-        if outside.store.waits:
+        if store.waits:
             now = outside.clock.now()
         if isinstance(refused, RecordConflict):
             errand.lose()
@@ -54,3 +63,14 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
                 give_up(step.call_id, defect)
         if ready.attended:
             return
+
+
+def _happened(errand: Errand, outside: Outside, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
+    """Return what has to be appended in any case; outcomes that come together are one fact."""
+    happened = [each.happened for each in laid if each.happened is not None]
+    settled = [each.settled for each in laid if each.settled is not None]
+    if settled:
+        body, texts = settled_together(errand.dispatch_id, settled)
+        frames = tuple([row for each in settled for row in each.frames])
+        happened.append(outside.store.draft(errand.turn.turn_id, now, body, texts, frames))
+    return happened

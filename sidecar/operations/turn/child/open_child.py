@@ -1,68 +1,101 @@
 """Make a child with its contract. Source: SX-3, SX-4, SX-19."""
 
-from datetime import datetime
+from collections.abc import Sequence
 
-from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.executing.contract import Contract, TurnText, WrittenContract, contract_template
-from sidecar.core.executing.events import ChildLog
-from sidecar.core.executing.records import ChildOpened
-from sidecar.core.identifiers import ChildId
-from sidecar.operations.ports import Clock, Ids
+from msgspec import Struct
+
+from sidecar.core.dispatching.plan import REQUEST_LIMIT, PlannedCall
+from sidecar.core.executing.contract import (
+    GOAL_SUMMARY_LIMIT,
+    Contract,
+    TurnText,
+    WrittenContract,
+    contract_template,
+)
+from sidecar.core.identifiers import ChildId, DispatchId
+from sidecar.core.journal.facts import ChildrenOpened, ChildStart
+from sidecar.core.journal.making.child_log import ChildLog
+from sidecar.core.journal.opening.contracts import (
+    BareContract,
+    ContractTexts,
+    asked_in,
+    bare_template,
+    below,
+    differing,
+    stripped,
+)
+from sidecar.core.journal.opening.part import packed
+from sidecar.core.journal.texts import Texts
+from sidecar.operations.ports import Ids
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 
-def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: Ids) -> Child:
-    """Return a new child; contract and first events are its unsaved records, to be made durable before it starts."""
-    turn, now = dispatch.turn, clock.now()
-    inherited = dispatch.inherited_of(planned.call.call_id)
+class NewChild(Struct, frozen=True):
+    """A child, and what a fact made at the same time says of it; it starts once that is on record."""
+
+    child: Child
+    start: ChildStart
+    texts: ContractTexts
+
+
+def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Ids) -> NewChild:
+    """Return a new child; `now` is of the loop's clock."""
+    turn, request, tool, call = dispatch.turn, dispatch.request, planned.tool, planned.call
+    inherited = dispatch.inherited_of(call.call_id)
     text = TurnText(inherited.task_prompt, inherited.prior_context)
-    template, seconds = planned.tool.made_once(contract_template), dispatch.settle_at - clock.monotonic()
+    template, seconds = tool.made_once(contract_template), dispatch.settle_at - now
     written = template.filled(turn.turn_id, planned.step_idx, text, planned.request, seconds)
-    return _child(dispatch, planned, written, ChildId(ids.new("child")), now)
+    contract = written.contract
+    digest = None if turn.digests.get(tool.slot) == tool.card.digest else packed((tool.card.digest,))
+    bare = tool.made_once(bare_template).filled(contract.budgets.time_left_ms, digest)
+    # The usual case, to the letter; what the arguments say is not read once more.
+    if planned.arguments_json is call.arguments_json and len(planned.request) < REQUEST_LIMIT:
+        description = None
+    else:
+        description = differing(planned.request, asked_in(call))
+    own = ContractTexts(
+        description,
+        differing(text.task_prompt, request.task_prompt),
+        differing(contract.parent.goal_summary, request.prior_context[:GOAL_SUMMARY_LIMIT]),
+    )
+    child = _child(dispatch, planned, written, ChildId(ids.new("child")))
+    return NewChild(child, _start(child, bare), own)
 
 
-def make_delegated_child(
-    parent: Child, errand: Errand, planned: PlannedCall, contract: Contract, clock: Clock
-) -> Child:
+def make_delegated_child(parent: Child, errand: Errand, planned: PlannedCall, contract: Contract) -> NewChild:
     """Return a new child that `parent` delegates to; its id is the id of the planned call."""
     written = WrittenContract(contract, contract.to_json())
-    return _child(errand, planned, written, ChildId(planned.call.call_id), clock.now(), parent)
+    child = _child(errand, planned, written, ChildId(planned.call.call_id), parent)
+    place = below(errand.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
+    bare, texts = stripped(contract, place)
+    return NewChild(child, _start(child, bare, parent.step_idx), texts)
+
+
+def opened_later(dispatch_id: DispatchId, new: Sequence[NewChild]) -> tuple[ChildrenOpened, Texts]:
+    """Return the fact that children exist which do not start with their dispatch."""
+    body = ChildrenOpened(dispatch_id, tuple([each.start for each in new]))
+    return body, Texts(contracts=tuple([each.texts for each in new]))
+
+
+def _start(child: Child, bare: BareContract, parent: int | None = None) -> ChildStart:
+    return ChildStart(child.child_id, child.slot, child.step_idx, 0, bare, parent)
 
 
 def _child(
-    errand: Errand,
-    planned: PlannedCall,
-    written: WrittenContract,
-    child_id: ChildId,
-    now: datetime,
-    parent: Child | None = None,
+    errand: Errand, planned: PlannedCall, written: WrittenContract, child_id: ChildId, parent: Child | None = None
 ) -> Child:
-    turn, contract = errand.turn, written.contract
-    opened = ChildOpened(
-        child_id=child_id,
-        turn_id=turn.turn_id,
-        episode_id=turn.claims.episode_id,
-        dispatch_id=errand.dispatch_id,
-        call_id=planned.call.call_id,
-        slot=planned.tool.slot,
-        step_idx=planned.step_idx,
-        context_json=written.json,
-        opened_at=now,
-        parent_child_id=contract.parent_child_id,
-    )
-    log = ChildLog(child_id, turn.turn_id, planned.tool.slot, planned.step_idx, opened.link)
+    turn = errand.turn
     return Child(
         child_id=child_id,
         call_id=planned.call.call_id,
         dispatch_id=errand.dispatch_id,
         step_idx=planned.step_idx,
         tool=planned.tool,
-        contract=contract,
+        contract=written.contract,
         contract_json=written.json,
         principal=turn.claims.principal,
-        log=log,
-        opening=[opened, log.created(now, planned.tool.card.digest), log.started(now)],
+        log=ChildLog(child_id, turn.turn_id, planned.tool.slot, planned.step_idx),
         above=None if parent is None else parent.ledger,
     )

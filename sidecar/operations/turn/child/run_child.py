@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from sidecar.core.dispatching.outcomes import Answer, Usage
 from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.dispatching.result_checks import ResultCollector
-from sidecar.core.executing.events import ATTEMPT_REPEATED
 from sidecar.core.executing.retries import Breaker, Breakers, BreakerState, RetryBudget, backoff_ceiling
 from sidecar.core.identifiers import AttemptId
+from sidecar.core.journal.facts import AttemptRepeated
+from sidecar.core.journal.marks import Values, What, trimmed
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.deadlines import Deadline
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
@@ -23,7 +25,7 @@ from sidecar.operations.turn.child.attempt_outcomes import (
     accepted,
     attempts_of,
     failure_of,
-    fault_details,
+    fault_values,
     lost_with_its_sidecar,
     silent,
 )
@@ -97,7 +99,8 @@ class ChildRun:
         self._stop.on_settled(self._stopped)
         try:
             self._runner: Runner = out.runners.runner_for(child.tool.card)
-            lost = lost_with_its_sidecar(child, attempts_of(child)) if child.restored else None
+            going = child.restored and not self._stop.settled  # one that was cancelled ends as that
+            lost = lost_with_its_sidecar(child, attempts_of(child)) if going else None
             if lost is None:
                 self._try(now, self._began)
             else:
@@ -121,25 +124,30 @@ class ChildRun:
             return
         self._breaker = breaker
         attempt_id = AttemptId(self._out.ids.new("attempt"))
-        child.begin_attempt(now, attempt_id)
-        if child.attempts == 1:  # known from `started`
+        if child.attempts == 0:  # known from `started`
+            child.begin_attempt(now, attempt_id)
             self._shared.budget.called(at)
             self._run(attempt_id, at)
         else:  # whoever takes the child over must not make one too many
             self._errand.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
-    def _record_attempt(self, attempt_id: AttemptId, _: datetime) -> LaidOut:
-        records = self._child.take_unsaved()
+    def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
+        child, turn, values, stopped = self._child, self._errand.turn, list[Values](), self._stop.how
+        if stopped is not None:  # no fact of another attempt may follow a cancel
+            self._tell_breaker(None, heard=False)
+            return LaidOut(lambda *_: self._conclude(Broken(stopped, "stopped before the attempt")))
+        child.begin_attempt(now, attempt_id)
+        body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
+        draft = self._out.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))
 
         def go_on(refused: Refusal, _: datetime) -> None:
             if refused is None:
-                self._child.saved(records)
                 self._guarded(self._run, attempt_id, self._out.clock.monotonic())
             else:
                 self._tell_breaker(None, heard=False)
                 self._conclude(Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
 
-        return records, go_on
+        return LaidOut(go_on, happened=draft)
 
     def _run(self, attempt_id: AttemptId, now: float) -> None:
         child, errand, shared, out = self._child, self._errand, self._shared, self._out
@@ -243,8 +251,7 @@ class ChildRun:
         """The pause is over."""
         self._pause = None
         child, now = self._child, self._out.clock.now()
-        summary = f"attempt {child.attempts} failed: {end.reason}; another one is made"
-        child.note(now, ATTEMPT_REPEATED, summary, reason=end.reason, **fault_details(end))
+        child.note(now, What.REPEATED, *trimmed((str(end.reason), *fault_values(end))))
         self._out.recorder.attempt_repeated(child.slot)
         self._try(now, self._out.clock.monotonic())
 
@@ -285,7 +292,8 @@ class ChildRun:
         took = timedelta(seconds=self._out.clock.monotonic() - self._began)
         if isinstance(end, Broken):
             end = replace(end, evidence=self._evidence)
-        settlement = Settlement(self._out, self._child, self._errand, end, took, self._spent, self._over)
+        place = self._planned.place if self._child.contract.parent_child_id is None else None
+        settlement = Settlement(self._out, self._child, self._errand, end, took, self._spent, self._over, place)
         self._errand.ready.put(Step(self._child.call_id, settlement.lay_out))
 
 

@@ -1,6 +1,6 @@
 """Where each call of one dispatch stands: whether it waits, runs or has its outcome, and what stops it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.core.dispatching.frames import CallSnapshot, CallState
 from sidecar.core.dispatching.outcomes import CallOutcome
@@ -30,6 +30,7 @@ class Calls:
         self._request, self._clock = request, clock
         self._outcomes: dict[int, CallOutcome] = dict(plan.settled)
         self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
+        self._cancelled: set[CallId] = set()
         self._stopped: list[tuple[CallId, CallFailure, float]] = []
         self.outcomes: Mapping[int, CallOutcome] = self._outcomes
         self.stops: Mapping[CallId, Ending[CallFailure]] = self._stops
@@ -52,8 +53,19 @@ class Calls:
         """How many have a child."""
         return len(self._children)
 
-    def take_in(self, outcomes: Mapping[CallId, CallOutcome], children: Mapping[CallId, ChildId]) -> None:
-        """Take in what is on record of them, without telling it as something that happened here."""
+    def take_in(
+        self,
+        outcomes: Mapping[CallId, CallOutcome],
+        children: Mapping[CallId, ChildId],
+        cancelled: Collection[int] = (),
+    ) -> None:
+        """Take in what is on record of them, without telling it as something that happened here.
+
+        Args:
+            outcomes: by call.
+            children: by call.
+            cancelled: places of calls that are not to run any more.
+        """
         self._children.update(children)
         for call_id, outcome in outcomes.items():
             place = self.places.get(call_id)
@@ -62,6 +74,10 @@ class Calls:
                 self._states[call_id] = CallState.SETTLED
                 self._slots.setdefault(call_id, outcome.sub_agent_id)
                 self._stops.pop(call_id, None)
+        for call_id, place in self.places.items() if cancelled else ():
+            if place in cancelled:
+                self._cancelled.add(call_id)
+                self.stop(call_id, CallFailure.CALL_CANCELLED)
 
     def begin(self, child: Child) -> None:
         """A call that waited runs as `child`."""
@@ -99,6 +115,15 @@ class Calls:
         """Stop every call that has not settled, in emission order."""
         for call_id in list(self._stops):
             self.stop(call_id, reason)
+
+    def waits_for_cancel(self, call_id: CallId) -> bool:
+        """Say whether a call without an outcome was cancelled, and that is not known to be on record."""
+        stop = self._stops.get(call_id)
+        return stop is not None and stop.how is CallFailure.CALL_CANCELLED and call_id not in self._cancelled
+
+    def cancel_recorded(self, call_id: CallId) -> None:
+        """It is on record that a call is cancelled."""
+        self._cancelled.add(call_id)
 
     def joined(self) -> tuple[CallOutcome, ...]:
         """Return the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""

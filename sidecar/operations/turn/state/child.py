@@ -1,20 +1,20 @@
-"""A child while it is alive here: contract, log, what it used, and what is not durable yet."""
+"""A child while it is alive here: contract, log, what it used, and what no fact tells of yet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
 from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.contract import Contract
-from sidecar.core.executing.events import PARENT, SIDECAR, ChildEvent, ChildLog
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.events import PARENT, ChildEvent
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Principal, Slot, ToolId
+from sidecar.core.journal.facts import Progress
+from sidecar.core.journal.making.child_log import ChildLog
+from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
 from sidecar.operations.turn.state.data_use import DataUse
@@ -34,8 +34,6 @@ class Child:
 
     Attributes:
         contract_json: what runners are handed; empty once its turn has ended.
-        opening: the first records that are to be written.
-        unsaved: records that happened but are not durable yet; they go along with the next append.
         outcome: None while the call runs.
         status_events: reports made, before the policy.
         integrated: the parent took its output.
@@ -59,7 +57,6 @@ class Child:
     principal: Principal
     log: ChildLog
     data: DataUse = field(default_factory=DataUse)
-    opening: InitVar[Sequence[Record]] = ()
     outcome: CallOutcome | None = None
     attempts: int = 0
     status_events: int = 0
@@ -78,59 +75,45 @@ class Child:
 
     slot: Slot = field(init=False)
     ledger: Ledger = field(init=False)
-    unsaved: Sequence[Record] = field(init=False)
-    _unsaved: list[Record] = field(init=False)
 
-    def __post_init__(self, opening: Sequence[Record], above: Ledger | None) -> None:
+    def __post_init__(self, above: Ledger | None) -> None:
         """Open the ledger."""
         self.slot = self.tool.slot
-        self.unsaved = self._unsaved = list(opening)
         self.ledger = Ledger(self.contract.budgets, above)
 
-    @property
-    def has_unsaved_outcome(self) -> bool:
-        """Whether its outcome here still has to be written, and stands then whatever is on record of it now."""
-        return any(isinstance(record, CallSettled) for record in self.unsaved)
+    def is_ahead_of(self, stored: Sequence[ChildEvent], unconfirmed: int) -> bool:
+        """Say whether the log here is the stored one, or goes on from it.
 
-    def is_ahead_of(self, stored: Sequence[ChildEvent]) -> bool:
-        """Say whether the log here is the stored one, or goes on from it."""
-        if not stored:
-            return True
-        unsaved = [record for record in self.unsaved if isinstance(record, ChildEvent)]
-        return stored[-1].link in {*(event.previous_link for event in unsaved), self.log.link}
+        Args:
+            stored: what is on record.
+            unconfirmed: marks in drafts that are not known to be on record.
+        """
+        return len(stored) <= self.log.sequence - self.log.waiting - unconfirmed
 
     # --- what is to be written
 
-    def take_unsaved(self) -> Sequence[Record]:
-        """Return what is to be appended; `saved` forgets it once it is durable."""
-        return tuple(self._unsaved)
+    @property
+    def waits_for_a_fact(self) -> bool:
+        """Whether something happened that no draft has yet."""
+        return self.log.waiting > 0
 
-    def add_unsaved(self, records: Iterable[Record]) -> Sequence[Record]:
-        """Have records written with the next append that are no events of the child; see `take_unsaved`."""
-        self._unsaved.extend(records)
-        return tuple(self._unsaved)
+    def progress(self, at: datetime, values: list[Values], *, take: bool = True) -> Progress:
+        """Return what no draft has yet, for a fact made at `at`; see `ChildLog.progress`."""
+        return self.log.progress(at, values, take=take)
 
-    def saved(self, records: Sequence[Record]) -> None:
-        """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""
-        if records and len(records) == len(self._unsaved) and records[-1] is self._unsaved[-1]:
-            self._unsaved.clear()  # the usual case: nothing came in
-            return
-        durable = {record.record_id for record in records}
-        self._unsaved[:] = [record for record in self._unsaved if record.record_id not in durable]
-
-    def forget_unsaved(self) -> None:
+    def forget_waiting(self) -> None:
         """Everything of the child is on record, and nothing can have come in meanwhile."""
-        self._unsaved.clear()
+        self.log.clear()
 
-    def note(self, now: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> None:
+    def note(self, now: datetime, what: What, *values: object) -> None:
         """Something happened that changes no state. Raises `ChildClosed` if the child does not run."""
-        self._unsaved.append(self.log.noted(now, name, summary, actor=actor, **details))
+        self.log.noted(now, what, *values)
 
-    def note_repeatable(self, now: datetime, name: str, summary: str, **details: Any) -> None:
+    def note_repeatable(self, now: datetime, what: What, *values: object) -> None:
         """The same for what may happen any number of times: only so many are kept, and none once it has ended."""
         if self.log.state is ExecutionState.RUNNING:
             self.repeats = True
-            self._unsaved.extend(self.log.repeatable(now, name, summary, **details))
+            self.log.repeatable(now, what, *values)
 
     # --- running
 
@@ -147,9 +130,8 @@ class Child:
 
     def begin_attempt(self, now: datetime, attempt_id: AttemptId) -> None:
         """An attempt is made."""
-        event = self.log.attempt(now, self.attempts + 1, attempt_id)
+        self.log.attempt(now, self.attempts + 1, attempt_id)
         self.attempts += 1
-        self._unsaved.append(event)
 
     def attempt_runs(self, trace: TraceContext, ends_at: float) -> None:
         """The attempt is on its way to the runner."""
@@ -174,30 +156,20 @@ class Child:
 
     def note_left_out(self, now: datetime) -> None:
         """Nothing that may happen any number of times can happen any more: say how much of it was only counted."""
-        self._unsaved.extend(self.log.left_out(now))
+        self.log.left_out(now)
 
-    def fail(self, now: datetime, cause: str, summary: str, **details: Any) -> None:
-        """The work failed. Raises `ChildClosed` if it was over."""
-        self._unsaved.append(self.log.failed(now, cause, summary, **details))
+    def fail(self, now: datetime, *values: object) -> None:
+        """The work failed; see `FORMS` for the values. Raises `ChildClosed` if it was over."""
+        self.log.failed(now, *values)
 
-    def wait_for_merge(self, now: datetime, outcome: str, **details: Any) -> None:
+    def wait_for_merge(self, now: datetime, values: Values = ()) -> None:
         """The work is done, and its integration is up to the parent. Raises `ChildClosed` if it was over."""
-        self._unsaved.append(self.log.waiting_for_merge(now, outcome, **details))
+        self.log.waiting_for_merge(now, values)
 
     def take_frames(self) -> ChildFrames | None:
         """Return what was kept for replays, and forget it: a child is kept longer than it runs."""
         frames, self.frames = self.frames, None
         return frames
-
-    def correct(self, told: CallOutcome) -> None:
-        """Have `told` written in the place of an outcome that could not be recorded in time.
-
-        The store may have the first one even so; the higher revision is the one that stands.
-        """
-        self._unsaved[:] = [
-            msgspec.structs.replace(record, outcome=told, revision=1) if isinstance(record, CallSettled) else record
-            for record in self._unsaved
-        ]
 
     def settle(self, outcome: CallOutcome, now: datetime) -> None:
         """Its work is over, and its outcome is on record or could not be recorded."""
@@ -206,8 +178,8 @@ class Child:
         self.outcome, self.settled_at = outcome, now
 
     def revise(self, outcome: CallOutcome) -> None:
-        """Take the outcome that stands on record now; only what was brought back from there and has no newer one."""
-        if not self.restored or self.has_unsaved_outcome:
+        """Take the outcome that stands on record now; only what was brought back from there."""
+        if not self.restored:
             raise IllegalTransition("revise", self.log.state)
         self.outcome = outcome
 
@@ -226,11 +198,11 @@ class Child:
             answered = self.outcome.outcome in ANSWERED
             accepted = answered and integration.verdict is not Verdict.REJECTED
             if accepted:
-                self._unsaved.append(self.log.integrated(now, actor))
+                self.log.integrated(now, actor)
             else:
                 # Without an answer there was nothing to reject: its outcome could not be recorded in time.
                 why = integration.reason or "rejected by the parent" if answered else str(self.outcome.reason)
-                self._unsaved.append(self.log.integration_failed(now, why, actor))
+                self.log.integration_failed(now, why, actor)
             reason = "integrated" if accepted else "integration_failed"
         self._close(now, reason, actor)
 
@@ -242,15 +214,15 @@ class Child:
     def close_unintegrated(self, now: datetime, reason: str, actor: str) -> None:
         """Close it without a verdict; what waits for the parent has failed to be integrated."""
         if self.log.state is ExecutionState.WAITING_FOR_MERGE:
-            self._unsaved.append(self.log.integration_failed(now, reason, actor))
+            self.log.integration_failed(now, reason, actor)
         self._close(now, reason, actor)
 
     def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
         """Fail it if it was brought back from the record and never came to its end."""
         if self.log.state in UNFINISHED:
-            self._unsaved.append(self.log.failed(now, cause, f"failed: {cause}"))
+            self.log.failed(now, str(cause))
 
     def _close(self, now: datetime, reason: str, actor: str) -> None:
         integrated = self.log.state is ExecutionState.COMPLETED
-        self._unsaved.append(self.log.closed(now, reason, actor))
+        self.log.closed(now, reason, actor)
         self.integrated, self.close_reason = integrated, reason

@@ -10,8 +10,8 @@ import msgspec
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import SubagentsError
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.journal.entries import Draft
 from sidecar.operations.first_result import Ending
 from sidecar.operations.requests import EndTurnRequest
 from sidecar.operations.turn.state.transitions import IllegalTransition
@@ -42,12 +42,12 @@ class LaidOut(msgspec.Struct, frozen=True):
     """What is written of an end.
 
     Attributes:
-        closed: what the end is answered with once `records` are on record.
+        closed: what the end is answered with once `drafts` are on record.
         settling: outcomes of the calls that have none yet; told once they are on record.
     """
 
     closed: TurnClosed
-    records: tuple[Record, ...]
+    drafts: tuple[Draft, ...]
     settling: Settling
 
 

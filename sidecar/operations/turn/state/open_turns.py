@@ -7,10 +7,9 @@ from typing import Final, TypeAlias
 
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
 from sidecar.core.binding.surface import Candidate, Surface
-from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, cohort_of, unseal
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import SurfaceTokenExpired
-from sidecar.core.executing.abandoned import cohort_of
 from sidecar.core.identifiers import Digest, TurnId
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.ports import Clock, Definitions

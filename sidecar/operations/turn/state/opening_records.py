@@ -1,50 +1,65 @@
-"""What is written of a dispatch when it opens, and how a repeated request is known again."""
+"""What a fact says of a dispatch when it opens, and how a request on record is read again."""
 
+from collections.abc import Sequence
 from datetime import timedelta
-from hashlib import sha256
 
 import msgspec
 
 from sidecar.core.decoding import from_json
-from sidecar.core.executing.records import DispatchOpened
-from sidecar.operations.ports import Clock
-from sidecar.operations.requests import DispatchRequest
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.journal.child_events import MICROSECOND
+from sidecar.core.journal.facts import ChildStart, DispatchOpened, Intents
+from sidecar.core.journal.opening.contracts import ContractTexts
+from sidecar.core.journal.opening.part import packed
+from sidecar.core.journal.opening.requests import Asked, CallTexts, RequestTexts
+from sidecar.core.journal.texts import Texts
+from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 
-def opened_record(dispatch: LiveDispatch, clock: Clock) -> DispatchOpened:
-    """Return the record with which any sidecar can go on with `dispatch`."""
-    now, claims = clock.now(), dispatch.turn.claims
-    request_json = request_json_of(dispatch.request)
-    return DispatchOpened(
-        turn_id=claims.turn_id,
-        dispatch_id=dispatch.dispatch_id,
-        episode_id=claims.episode_id,
-        principal=claims.principal,
-        claims_json=dispatch.turn.claims_json,
-        request_json=request_json,
-        fingerprint=fingerprint_of(request_json),
-        first_step=dispatch.plan.first_step,
-        places=dispatch.plan.places,
-        calls=len(dispatch.request.calls),
-        intents=dispatch.intents,
-        cap=dispatch.plan.cap,
-        opened_at=now,
-        settle_by=now + timedelta(seconds=dispatch.settle_at - clock.monotonic()),
-        turn_expires_at=claims.expires_at,
+def opening_of(
+    dispatch: LiveDispatch, now: float, starts: Sequence[ChildStart], contracts: Sequence[ContractTexts]
+) -> tuple[DispatchOpened, Texts]:
+    """Return the fact with which any sidecar can go on with `dispatch`.
+
+    Args:
+        dispatch: accepted.
+        now: of the loop's clock.
+        starts: the children that start at once.
+        contracts: theirs.
+    """
+    turn, request, plan, intents = dispatch.turn, dispatch.request, dispatch.plan, dispatch.intents
+    claims = None if turn.claims_recorded else turn.unnamed_claims
+    policy, join = request.on_disconnect, request.join
+    body = DispatchOpened(
+        dispatch.dispatch_id,
+        None if claims is None else claims.claims,
+        Asked(
+            packed((request.binding_digest,)),
+            tuple([call.call_id for call in request.calls]),
+            request.declared_intent_count,
+            None if policy is OnDisconnect.CANCEL else policy.value,
+            request.continue_for,
+            join.min_success,
+            join.max_parallel,
+            join.timeout,
+        ),
+        plan.first_step,
+        plan.places,
+        Intents(intents.declared, intents.emitted, intents.switched, intents.prior_context_missing),
+        timedelta(seconds=dispatch.settle_at - now) // MICROSECOND,
+        None if plan.cap is CapBehaviour.WITHIN else plan.cap,
+        tuple(starts),
     )
-
-
-def request_json_of(request: DispatchRequest) -> str:
-    """Return a request as text, without the token: another token of the same turn asks for the same."""
-    return msgspec.json.encode(msgspec.structs.replace(request, surface_token="")).decode()
+    calls = tuple([CallTexts(call.tool_name, call.arguments_json) for call in request.calls])
+    texts = Texts(
+        user=None if claims is None else claims.user,
+        request=RequestTexts(calls, request.prior_context, request.task_prompt),
+        contracts=tuple(contracts),
+    )
+    return body, texts
 
 
 def request_from_json(text: str, surface_token: str) -> DispatchRequest:
-    """Return the request that `request_json_of` wrote down."""
+    """Return the request that is on record as `text`."""
     return msgspec.structs.replace(from_json(text, DispatchRequest), surface_token=surface_token)
-
-
-def fingerprint_of(request_json: str) -> str:
-    """Return what two requests with the same contents share."""
-    return sha256(request_json.encode()).hexdigest()

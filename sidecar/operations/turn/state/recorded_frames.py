@@ -12,6 +12,8 @@ import msgspec
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.dispatching.result_checks import MOST_TOKENS
 from sidecar.core.identifiers import AttemptId, ChildId
+from sidecar.core.journal.attempt_frames import packed, unpacked
+from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.replaying.frames import (
     LARGEST,
     ComponentFrame,
@@ -28,7 +30,6 @@ from sidecar.core.replaying.frames import (
     StoppedFrame,
     StrayFrame,
     UsageFrame,
-    attempt_to_json,
 )
 from sidecar.policy.protocols import (
     ComponentMade,
@@ -103,8 +104,8 @@ class AttemptFrames:
             end = EndFrame(0, "raised", type(error).__name__, False, False)
         self.came(end, now)
 
-    def to_json(self, received_at: float, stopped: tuple[StoppedCall, ...]) -> str:
-        """Return what is kept of it. Never raises."""
+    def to_row(self, received_at: float, stopped: tuple[StoppedCall, ...], narration: str) -> bytes:
+        """Return what is kept of it, beside an outcome with `narration`. Never raises."""
         whole = RecordedAttempt(
             began=max(0, round((self.began - received_at) * MICROSECONDS)),
             frames=_frames(self.entries, self.began),
@@ -114,12 +115,13 @@ class AttemptFrames:
             incomplete=self.incomplete,
         )
         try:
-            text = attempt_to_json(whole)
-        except (UnicodeEncodeError, TypeError, ValueError, OverflowError):
-            return attempt_to_json(RecordedAttempt(incomplete=UNREADABLE))
-        if len(text) > LARGEST * 2:  # of what was estimated in characters, as it is kept
-            return attempt_to_json(RecordedAttempt(incomplete=TOO_LARGE))
-        return text
+            row = packed(whole, narration)
+            unpacked(row, narration)  # what is of a wrong type can be written, and not read
+        except (UnreadableFact, UnicodeEncodeError, TypeError, ValueError, OverflowError):
+            return packed(RecordedAttempt(incomplete=UNREADABLE), "")
+        if len(row) > LARGEST * 2:  # of what was estimated in characters, as it is kept
+            return packed(RecordedAttempt(incomplete=TOO_LARGE), "")
+        return row
 
 
 def _are_counts(*numbers: object) -> bool:

@@ -1,21 +1,23 @@
 """One turn while it is kept here. `live_dispatch.Turn` is this with the dispatches that point back to it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
-
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.plan import DispatchPlan
 from sidecar.core.errors import SubagentsError, TurnEnded
-from sidecar.core.executing.records import CallSettled
 from sidecar.core.history.compaction import CompactionDue
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
+from sidecar.core.identifiers import CallId, ChildId, Digest, DispatchId, Slot, TurnId
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import CallsSettled
+from sidecar.core.journal.heads import progress_of
+from sidecar.core.journal.opening.claims import UnnamedClaims, unnamed
 from sidecar.operations.first_result import Ending
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
@@ -48,6 +50,7 @@ class KeptDispatch(Protocol):
 
     dispatch_id: DispatchId
     request: DispatchRequest
+    plan: DispatchPlan
     stage: DispatchStage
     ownership: Ownership
 
@@ -75,7 +78,7 @@ class TurnState(Generic[Dispatch]):
         works: pieces of work that run in it: dispatches, and its end.
         overhead: what its dispatches took beside the time of their sub-agents.
         ending: how far its end has come.
-        late: outcomes that could not be recorded when they came; they go along with the end.
+        claims_recorded: the newest fact with claims has these.
         origin: where it was bound, and how much of it is known here.
         restoring: settled once what is on record of a turn bound elsewhere is known here, or cannot be read.
         prompt_suffix: of every prompt of the turn.
@@ -100,25 +103,33 @@ class TurnState(Generic[Dispatch]):
     turn_id: TurnId = field(init=False)
     dispatches: Mapping[DispatchId, Dispatch] = field(init=False)
     children: Mapping[ChildId, Child] = field(init=False)
-    late: Sequence[CallSettled] = field(init=False)
+    claims_recorded: bool = field(init=False, default=False)
     prompt_suffix: str = field(init=False)
     _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
     _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
-    _late: list[CallSettled] = field(init=False, default_factory=list)
-    _claims_json: str = field(init=False, default="")
+    _unconfirmed: dict[DispatchId, list[Draft]] = field(init=False, default_factory=dict)
+    _unnamed: UnnamedClaims | None = field(init=False, default=None)
+    _digests: dict[Slot, Digest] | None = field(init=False, default=None)
 
     @property
-    def claims_json(self) -> str:
-        """The claims as text; made when they are first needed: most turns call nothing."""
-        if not self._claims_json:
-            self._claims_json = msgspec.json.encode(self.claims).decode()
-        return self._claims_json
+    def unnamed_claims(self) -> UnnamedClaims:
+        """The claims as facts have them; made when they are first needed: most turns call nothing."""
+        if self._unnamed is None:
+            self._unnamed = unnamed(self.claims)
+        return self._unnamed
+
+    @property
+    def digests(self) -> Mapping[Slot, Digest]:
+        """What the claims bind, by slot."""
+        if self._digests is None:
+            self._digests = dict(self.claims.tools)
+        return self._digests
 
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
         claims = self.claims
         self.turn_id = claims.turn_id
-        self.dispatches, self.children, self.late = self._dispatches, self._children, self._late
+        self.dispatches, self.children = self._dispatches, self._children
         date = datetime.fromisoformat(claims.date).date()
         self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
 
@@ -147,7 +158,7 @@ class TurnState(Generic[Dispatch]):
         """Forget a dispatch that another sidecar has gone on with, which settles what could not be recorded here."""
         dispatch.lose()
         self.drop(dispatch)
-        self._late[:] = [each for each in self._late if each.dispatch_id != dispatch.dispatch_id]
+        self._unconfirmed.pop(dispatch.dispatch_id, None)
 
     def take_steps(self, count: int) -> None:
         """Give the next emission indexes away."""
@@ -161,13 +172,71 @@ class TurnState(Generic[Dispatch]):
         """Keep a child that is on record, in the place of what was known of it."""
         self._children[child.child_id] = child
 
-    def add_late(self, settled: CallSettled) -> None:
-        """Have an outcome that could not be recorded go along with the end."""
-        self._late.append(settled)
+    # --- what is not known to be on record
 
-    def late_recorded(self, recorded: Collection[CallSettled]) -> None:
-        """Some of these outcomes are on record after all."""
-        self._late[:] = [each for each in self._late if each not in recorded]
+    @property
+    def unrecorded(self) -> bool:
+        """Whether something of it is known here only."""
+        return bool(self._unconfirmed) or any(child.waits_for_a_fact for child in self.children.values())
+
+    def in_front(self, dispatch_id: DispatchId) -> Sequence[Draft]:
+        """Return what happened in a dispatch and was not confirmed: the next append of the dispatch begins with it.
+
+        An append that still waits may be among it: the store decides in order, and knows a draft again.
+        """
+        return tuple(self._unconfirmed.get(dispatch_id, ()))
+
+    def happened(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
+        """These drafts are about to be appended; they are kept until they are on record."""
+        if drafts:
+            self._unconfirmed.setdefault(dispatch_id, []).extend(drafts)
+
+    def recorded(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
+        """These are on record. Others may have come in meanwhile, and two may append at once."""
+        kept = self._unconfirmed.get(dispatch_id)
+        if kept is None:
+            return
+        if len(drafts) >= len(kept) and drafts[-1] is kept[-1]:
+            del self._unconfirmed[dispatch_id]  # the usual case: nothing came in
+        else:
+            self._forget({each.salt for each in drafts})
+
+    def found_on_record(self, salts: Set[bytes]) -> None:
+        """The record was read, and has facts with these salts."""
+        if self._unconfirmed:
+            self._forget(salts)
+
+    def _forget(self, salts: Set[bytes]) -> None:
+        for dispatch_id, drafts in list(self._unconfirmed.items()):
+            drafts[:] = [each for each in drafts if each.salt not in salts]
+            if not drafts:
+                del self._unconfirmed[dispatch_id]
+
+    def unconfirmed_marks(self, child: Child) -> int:
+        """Return how many events of a child are in drafts that are not known to be on record."""
+        drafts = self._unconfirmed.get(child.dispatch_id, ())
+        told = (each for draft in drafts for each in progress_of(draft.body))
+        return sum(len(each.marks) for each in told if each.step == child.step_idx)
+
+    def settles_unconfirmed(self, child: Child) -> bool:
+        """Say whether an outcome of a child still has to be written, and stands then whatever is on record of it."""
+        first = self.dispatches[child.dispatch_id].plan.first_step if child.dispatch_id in self.dispatches else 0
+        drafts = self._unconfirmed.get(child.dispatch_id, ())
+        settled = (draft.body for draft in drafts if isinstance(draft.body, CallsSettled))
+        return any(first + each.place == child.step_idx for body in settled for each in body.calls)
+
+    def give_up_progress(self, child: Child) -> None:
+        """The record says otherwise of a child: drafts that tell of it are not appended any more."""
+        drafts = self._unconfirmed.get(child.dispatch_id, ())
+        self._forget({each.salt for each in drafts if any(of.step == child.step_idx for of in progress_of(each.body))})
+
+    def refused(self, drafts: Sequence[Draft]) -> None:
+        """The record says otherwise: these are not appended again."""
+        self._forget({each.salt for each in drafts})
+
+    def note_claims(self, *, recorded: bool) -> None:
+        """Say whether the newest fact with claims has those of the turn."""
+        self.claims_recorded = recorded
 
     def begin_restoring(self) -> None:
         """What is on record of a turn that was bound elsewhere is being read."""
@@ -201,7 +270,8 @@ class TurnState(Generic[Dispatch]):
         """The end is on record as it was laid out: nothing is left to be written, and the last outcomes are told."""
         laid_out = self.ending.recorded()
         for child in self.children.values():
-            child.forget_unsaved()
+            child.forget_waiting()
+        self._unconfirmed.clear()
         for dispatch_id, outcomes in laid_out.settling.items():
             dispatch = self.dispatches.get(dispatch_id)
             if dispatch is not None:  # one that was followed here may have lost its last listener meanwhile
@@ -211,7 +281,7 @@ class TurnState(Generic[Dispatch]):
         """Forget texts of an ended turn that only dispatches and attempts to come would need."""
         if self.ending.stage is not EndStage.ENDED:
             raise IllegalTransition("put_away", self.ending.stage)
-        self._claims_json = ""
+        self._unnamed = self._digests = None
         for child in self.children.values():
             if child.outcome is not None:
                 child.contract_json = ""
@@ -220,7 +290,7 @@ class TurnState(Generic[Dispatch]):
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.ending.slim()
         self.lanes = TurnLanes()
-        for kept in (self._dispatches, self._children, self._late):
+        for kept in (self._dispatches, self._children, self._unconfirmed):
             kept.clear()
 
     def refuse_if_over(self) -> None:

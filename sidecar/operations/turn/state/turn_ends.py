@@ -5,8 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.abandoned import PARENT_LOST
-from sidecar.core.executing.events import OPERATOR, PARENT, SIDECAR
+from sidecar.core.executing.events import OPERATOR, PARENT, PARENT_LOST, SIDECAR
 from sidecar.core.identifiers import ChildId, Slot
 
 ENDED: Final = "ended"

@@ -21,11 +21,11 @@ from sidecar.core.journal.encoding import draft_of
 from sidecar.core.journal.heads import links_of
 from sidecar.core.journal.markers import root_over
 from sidecar.core.journal.turn_state import TurnState
-from sidecar.operations.record.translation import turn_of
 from tests.adapters.records.appending_rules import in_groups
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.sqlite_faults.faulty_disk import Disk, Fault, Plan
 from tests.support.record_builders import a_whole_turn
+from tests.support.recording.translation import turn_of
 
 MOMENTS: Final = int(os.environ.get("SIDECAR_FAULTS", "60"))
 TURNS: Final = 4

@@ -206,7 +206,7 @@ def nobody_closes_for_the_living(facts: RecordFacts) -> Iterator[str]:
                 continue
             append = _append_of(facts, kept)
             asked = [told.instance for told in facts.seen.watch.told if told.turn_id == turn_id]
-            asked += [each.instance for each in _before(facts, append) if turn_id in map(turn_of, each.records)]
+            asked += [each.instance for each in _before(facts, append) if turn_id in each.turn_ids]
             owners = _owners_before(facts, turn_id, append.submitted_at)
             robbed = [owner for owner in owners if owner != kept.instance]
             robbed = [owner for owner in robbed if _lived(facts, owner, append.submitted_at)]

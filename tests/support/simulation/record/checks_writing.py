@@ -18,11 +18,12 @@ def nothing_acknowledged_is_lost(facts: RecordFacts) -> Iterator[str]:
     for append in disk.appends:
         if append.answered_at is None or append.refused is not None:
             continue
-        for record in append.records:
-            at = disk.durable_at.get(record.record_id)
+        for entry in append.ids:
+            at = disk.durable_at.get(entry)
             if at is None or at > append.answered_at + INSTANT:
-                yield f"{record.record_id} was acknowledged at {append.answered_at}, durable at {at}"
-            elif there.get(record.record_id) != record:
+                yield f"{entry} was acknowledged at {append.answered_at}, durable at {at}"
+        for record in append.records:
+            if there.get(record.record_id) != record:
                 yield f"{record.record_id} was acknowledged, and is on record with other contents, or gone"
 
 
@@ -55,7 +56,7 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
         if not ids or not first_time or append.refused is not None or append.answered_at is None:
             continue
         places = [place[each] for each in ids if each in place]
-        of_turn = append.instance, turn_of(append.records[0])
+        of_turn = append.instance, next(iter(append.turn_ids))
         if places and min(places) < last.get(of_turn, -1):
             yield f"{[each for _, each in ids]} of {append.instance} are at {places}, after {last[of_turn]}"
         last[of_turn] = max([last.get(of_turn, -1), *places])
@@ -64,17 +65,16 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
 def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
     """Of a group that contradicts the record nothing is kept, unless somebody appends it again in a group that fits."""
     disk = facts.seen.disk
-    there = disk.records
     appended: dict[str, int] = {}
     for append in disk.appends:
-        for record in append.records:
-            appended[record.record_id] = appended.get(record.record_id, 0) + 1
+        for entry in append.ids:
+            appended[entry] = appended.get(entry, 0) + 1
     for append in disk.appends:
         if not isinstance(append.refused, RecordConflict):
             continue
-        for record in append.records:
-            if appended[record.record_id] == 1 and there.get(record.record_id) == record:
-                yield f"{record.record_id} was refused, and is on record"
+        for entry in append.ids:
+            if appended[entry] == 1 and entry in disk.durable_at:
+                yield f"{entry} was refused, and is on record"
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
@@ -82,9 +82,9 @@ def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
     disk = facts.seen.disk
     troubled: set[tuple[str, str]] = set()
     for append in sorted(disk.appends, key=lambda each: each.over_at):
-        turns = {turn_of(record) for record in append.records}
+        turns = append.turn_ids
         if isinstance(append.refused, RecordConflict) and not _has_a_reason(facts, append, turns, troubled):
-            yield f"{[each.record_id for each in append.records]} of {append.instance} was refused: {append.refused}"
+            yield f"{append.ids} of {append.instance} was refused: {append.refused}"
         if append.refused is not None or append.answered_at is None:
             troubled.update((append.instance, turn) for turn in turns)
 

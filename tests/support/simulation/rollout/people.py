@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import msgspec
+
 from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import TurnId
@@ -194,7 +196,7 @@ class TurnTaker:
         """Put the turn on record, as its first dispatch does."""
         turn = replica.turns.known(TurnId(self.plan.turn))
         if turn is not None:
-            self.around.called[self.plan.turn] = OpenTurn(turn.turn_id, turn.claims_json)
+            self.around.called[self.plan.turn] = OpenTurn(turn.turn_id, msgspec.json.encode(turn.claims).decode())
             self.around.journal.add(Called(self.plan.turn))
 
     def _end(self) -> None:

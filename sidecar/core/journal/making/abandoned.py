@@ -5,27 +5,32 @@ Source: SX-25, SX-26, SX-31, TN-97; DESIGN sections 2 and 10.
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import msgspec
 
-from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
-from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.binding.surface_token import SurfaceClaims, cohort_of
 from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
-from sidecar.core.executing.events import SIDECAR, ChildLog
-from sidecar.core.executing.records import CallSettled, DispatchTaken, Record, TurnEnded
+from sidecar.core.executing.events import PARENT_LOST, SIDECAR
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
-from sidecar.core.identifiers import ChildId, DefinitionId, InstanceId
+from sidecar.core.identifiers import CallId, ChildId, DefinitionId, InstanceId
+from sidecar.core.journal.facts import Body, DelegationSettled, DispatchTaken, Progress, TurnEnded
+from sidecar.core.journal.making.child_log import ChildLog
+from sidecar.core.journal.making.ending import rest_of
+from sidecar.core.journal.making.settling import settled_call, settled_together
+from sidecar.core.journal.marks import SIDECAR_LOST, Values
+from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.core.rollout.serving import CandidateVerdict
 from subagents_errors import CallFailure
 
-PARENT_LOST = "parent_lost"
-SIDECAR_LOST = "sidecar_lost"
+Said: TypeAlias = tuple[Body, Texts]
+"""What becomes a draft."""
 
 
 class RequestedCalls(msgspec.Struct, frozen=True):
@@ -35,61 +40,94 @@ class RequestedCalls(msgspec.Struct, frozen=True):
     binding_digest: str = ""
 
 
+class Closing(msgspec.Struct, frozen=True):
+    """The end of a turn whose parent is lost."""
+
+    said: tuple[Said, ...]
+    routing: RoutingRecord
+
+
 def log_of(child: StoredChild) -> ChildLog:
     """Return the log of a stored child, ready to go on."""
     opened = child.opened
-    log = ChildLog(opened.child_id, opened.turn_id, opened.slot, opened.step_idx, opened.link)
+    log = ChildLog(opened.child_id, opened.turn_id, opened.slot, opened.step_idx)
     log.go_on_after(child.events)
     return log
 
 
-def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: InstanceId) -> list[Record]:
+def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: InstanceId) -> list[Said]:
     """Return what settles every call of a dispatch that nobody goes on with; its children still wait to be closed."""
-    records: list[Record] = [*_taking(dispatch, now, me)]
-    children = [child for child in turn.children if child.opened.dispatch_id == dispatch.opened.dispatch_id]
+    said, children = list(_taking(dispatch, me)), _children(turn, dispatch)
+    values, failed, below = dict[ChildId, list[Values]](), dict[ChildId, Progress](), list[ChildId]()
     for child in children:
-        log = log_of(child)
-        if log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
-            records.append(_lost(log, now))
-    outcomes = _lost_outcomes(dispatch, children, now)
-    records.extend(CallSettled(turn.turn_id, dispatch.opened.dispatch_id, each, now) for each in outcomes)
-    return records
+        log, child_id = log_of(child), child.opened.child_id
+        if log.state is ExecutionState.RUNNING:
+            _lose(log, now)
+            failed[child_id] = log.progress(now, values.setdefault(child_id, []))
+            below += [child_id] if child.opened.parent_child_id is not None else []
+    if below:
+        told = Texts(values=tuple(value for child_id in below for value in values[child_id]))
+        said.append((DelegationSettled(dispatch.opened.dispatch_id, tuple(failed[each] for each in below)), told))
+    calls = [
+        settled_call(
+            outcome,
+            outcome.emission_index - dispatch.opened.first_step,
+            progress=failed.get(outcome.child_id) if outcome.child_id else None,
+            values=values.get(outcome.child_id, ()) if outcome.child_id else (),
+        )
+        for outcome in _lost_outcomes(dispatch, children, now)
+    ]
+    return [*said, settled_together(dispatch.opened.dispatch_id, calls)]
 
 
-def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> list[Record]:
+def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
     """Return what ends a turn whose parent is lost: everything settled, every child closed, the routing decision."""
-    records: list[Record] = []
+    said, values = list[Said](), list[Values]()
     outcomes: list[tuple[StoredDispatch, CallOutcome]] = []
     for dispatch in turn.dispatches:
-        records.extend(_taking(dispatch, now, me))
-        children = [child for child in turn.children if child.opened.dispatch_id == dispatch.opened.dispatch_id]
-        lost = list(_lost_outcomes(dispatch, children, now))
-        outcomes.extend((dispatch, each) for each in (*dispatch.outcomes, *lost))
-        records.extend(CallSettled(turn.turn_id, dispatch.opened.dispatch_id, each, now) for each in lost)
-        for child in children:
-            records.extend(_closing_events(child, now))
+        said += _taking(dispatch, me)
+        lost = list(_lost_outcomes(dispatch, _children(turn, dispatch), now))
+        outcomes += [(dispatch, each) for each in (*dispatch.outcomes, *lost)]
+        if lost:
+            calls = [settled_call(each, each.emission_index - dispatch.opened.first_step) for each in lost]
+            said.append(settled_together(dispatch.opened.dispatch_id, calls))
+    logs = [_closed(child, now) for child in turn.children]
+    progress = tuple(log.progress(now, values) for log in logs if log.waiting)
     claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
-    ended = TurnEnded(turn.turn_id, claims.episode_id, claims.principal, "", "", PARENT_LOST, now)
-    return [*records, ended, _routing(turn, claims, outcomes, now)]
+    routing = _routing(turn, claims, outcomes, now)
+    places = {each.opened.dispatch_id: _places(each) for each in turn.dispatches}
+    body = TurnEnded(None, PARENT_LOST, rest_of(routing, places, routing.binding_digest), progress)
+    return Closing((*said, (body, Texts(values=tuple(values), end=EndTexts()))), routing)
 
 
-def _taking(dispatch: StoredDispatch, now: datetime, me: InstanceId) -> Iterator[DispatchTaken]:
+def _children(turn: StoredTurn, dispatch: StoredDispatch) -> list[StoredChild]:
+    return [child for child in turn.children if child.opened.dispatch_id == dispatch.opened.dispatch_id]
+
+
+def _places(dispatch: StoredDispatch) -> dict[CallId, int]:
+    calls = from_json(dispatch.opened.request_json, RequestedCalls).calls
+    return {call.call_id: place for place, call in enumerate(calls)}
+
+
+def _taking(dispatch: StoredDispatch, me: InstanceId) -> Iterator[Said]:
     if dispatch.owner != me:
-        yield DispatchTaken(dispatch.opened.turn_id, dispatch.opened.dispatch_id, dispatch.epoch + 1, now)
+        yield DispatchTaken(dispatch.opened.dispatch_id, dispatch.epoch + 1), Texts()
 
 
-def _closing_events(child: StoredChild, now: datetime) -> Iterator[Record]:
+def _closed(child: StoredChild, now: datetime) -> ChildLog:
+    """Return the log of a child, with what closes it."""
     log = log_of(child)
-    if log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
-        yield _lost(log, now)
+    if log.state is ExecutionState.RUNNING:
+        _lose(log, now)
     elif log.state is ExecutionState.WAITING_FOR_MERGE:
-        yield log.integration_failed(now, PARENT_LOST, SIDECAR)
+        log.integration_failed(now, PARENT_LOST, SIDECAR)
     if log.state is not ExecutionState.CLOSED:
-        yield log.closed(now, PARENT_LOST, SIDECAR)
+        log.closed(now, PARENT_LOST, SIDECAR)
+    return log
 
 
-def _lost(log: ChildLog, now: datetime) -> Record:
-    return log.failed(now, CallFailure.SIDECAR_LOST, "failed: its sidecar is gone", detail=SIDECAR_LOST)
+def _lose(log: ChildLog, now: datetime) -> None:
+    log.failed(now, str(CallFailure.SIDECAR_LOST), SIDECAR_LOST)
 
 
 def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], now: datetime) -> Iterator[CallOutcome]:
@@ -102,6 +140,7 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
         if call.call_id in settled:
             continue
         child = child_of.get(call.call_id)
+        cancelled = CallFailure.CALL_CANCELLED if place in dispatch.cancelled else None
         yield CallOutcome(
             call_id=call.call_id,
             tool_name=call.tool_name,
@@ -109,7 +148,7 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
             child_id=child.opened.child_id if child else None,
             emission_index=opened.first_step + place,
             outcome=Outcome.FAILED if child else Outcome.NOT_STARTED,
-            reason=CallFailure.SIDECAR_LOST if child else CallFailure.NOT_STARTED,
+            reason=cancelled or (CallFailure.SIDECAR_LOST if child else CallFailure.NOT_STARTED),
             attempts=1 if child else 0,
             duration=now - child.opened.opened_at if child else None,
         )
@@ -138,18 +177,6 @@ def _routing(
         overhead=timedelta(0),
         principal_asserted_by="orchestrator",
         gate_passed=False,
-    )
-
-
-def cohort_of(claims: SurfaceClaims) -> Cohort:
-    """Return the cohort that a turn was bound in."""
-    return Cohort(
-        agent_definition_version=claims.versions[0],
-        prompt_block_registry_version=claims.versions[1],
-        xml_prompt_component_registry_version=claims.versions[2],
-        active_feature_flags=claims.flags,
-        experiment_arm_assignment=claims.arm,
-        active_sub_agents=tuple(slot for slot, _ in claims.tools),
     )
 
 

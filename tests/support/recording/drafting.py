@@ -1,7 +1,4 @@
-"""Turns records of `core/executing`, as a sidecar appends them today, into drafts of facts: `reading` backwards.
-
-Needed as long as the operations make records; see `docs/journal.md`.
-"""
+"""Turns records of `core/executing` into drafts of facts: `reading` backwards."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -25,8 +22,15 @@ from sidecar.core.executing.records import (
 )
 from sidecar.core.identifiers import ChildId, DispatchId, InstanceId
 from sidecar.core.journal import facts
-from sidecar.core.journal.child_events import OF_NAME, ChildSoFar, marked
-from sidecar.core.journal.drafted_parts import (
+from sidecar.core.journal.child_events import OF_NAME, ChildSoFar
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import ChildStart, Progress
+from sidecar.core.journal.marks import Values, What
+from sidecar.core.journal.opening.contracts import ContractTexts, below, called, stripped
+from sidecar.core.journal.opening.requests import request_from_json
+from sidecar.core.journal.reading import TurnReading, delegated_as, settled_as
+from sidecar.core.journal.texts import Texts
+from tests.support.recording.drafted_parts import (
     OpenDispatch,
     Part,
     claims_at_end,
@@ -37,13 +41,7 @@ from sidecar.core.journal.drafted_parts import (
     settlement_of,
     texts_of_outcome,
 )
-from sidecar.core.journal.entries import Draft
-from sidecar.core.journal.facts import ChildStart, Progress
-from sidecar.core.journal.marks import Values, What
-from sidecar.core.journal.opening.contracts import ContractTexts, below, called, stripped
-from sidecar.core.journal.opening.requests import request_from_json
-from sidecar.core.journal.reading import TurnReading, delegated_as, settled_as
-from sidecar.core.journal.texts import Texts
+from tests.support.recording.marking import marked
 
 BEGINNING: Final = frozenset({What.CREATED, What.STARTED})
 WORK_ENDS: Final = frozenset({What.WAITING, What.FAILED})

@@ -8,14 +8,12 @@ import pytest
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
-from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.binding.surface_token import SurfaceClaims, cohort_of
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
-from sidecar.core.executing.abandoned import closing, cohort_of, log_of, settling
-from sidecar.core.executing.events import ChildEvent, ChildLog
-from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpened, DispatchTaken, Record, TurnEnded
+from sidecar.core.executing.records import ChildOpened, DispatchOpened
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import (
     CallId,
@@ -29,8 +27,22 @@ from sidecar.core.identifiers import (
     Slot,
     TurnId,
 )
+from sidecar.core.journal.facts import (
+    CallsSettled,
+    DelegationSettled,
+    DispatchTaken,
+    Progress,
+    Routed,
+    Routing,
+    Settlement,
+    TurnEnded,
+)
+from sidecar.core.journal.making.abandoned import Said, closing, log_of, settling
+from sidecar.core.journal.marks import ACTORS, Mark, Values, What
+from sidecar.core.journal.texts import EndTexts, OutcomeTexts, Texts
 from sidecar.core.rollout.serving import CandidateVerdict
 from subagents_errors import Axis, CallFailure
+from tests.support.recording.event_log import EventLog
 from tests.support.requirement import requirement
 
 OPENED = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -58,7 +70,7 @@ CLAIMS = SurfaceClaims(
     bound_at=OPENED - timedelta(minutes=1),
     expires_at=NOW,
 )
-CREATED, RUNNING, WAITING, COMPLETED, FAILED, CLOSED = range(6)
+RUNNING, WAITING, COMPLETED, FAILED, CLOSED = range(5)
 
 
 def intents(emitted: int) -> IntentReport:
@@ -90,7 +102,7 @@ def a_dispatch(name: str, *calls: str, first: int = 0, owner: InstanceId = OTHER
     return StoredDispatch(opened, owner, fields.pop("epoch", 2), owner_alive=False, outcomes=fields.pop("outcomes", ()))
 
 
-def a_child(name: str, dispatch: str, call: str, state: int, parent: str | None = None) -> StoredChild:
+def a_child(name: str, dispatch: str, call: str, state: int, parent: str | None = None, step: int = 7) -> StoredChild:
     """Return a child whose log has come so far."""
     opened = ChildOpened(
         child_id=ChildId(name),
@@ -99,15 +111,13 @@ def a_child(name: str, dispatch: str, call: str, state: int, parent: str | None 
         dispatch_id=DispatchId(dispatch),
         call_id=CallId(call),
         slot=Slot("shop"),
-        step_idx=7,
+        step_idx=step,
         context_json="{}",
         opened_at=OPENED,
         parent_child_id=None if parent is None else ChildId(parent),
     )
-    log = ChildLog(opened.child_id, TURN, opened.slot, 7, opened.link)
-    events = [log.created(OPENED, "sha256:1")]
-    if state >= RUNNING:
-        events.append(log.started(OPENED))
+    log = EventLog(opened.child_id, TURN, opened.slot, step, opened.link)
+    events = [log.created(OPENED, "sha256:1"), log.started(OPENED)]
     if state in {WAITING, COMPLETED}:
         events.append(log.waiting_for_merge(OPENED, "succeeded"))
     if state == COMPLETED:
@@ -153,79 +163,98 @@ def not_started(call: str, index: int) -> CallOutcome:
     )
 
 
-def settled(dispatch: str, outcome: CallOutcome) -> CallSettled:
-    """Return the row of an outcome."""
-    return CallSettled(TURN, DispatchId(dispatch), outcome, NOW)
+def settlement(place: int, outcome: CallOutcome) -> Settlement:
+    """Return an outcome as its fact says it."""
+    if outcome.child_id is None:
+        return Settlement(place, outcome.outcome, outcome.reason)
+    return Settlement(place, outcome.outcome, outcome.reason, ran=True, attempts=1, took=300_000_000)
 
 
-def lost_event(child: StoredChild) -> ChildEvent:
-    """Return the next event of a child whose sidecar is gone."""
-    return log_of(child).failed(NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost")
+def settled(dispatch: str, calls: list[Settlement], lost: tuple[Progress, ...] = ()) -> Said:
+    """Return the fact of outcomes, with children that are lost."""
+    texts = Texts(outcomes=(OutcomeTexts(),) * len(calls), values=(LOST,) * len(lost))
+    return CallsSettled(DispatchId(dispatch), tuple(calls), lost), texts
+
+
+LOST: Values = ("SIDECAR_LOST", "sidecar_lost")
+
+
+def progress(step: int, *whats: What, actor: int = 0, attempts: int = 0) -> Progress:
+    """Return what happened to a child now; verdicts have an actor."""
+    acted = {What.REJECTED, What.CLOSED}
+    return Progress(step, tuple(Mark(what, 0, actor if what in acted else 0) for what in whats), attempts)
 
 
 def test_a_stored_log_goes_on_where_it_ended() -> None:
-    """Same child, step and slot; the next event links to the last one."""
+    """Same child, step and slot; the next event is the third."""
     child = a_child("k1", "d1", "c1", RUNNING)
     log = log_of(child)
     assert (log.child_id, log.run_id, log.slot, log.step_idx, log.sequence) == ("k1", TURN, "shop", 7, 2)
-    assert log.failed(NOW, "x", "y").previous_link == child.events[-1].link
-    assert log_of(StoredChild(child.opened, ())).link == child.opened.link
 
 
 @requirement("SX-25")
 def test_a_lost_dispatch_is_taken_and_every_call_settled_and_no_child_closed() -> None:
-    """Created and running children fail; one that waits for its parent keeps waiting; other dispatches stay."""
-    dispatch = a_dispatch("d1", "c1", "c2", "c3", "c4", first=3, outcomes=(told("k0", call="c3"),))
-    running, created = a_child("k1", "d1", "c1", RUNNING), a_child("k2", "d1", "c2", CREATED)
+    """Running children fail; one that waits for its parent keeps waiting; other dispatches stay."""
+    dispatch = a_dispatch("d1", "c1", "c2", "c3", "c4", first=3, outcomes=(told("k0", 5, "c3"),))
+    running, other = a_child("k1", "d1", "c1", RUNNING, step=3), a_child("k2", "d1", "c2", RUNNING, step=4)
     waiting = a_child("k3", "d1", "c3", WAITING)
-    turn = a_turn([dispatch], running, created, waiting, a_child("k9", "d9", "c1", RUNNING))
+    turn = a_turn([dispatch], running, other, waiting, a_child("k9", "d9", "c1", RUNNING))
 
+    calls = [settlement(0, told("k1")), settlement(1, told("k2")), settlement(3, not_started("c4", 6))]
     assert settling(turn, dispatch, NOW, ME) == [
-        DispatchTaken(TURN, DispatchId("d1"), 3, NOW),
-        lost_event(running),
-        lost_event(created),
-        settled("d1", told("k1", 3)),
-        settled("d1", told("k2", 4, "c2")),
-        settled("d1", not_started("c4", 6)),
+        (DispatchTaken(DispatchId("d1"), 3), Texts()),
+        settled("d1", calls, (progress(3, What.FAILED), progress(4, What.FAILED))),
     ]
 
 
 def test_an_own_dispatch_is_not_taken_again() -> None:
     """It is ours already."""
     dispatch = a_dispatch("d1", "c1", owner=ME)
-    assert settling(a_turn([dispatch]), dispatch, NOW, ME) == [settled("d1", not_started("c1", 0))]
+    lost = [settled("d1", [settlement(0, not_started("c1", 0))])]
+    assert settling(a_turn([dispatch]), dispatch, NOW, ME) == lost
+
+
+def test_a_call_that_was_cancelled_is_settled_as_that() -> None:
+    """Its cancel was acknowledged: whether it ran or waited, it was not the loss of the sidecar that ended it."""
+    dispatch = msgspec.structs.replace(a_dispatch("d1", "c1", "c2", owner=ME), cancelled=frozenset({0, 1}))
+    [(body, _)] = settling(a_turn([dispatch], a_child("k1", "d1", "c1", RUNNING)), dispatch, NOW, ME)
+    assert isinstance(body, CallsSettled)
+    assert [(each.outcome, each.reason) for each in body.calls] == [
+        (Outcome.FAILED, CallFailure.CALL_CANCELLED),
+        (Outcome.NOT_STARTED, CallFailure.CALL_CANCELLED),
+    ]
 
 
 def test_a_delegated_child_is_no_childs_outcome_of_the_call() -> None:
     """It shares the call's id with its parent, which answers for the call."""
     dispatch = a_dispatch("d1", "c1", owner=ME)
-    parent, below = a_child("k1", "d1", "c1", RUNNING), a_child("k2", "d1", "c1", RUNNING, parent="k1")
+    parent, below = a_child("k1", "d1", "c1", RUNNING), a_child("k2", "d1", "c1", RUNNING, parent="k1", step=8)
     assert settling(a_turn([dispatch], parent, below), dispatch, NOW, ME) == [
-        lost_event(parent),
-        lost_event(below),
-        settled("d1", told("k1")),
+        (DelegationSettled(DispatchId("d1"), (progress(8, What.FAILED),)), Texts(values=(LOST,))),
+        settled("d1", [settlement(0, told("k1"))], (progress(7, What.FAILED),)),
     ]
 
 
-def closings(child: StoredChild) -> list[Record]:
-    """Return what ends one child of a turn whose parent is lost, and nothing else of the turn."""
-    turn = a_turn([a_dispatch("d1", "c1", outcomes=(told("k1"),), owner=ME)], child)
-    return [each for each in closing(turn, NOW, ME) if isinstance(each, ChildEvent)]
-
-
 @requirement("SX-26", "SX-31")
-@pytest.mark.parametrize("state", [CREATED, RUNNING, WAITING, COMPLETED, FAILED, CLOSED])
-def test_a_child_of_a_lost_parent_is_closed_from_every_state(state: int) -> None:
-    """What ran has failed; what waited was not taken; what is closed stays as it is."""
+@pytest.mark.parametrize(
+    ("state", "marks", "values"),
+    [
+        (RUNNING, (What.FAILED, What.CLOSED), (LOST, ("parent_lost",))),
+        (WAITING, (What.REJECTED, What.CLOSED), (("parent_lost",), ("parent_lost",))),
+        (COMPLETED, (What.CLOSED,), (("parent_lost",),)),
+        (FAILED, (What.CLOSED,), (("parent_lost",),)),
+        (CLOSED, (), ()),
+    ],
+)
+def test_a_child_of_a_lost_parent_is_closed_from_every_state(
+    state: int, marks: tuple[What, ...], values: tuple[Values, ...]
+) -> None:
+    """What ran has failed; what waited was not taken; what is closed stays as it is. The sidecar closes, no parent."""
     child = a_child("k1", "d1", "c1", state)
-    log, expected = log_of(child), list[ChildEvent]()
-    if state in {CREATED, RUNNING}:
-        expected = [log.failed(NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost")]
-    elif state == WAITING:
-        expected = [log.integration_failed(NOW, "parent_lost", "sidecar")]
-    if state != CLOSED:
-        expected.append(log.closed(NOW, "parent_lost", "sidecar"))
-    assert closings(child) == expected
+    ((body, texts),) = closing(a_turn([a_dispatch("d1", "c1", outcomes=(told("k1"),), owner=ME)], child), NOW, ME).said
+    assert isinstance(body, TurnEnded)
+    assert body.progress == ((progress(7, *marks, actor=ACTORS.index("sidecar")),) if marks else ())
+    assert texts.values == values
 
 
 @requirement("SX-31")
@@ -233,41 +262,49 @@ def test_a_turn_whose_parent_is_lost_ends_with_everything_settled_and_its_routin
     """Two dispatches: one of another sidecar with a lost call, one of this sidecar that is settled."""
     first = a_dispatch("d1", "c1", "c2", outcomes=(told("k0", 1, "c2", duration=None),), cap=CapBehaviour.AT)
     second = a_dispatch("d2", "c3", first=2, owner=ME, outcomes=(not_started("c3", 2),), cap=CapBehaviour.WITHIN)
-    child = a_child("k1", "d1", "c1", RUNNING)
-    log = log_of(child)
+    closed = closing(a_turn([first, second], a_child("k1", "d1", "c1", RUNNING)), NOW, ME)
 
-    assert closing(a_turn([first, second], child), NOW, ME) == [
-        DispatchTaken(TURN, DispatchId("d1"), 3, NOW),
-        settled("d1", told("k1")),
-        log.failed(NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost"),
-        log.closed(NOW, "parent_lost", "sidecar"),
-        TurnEnded(TURN, EPISODE, USER, "", "", "parent_lost", NOW),
-        RoutingRecord(
-            turn_id=TURN,
-            episode_id=EPISODE,
-            orchestrator_id=DefinitionId("concierge"),
-            candidates=(
-                Candidate(Slot("shop"), DefinitionId("shop"), CandidateVerdict.CHOSEN),
-                Candidate(Slot("gone"), None, CandidateVerdict.NOT_LISTED),
-            ),
-            calls=(
-                routed("d1", told("k1"), OPENED),
-                routed("d1", told("k0", 1, "c2"), None),
-                routed("d2", not_started("c3", 2), None),
-            ),
-            intents=(intents(2), intents(1)),
-            fan_out_cap=3,
-            cap=CapBehaviour.AT,
-            cohort=cohort_of(CLAIMS),
-            binding_digest="sha256:d1",
-            bound_at=OPENED - timedelta(minutes=1),
-            ended_at=NOW,
-            close_reason="parent_lost",
-            overhead=timedelta(0),
-            principal_asserted_by="orchestrator",
-            gate_passed=False,
+    routed_calls = (
+        Routed(DispatchId("d1"), 0, 0, -300_000_000),
+        Routed(DispatchId("d1"), 1, 0),
+        Routed(DispatchId("d2"), 0, 0),
+    )
+    end = TurnEnded(
+        None,
+        "parent_lost",
+        Routing(routed_calls, 0, "orchestrator", gate_passed=False),
+        (progress(7, What.FAILED, What.CLOSED, actor=ACTORS.index("sidecar")),),
+    )
+    assert closed.said == (
+        (DispatchTaken(DispatchId("d1"), 3), Texts()),
+        settled("d1", [settlement(0, told("k1"))]),
+        (end, Texts(values=(LOST, ("parent_lost",)), end=EndTexts())),
+    )
+    assert closed.routing == RoutingRecord(
+        turn_id=TURN,
+        episode_id=EPISODE,
+        orchestrator_id=DefinitionId("concierge"),
+        candidates=(
+            Candidate(Slot("shop"), DefinitionId("shop"), CandidateVerdict.CHOSEN),
+            Candidate(Slot("gone"), None, CandidateVerdict.NOT_LISTED),
         ),
-    ]
+        calls=(
+            routed("d1", told("k1"), OPENED),
+            routed("d1", told("k0", 1, "c2"), None),
+            routed("d2", not_started("c3", 2), None),
+        ),
+        intents=(intents(2), intents(1)),
+        fan_out_cap=3,
+        cap=CapBehaviour.AT,
+        cohort=cohort_of(CLAIMS),
+        binding_digest="sha256:d1",
+        bound_at=OPENED - timedelta(minutes=1),
+        ended_at=NOW,
+        close_reason="parent_lost",
+        overhead=timedelta(0),
+        principal_asserted_by="orchestrator",
+        gate_passed=False,
+    )
 
 
 def routed(dispatch: str, outcome: CallOutcome, started_at: datetime | None) -> RoutedCall:

@@ -1,0 +1,1 @@
+"""What operations make facts of: marks of children, outcomes of calls."""

@@ -1,0 +1,72 @@
+"""Outcomes of calls as parts of facts: what settles together becomes one fact."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.identifiers import DispatchId
+from sidecar.core.journal.child_events import MICROSECOND
+from sidecar.core.journal.entries import AttemptFrames
+from sidecar.core.journal.facts import CallsSettled, Progress, Settlement
+from sidecar.core.journal.marks import Values
+from sidecar.core.journal.texts import OutcomeTexts, Texts
+
+
+class SettledCall(msgspec.Struct, frozen=True):
+    """One outcome, with the end of its child's work.
+
+    Attributes:
+        progress: of its child; None if it has none, or it was told before.
+        values: of the marks in `progress`.
+        frames: what the runner sent to the child.
+    """
+
+    call: Settlement
+    texts: OutcomeTexts
+    progress: Progress | None = None
+    values: Sequence[Values] = ()
+    frames: tuple[AttemptFrames, ...] = ()
+
+
+def settled_call(
+    outcome: CallOutcome,
+    place: int,
+    *,
+    revision: int = 0,
+    progress: Progress | None = None,
+    values: Sequence[Values] = (),
+    frames: tuple[AttemptFrames, ...] = (),
+) -> SettledCall:
+    """Return the outcome of the call at a place, which names its tool as the call does, at the time of its fact."""
+    answer, usage, ran, took = outcome.answer, outcome.usage, outcome.child_id is not None, outcome.duration
+    tokens: tuple[int, ...] | None = None
+    if usage is not None:
+        cached = usage.cached_input_tokens
+        tokens = usage.input_tokens, usage.output_tokens, *(() if cached is None else (cached,))
+    call = Settlement(
+        place,
+        outcome.outcome,
+        outcome.reason,
+        0,
+        revision,
+        ran,
+        None if ran else outcome.sub_agent_id,
+        outcome.attempts,
+        None if took is None else took // MICROSECOND,
+        tokens,
+    )
+    components = tuple([(each.name, each.tool_input_json, each.component_data_json) for each in answer.components])
+    texts = OutcomeTexts(answer.narration, components, answer.data_unavailable, outcome.hint)
+    return SettledCall(call, texts, progress, values, frames)
+
+
+def settled_together(dispatch_id: DispatchId, calls: Sequence[SettledCall]) -> tuple[CallsSettled, Texts]:
+    """Return the fact that several calls have their outcomes, and its texts."""
+    body = CallsSettled(
+        dispatch_id,
+        tuple([each.call for each in calls]),
+        tuple([each.progress for each in calls if each.progress is not None]),
+    )
+    values = tuple([value for each in calls for value in each.values])
+    return body, Texts(outcomes=tuple([each.texts for each in calls]), values=values)

@@ -1,0 +1,80 @@
+"""Where a turn stands after its facts, read from their bodies alone: what a writer has to know of it."""
+
+from collections.abc import Iterable
+from datetime import UTC, date
+from typing import Final
+
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.appends import TurnIndex
+from sidecar.core.journal.encoding import UnreadableFact, body_of
+from sidecar.core.journal.entries import Draft, Fact, Stored
+from sidecar.core.journal.facts import CallsSettled, DispatchOpened, TurnEnded
+from sidecar.core.journal.heads import TurnHead, links_of
+from sidecar.core.journal.opening.claims import BareClaims
+from sidecar.core.journal.refusals import Broken
+from sidecar.core.journal.rules import after
+from sidecar.core.journal.texts import Texts
+
+NO_TEXTS: Final = Texts()
+
+
+class Standing:
+    """A turn, fact by fact.
+
+    Attributes:
+        head: what the rules need.
+        day: of the first fact; None before it.
+        index: what the turn is looked for by; None before the first fact.
+        salts: of its facts, by which drafts are known; without those that were erased.
+    """
+
+    def __init__(self, turn_id: TurnId) -> None:
+        """Begin before the first fact."""
+        self.turn_id = turn_id
+        self.head = TurnHead()
+        self.day: date | None = None
+        self.index: TurnIndex | None = None
+        self.salts: set[bytes] = set()
+        self._called = False
+
+    def stand(self, facts: Iterable[Stored]) -> None:
+        """Take facts that are on record. Raises `UnreadableFact`."""
+        for stored in facts:
+            body = body_of(stored)
+            draft = Draft(stored.turn_id, stored.by, stored.at, body, NO_TEXTS, stored.salt or b"")
+            fact = Fact(draft, stored, links_of(self.head, body))
+            try:
+                self.move(fact, after(self.head, fact))
+            except (Broken, LookupError, ValueError) as error:
+                raise self.misfit(error) from None
+
+    def misfit(self, error: Exception) -> UnreadableFact:
+        """Return what to raise for a fact that the next one on record cannot be."""
+        return UnreadableFact(
+            f"fact {self.head.version + 1} of turn {self.turn_id} does not fit the facts before it: {error}"
+        )
+
+    def move(self, fact: Fact, head: TurnHead) -> None:
+        """Take a fact that was accepted, and left the turn at `head`."""
+        draft, self.head = fact.draft, head
+        if draft.salt:
+            self.salts.add(draft.salt)
+        if self.day is None:
+            self.day = draft.at.astimezone(UTC).date()
+        body = draft.body
+        if isinstance(body, CallsSettled):
+            if not self._called:
+                self._called = any(each.ran or each.slot is not None for each in body.calls)
+        elif isinstance(body, DispatchOpened | TurnEnded):
+            if body.claims is not None:
+                self._bind(body.claims)
+            if isinstance(body, TurnEnded) and self.index is not None:
+                called = self._called and bool(body.routing.calls)
+                self.index = TurnIndex(self.index.episode_id, self.index.expires_at, draft.at, called)
+
+    def _bind(self, claims: BareClaims) -> None:
+        before = self.index
+        if before is None:
+            self.index = TurnIndex(claims.episode_id, claims.expires_at)
+        elif claims.expires_at < before.expires_at:
+            self.index = TurnIndex(before.episode_id, claims.expires_at)
