@@ -157,7 +157,7 @@ def _back_up(settings: "Settings", target: Path) -> None:
 
 
 def _erase_offline(settings: "Settings", wish: "EraseWish", *, preview: bool) -> "Erased":
-    from sidecar.composition.record.offline_erasure import erase_offline  # noqa: PLC0415  only `erase --offline` needs it
+    from sidecar.composition.offline_erasure import erase_offline  # noqa: PLC0415  only `erase --offline` needs it
 
     return erase_offline(settings, wish, preview=preview)
 

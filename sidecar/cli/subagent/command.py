@@ -95,14 +95,6 @@ def add_subagent(
 
         return opened
 
-    def place_of_record(
-        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
-    ) -> ErasePlace:
-        def offline(wish: Any, *, preview: bool) -> Any:
-            return erase_offline(settings_of(config), wish, preview=preview)
-
-        return ErasePlace(place(config, target, token_file, as_json), offline)
-
     placed = given_by(place, "at")
     for name, command in (
         ("list", _list),
@@ -117,6 +109,20 @@ def add_subagent(
     add_flag(group, placed)
     add_decommission(group, placed, steps, checkouts)
     app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
+    _add_erase(app, settings_of, place, erase_offline)
+
+
+def _add_erase(
+    app: typer.Typer, settings_of: SettingsOf, place: Callable[..., Open], erase_offline: Callable[..., Any]
+) -> None:
+    def place_of_record(
+        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
+    ) -> ErasePlace:
+        def offline(wish: Any, *, preview: bool) -> Any:
+            return erase_offline(settings_of(config), wish, preview=preview)
+
+        return ErasePlace(place(config, target, token_file, as_json), offline)
+
     app.command(name="erase", epilog=ERASE_EXIT_CODES)(given_by(place_of_record, "at")(_erase))
 
 

@@ -8,7 +8,7 @@ from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.steps import StepWish, confirm
 from sidecar.cli.subagent.views import Operating, guarded, operated
-from sidecar.core.errors import SidecarError
+from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import TurnId
 from sidecar.operations.record.erase_user import Erased
 from subagents.admin.v1 import admin_pb2
@@ -54,7 +54,7 @@ def erase_offline(operating: Operating, wish: EraseWish, offline: Erase) -> int:
     def work() -> OperatorExit:
         try:
             return _erase(operating, wish, offline)
-        except SidecarError as problem:
+        except SubagentsError as problem:
             raise CannotOperate(problem.message, OperatorExit.REFUSED, problem.reason) from None
 
     return guarded(operating, work)

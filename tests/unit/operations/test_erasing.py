@@ -352,7 +352,7 @@ async def test_two_sidecars_that_erase_one_user_both_end_well(tmp_path: Path) ->
         erase, other = record.journal.erase, record.another_operation()
 
         async def after_the_other(erasure: object) -> None:
-            record.journal.erase = erase  # type: ignore[method-assign]  # once
+            record.journal.erase = erase  # type: ignore[method-assign]  # this one time
             assert [each async for each in other(ADA, preview=False)][-1].done
             await erase(erasure)  # type: ignore[arg-type]  # as it comes
 
