@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sidecar.cli.record.backup import carried_out
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
 from sidecar.cli.subagent.decommission_command import add_decommission
 from sidecar.cli.subagent.flag_command import add_flag
@@ -238,6 +237,8 @@ def _erase(
     wish = erasing.EraseWish(principal, reason, preview, yes)
     if not offline:
         raise typer.Exit(erasing.erase(at.opened(), wish))
+
+    from sidecar.cli.record.backup import carried_out  # noqa: PLC0415  it reads settings, and the others need none
 
     def in_the_file(preview: bool) -> Any:
         return carried_out(lambda: at.offline(wish, preview=preview))
