@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from sidecar.cli.record.source import RecordSource
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
+    from sidecar.cli.subagent.erasing import EraseWish
     from sidecar.cli.token_command import TokenTools
     from sidecar.cli.validate.checkouts import Checkouts
     from sidecar.core.definitions.resolve import Loaded
     from sidecar.core.definitions.review.references import BaseWish, Comparison
     from sidecar.operations.history.memory_boundary import MemoryBorder
+    from sidecar.operations.record.erase_user import Erased
     from sidecar.policy.selection import PolicySettings
     from sidecar.policy.specs import PluginKind
     from sidecar.settings import Settings
@@ -52,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         token_tools=_token_tools,
         environment=_environment,
         checkouts=_checkouts,
+        erase_offline=_erase_offline,
     )
     make_app(commands, arguments[0] if arguments else "")(list(arguments), prog_name="sidecar")
 
@@ -151,6 +154,12 @@ def _back_up(settings: "Settings", target: Path) -> None:
     from sidecar.composition.record.record_files import back_up_record  # noqa: PLC0415  only `backup` needs it
 
     back_up_record(settings, target)
+
+
+def _erase_offline(settings: "Settings", wish: "EraseWish", *, preview: bool) -> "Erased":
+    from sidecar.composition.offline_erasure import erase_offline  # noqa: PLC0415  only `erase --offline` needs it
+
+    return erase_offline(settings, wish, preview=preview)
 
 
 def _verify_log() -> "VerifyLog":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sidecar.cli.validate.checkouts import Checkouts
     from sidecar.cli.validate.validate_refs import Compare
     from sidecar.core.definitions.resolve import Loaded
+    from sidecar.operations.record.erase_user import Erased
     from sidecar.settings import Settings
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
@@ -51,6 +52,7 @@ class Commands:
         token_tools: what `token` does its work with.
         environment: what `subagent` need not be told with every command.
         checkouts: reads checkouts of the configuration repository.
+        erase_offline: erases the content of a user in a record that no sidecar has open.
     """
 
     read_settings: Callable[[Path | None], "Settings"]
@@ -67,6 +69,7 @@ class Commands:
     token_tools: Callable[[], "TokenTools"]
     environment: Callable[[], "FromEnvironment"]
     checkouts: Callable[[], "Checkouts"]
+    erase_offline: Callable[..., "Erased"]
 
 
 def make_app(commands: Commands, first: str = "") -> typer.Typer:
@@ -179,7 +182,13 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
 
-    add_subagent(app, lambda config: _settings(commands, config), commands.environment(), commands.checkouts)
+    add_subagent(
+        app,
+        lambda config: _settings(commands, config),
+        commands.environment(),
+        commands.checkouts,
+        commands.erase_offline,
+    )
 
 
 def _add_verify_log(app: typer.Typer, commands: Commands) -> None:

@@ -93,13 +93,22 @@ async def test_a_program_is_told_in_json(settings: Path) -> None:
 
 
 async def test_a_record_that_a_sidecar_has_open_is_left_to_it(settings: Path) -> None:
-    """It holds the lock; the rows stay as they are."""
+    """It holds the lock; the rows stay as they are, and the message says how to rebuild them all the same."""
     record = await a_record(settings)
     async with opened(record, "serving"):
         before = projection_file(record).read_bytes()
         code, said = sidecar("projection", "rebuild", "--config", settings)
     assert (code, "is open in another process" in said) == (78, True)
+    assert said.splitlines()[-1].startswith("next: stop the sidecar, run this again and start the sidecar; or stop it")
     assert projection_file(record).read_bytes() == before
+
+
+async def test_removed_files_are_made_again_by_the_sidecar_that_is_started_next(settings: Path) -> None:
+    """The other way that the message names: no command, and the lists are whole."""
+    record = await a_record(settings)
+    for file in record.parent.glob(f"{projection_file(record).name}*"):
+        file.unlink()
+    assert await listed(record) == [(turn, "user-1") for turn in TURNS]
 
 
 def test_without_a_record_there_is_nothing_to_rebuild(settings: Path, tmp_path: Path) -> None:

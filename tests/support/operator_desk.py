@@ -99,6 +99,10 @@ class Desk:
             await self.meanwhile()
 
 
+def _no_record(*_: object, preview: bool) -> None:
+    raise AssertionError(f"there is no record to erase in, preview: {preview}")
+
+
 def typed(
     *arguments: str, token: str = "", target: str = "", settings: Settings | None = None, group: str = "subagent"
 ) -> tuple[int, str]:
@@ -109,6 +113,6 @@ def typed(
         raise typer.Exit(78) if settings is None else AssertionError
 
     environment = FromEnvironment(token=lambda: token, target=lambda: target)
-    add_subagent(app, settings_of, environment, lambda: Checkouts(patch_of, look))
+    add_subagent(app, settings_of, environment, lambda: Checkouts(patch_of, look), _no_record)
     result = CliRunner().invoke(app, [*group.split(), *arguments])
     return result.exit_code, result.output

@@ -79,6 +79,23 @@ def plateau(what: str, values: Sequence[float]) -> Finding:
     return Finding(what, gained, "%", wanted, gained <= PLATEAU_PERCENT)
 
 
+def keeps_up(what: str, values: Sequence[float], usual: float, unit: str) -> Finding:
+    """Say whether a lag grows: it may not be more in the second half of a run than in the first.
+
+    Args:
+        what: the lag.
+        values: at each point of the run.
+        usual: so much may lag at any time.
+        unit: of all of these.
+    """
+    wanted = f"at most {usual:g}, or what it was in the first half"
+    if len(values) < LEAST_POINTS:
+        return Finding(what, None, unit, wanted)
+    half = len(values) // 2
+    first, second = max(values[:half]), max(values[half:])
+    return Finding(what, second, unit, wanted, second <= max(usual, first))
+
+
 def change(what: str, values: Sequence[float]) -> Finding:
     """Say how many times the first value the last one is."""
     return Finding(what, values[-1] / values[0] if len(values) > 1 and values[0] else None, "x")

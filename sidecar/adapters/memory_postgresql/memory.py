@@ -52,7 +52,7 @@ async def upgrade_history(connection: Any, dsn: str) -> None:
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 
-CONNECTIONS: Final = 4
+CONNECTIONS: Final = 2
 SWEEP_SECONDS: Final = 3600.0
 AT_ONCE: Final = 100
 """Episodes removed in one transaction: others write in between."""

@@ -17,6 +17,7 @@ select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest
       where roots.instance_id = head.instance_id and roots.newest > coalesce(mark.number, 0)) as days
   from instance_heads head left join unnest($1::text[], $2::bigint[]) mark (instance_id, number) using (instance_id)
   where head.number <> coalesce(mark.number, 0) and ($3::text[] is null or head.instance_id = any ($3))
+    and not exists (select from lists_settled settled where settled.instance_id = head.instance_id)
   order by head.instance_id
 """
 NEXT: Final = f"""

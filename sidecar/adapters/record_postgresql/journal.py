@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import date, timedelta
 from functools import partial
 from typing import Final
 
 from msgspec import Struct, field
 
-from sidecar.adapters.postgresql import Asking, Changes, Connections, Limits
+from sidecar.adapters.postgresql import Asking, Connections, Limits
 from sidecar.adapters.record_postgresql.appending import append
 from sidecar.adapters.record_postgresql.erasing import PostgresErasing
 from sidecar.core.errors import StoreUnavailable
@@ -28,11 +28,10 @@ on conflict (instance_id) do update set lease_until = excluded.lease_until
 returning coalesce((select lease_until < clock_timestamp() from before), false), (now() at time zone 'UTC')::date
 """
 AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0, 1) days"
+FORGET_INSTANCES: Final = "select journal_forget_instances()"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0
 """Longest that a database which does not answer holds up an end."""
-CHANNEL: Final = "sidecar_record"
-VERSION: Final = "select coalesce(sum(number), 0)::bigint from instance_heads"
 
 
 class JournalOptions(Struct, frozen=True):
@@ -51,7 +50,7 @@ class JournalOptions(Struct, frozen=True):
 
 
 class PostgresJournal(PostgresErasing):
-    """One connection that writes, a few that read, one that listens.
+    """One connection that writes, a few that read.
 
     Attributes:
         lapses: how often the own lease was renewed after it had run out; others may have taken what was ours.
@@ -69,9 +68,13 @@ class PostgresJournal(PostgresErasing):
         self._options = options
         self._writer = Connections(dsn, 1, options.limits)
         self._readers = Connections(dsn, options.reads, options.limits)
-        self._changes = Changes(dsn, CHANNEL, VERSION, options.limits)
         self._asking = Asking(self._writer, self._readers, "append to the record")
         self._made_ready: date | None = None
+
+    @property
+    def readers(self) -> Connections:
+        """The connections that read, for what else is kept in the database."""
+        return self._readers
 
     @property
     def instance(self) -> InstanceId:
@@ -81,14 +84,12 @@ class PostgresJournal(PostgresErasing):
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Keep what was decided. See the port."""
         kept = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
-        if kept:
-            self._changes.announce()
         return [each.turn_id in kept for each in appends]
 
     async def renew_lease(self) -> None:
         """Say that this process is alive; counts and reports a lease that had run out. See the port.
 
-        Partitions are made a day ahead, so that no append has to.
+        Partitions are made a day ahead, so that no append has to; instances that have nothing on record are forgotten.
         """
         ((lapsed, today),) = await self._asking.rows(RENEW, self._instance, self._options.lease)
         if lapsed:
@@ -97,23 +98,15 @@ class PostgresJournal(PostgresErasing):
         if today != self._made_ready:
             try:
                 await self._asking.rows(AHEAD, today)
+                await self._asking.rows(FORGET_INSTANCES)
                 self._made_ready = today
             except StoreUnavailable as refused:  # the first append of a day makes its partitions then
                 self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")
-
-    async def listen(self) -> None:
-        """Tell subscribers of what is committed, by anybody; ends when the connection breaks: run it again."""
-        await self._changes.run()
-
-    def subscribed(self, changed: Callable[[], None]) -> AbstractContextManager[None]:
-        """Have `changed` called soon after something was committed, while `listen` runs."""
-        return self._changes.subscribed(changed)
 
     async def close(self) -> None:
         """Give everything back, the lease first: whoever goes on with what is left need not wait until it is over."""
         with suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._asking.value(RELEASE, self._instance)
-        self._changes.close()
         self._writer.close()
         self._readers.close()

@@ -18,7 +18,10 @@ from sidecar.core.listing.turn_rows import EpisodeUse, Newer, TurnLine, episode_
 from sidecar.operations.record.ports import CommitUnknown
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MARKS: Final = "select instance_id, number, link from lists_watermarks where number > 0"
+MARKS: Final = """
+select instance_id, number, link from lists_watermarks mark where number > 0
+  and not exists (select from lists_settled settled where settled.instance_id = mark.instance_id)
+"""
 TAKEN: Final = "select generation, alterations from lists_taken"
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)

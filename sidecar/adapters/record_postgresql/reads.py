@@ -59,7 +59,7 @@ MARKERS: Final = "select body from markers order by instance_id, day"
 REMOVE: Final = "select journal_remove($1::text::json)"
 REMOVE_FRAMES: Final = "select journal_remove_frames($1)"
 NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
-MARKS_DO_NOT_FIT: Final = "SR409"
+MISFIT: Final = "SR409"
 LOCKED: Final = "55P03"
 PAGE: Final = 500
 """Rows read at once of what may be many."""
@@ -176,8 +176,8 @@ class PostgresReads:
             except ConnectionLost:
                 break
             except asyncpg.PostgresError as error:
-                if error.sqlstate == MARKS_DO_NOT_FIT:
-                    raise RecordConflict("the markers do not fit the running roots", metadata={}) from None
+                if error.sqlstate == MISFIT:
+                    raise RecordConflict(f"PostgreSQL refuses: {error.args[0]}") from None
                 if error.sqlstate != LOCKED or tries == TRIES:
                     raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)

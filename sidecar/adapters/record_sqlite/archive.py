@@ -1,7 +1,7 @@
 """What verifying reads, and what retention removes."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 
 import apsw
@@ -43,7 +43,7 @@ SELECT f.version, {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number
   JOIN instances i ON i.number = f.instance WHERE t.turn_id = ? ORDER BY f.version
 """  # noqa: S608 - names only
 INDEX: Final = "SELECT day, episode_id, expires_at, ended_at, called FROM turns WHERE turn_id = ?"
-YOUNG: Final = "SELECT DISTINCT day FROM turns WHERE ended_at IS NULL OR ended_at >= ?"
+YOUNG: Final = "SELECT EXISTS (SELECT 1 FROM turns WHERE day = ? AND (ended_at IS NULL OR ended_at >= ?))"
 GONE: Final = "turn IN (SELECT number FROM turns WHERE day = ?)"
 REACHED: Final = """
 UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FROM facts))
@@ -118,8 +118,12 @@ def stored_markers(connection: apsw.Connection) -> Sequence[FactsRemoved]:
 
 def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[RootState]:
     """Return the roots of the days on which each turn has ended, before then."""
-    young = {day_of(day) for (day,) in found(connection, YOUNG, (microseconds(ended_before),))}
-    return [each for each in roots(connection) if each.day not in young]
+    until, last = microseconds(ended_before), ended_before.astimezone(UTC).date()
+    # A turn ends on the day on which it begins, or later.
+    old = [each for each in roots(connection) if each.day <= last]
+    days = {each.day for each in old}
+    young = {day for day in days if first(found(connection, YOUNG, (day.isoformat(), until))) == (1,)}
+    return [each for each in old if each.day not in young]
 
 
 def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:

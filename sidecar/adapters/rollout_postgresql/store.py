@@ -71,7 +71,7 @@ from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order b
 
 
 class PostgresRollouts:
-    """One connection that writes, two that read, one that listens. The schema is the record's: open that first.
+    """One connection that writes, one that listens. The schema is the record's: open that first.
 
     Which replicas are alive is decided by the database's clock.
 
@@ -79,14 +79,15 @@ class PostgresRollouts:
         dsn: as libpq takes it.
         instance: of this process; a new one at each start.
         limits: as the record has them.
+        readers: the record's, so that a sidecar has fewer connections; its owner closes it. None: two of its own.
     """
 
-    def __init__(self, dsn: str, instance: InstanceId, limits: Limits) -> None:
+    def __init__(self, dsn: str, instance: InstanceId, limits: Limits, readers: Connections | None = None) -> None:
         """Begin without connections."""
         self._instance = instance
         self._writer = Connections(dsn, 1, limits)
-        self._readers = Connections(dsn, READERS, limits)
-        self._asking = Asking(self._writer, self._readers, "keep a change of a rollout")
+        self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
+        self._asking = Asking(self._writer, readers or self._own_readers or self._writer, "keep a change of a rollout")
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
         self._subscriptions = ExitStack()
         self._writes = count(1)
@@ -109,7 +110,8 @@ class PostgresRollouts:
         self._subscriptions.close()
         self._changes.close()
         self._writer.close()
-        self._readers.close()
+        if self._own_readers is not None:
+            self._own_readers.close()
 
     async def rollouts(self) -> Sequence[SlotRollout]:
         """Return all rollouts, by slot."""

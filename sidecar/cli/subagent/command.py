@@ -56,8 +56,20 @@ class FromEnvironment:
     target: Callable[[], str]
 
 
+@dataclass(frozen=True, slots=True)
+class ErasePlace:
+    """Where content is erased: through a sidecar, or in the file of the record."""
+
+    opened: Open
+    offline: Callable[..., Any]
+
+
 def add_subagent(
-    app: typer.Typer, settings_of: SettingsOf, environment: FromEnvironment, checkouts: Callable[[], Checkouts]
+    app: typer.Typer,
+    settings_of: SettingsOf,
+    environment: FromEnvironment,
+    checkouts: Callable[[], Checkouts],
+    erase_offline: Callable[..., Any],
 ) -> None:
     """Add the commands.
 
@@ -66,6 +78,7 @@ def add_subagent(
         settings_of: reads the settings, or ends the command.
         environment: token and target, unless options say them.
         checkouts: reads checkouts of the configuration repository.
+        erase_offline: erases in a record that no sidecar has open: settings, wish, and `preview`.
     """
     group = typer.Typer(
         no_args_is_help=True, help="How sub-agents reach users: see it, and take steps.", epilog=EXIT_CODES
@@ -95,7 +108,21 @@ def add_subagent(
     add_flag(group, placed)
     add_decommission(group, placed, steps, checkouts)
     app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
-    app.command(name="erase", epilog=ERASE_EXIT_CODES)(placed(_erase))
+    _add_erase(app, settings_of, place, erase_offline)
+
+
+def _add_erase(
+    app: typer.Typer, settings_of: SettingsOf, place: Callable[..., Open], erase_offline: Callable[..., Any]
+) -> None:
+    def place_of_record(
+        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
+    ) -> ErasePlace:
+        def offline(wish: Any, *, preview: bool) -> Any:
+            return erase_offline(settings_of(config), wish, preview=preview)
+
+        return ErasePlace(place(config, target, token_file, as_json), offline)
+
+    app.command(name="erase", epilog=ERASE_EXIT_CODES)(given_by(place_of_record, "at")(_erase))
 
 
 def _list(at: Open) -> None:
@@ -185,11 +212,14 @@ def _end_turn(
 
 
 def _erase(
-    at: Open,
+    at: ErasePlace,
     principal: Annotated[str, typer.Option("--principal", help="Whose content.")],
     reason: Annotated[str, typer.Option("--reason", help="Why, for the log; it must not say whose.")],
     preview: Annotated[bool, typer.Option("--preview", help="Only say how much there is.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Erase in the SQLite file that --config names; no sidecar may run on it.")
+    ] = False,
 ) -> None:
     """Erase the content of one user: requests, answers, tool data, frames, conversations. Ids, times, decisions stay.
 
@@ -199,11 +229,21 @@ def _erase(
 
     What is interrupted goes on when it is run again; new appends wait while the files are written anew.
 
-    Asks the operator listener, so it needs a role token, like `sidecar subagent`.
+    Asks the operator listener, so it needs a role token, like `sidecar subagent`. With --offline it asks no sidecar,
+    and needs write access to the record, its checkpoints and their key instead.
     """
     from sidecar.cli.subagent import erasing  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(erasing.erase(at(), erasing.EraseWish(principal, reason, preview, yes)))
+    wish = erasing.EraseWish(principal, reason, preview, yes)
+    if not offline:
+        raise typer.Exit(erasing.erase(at.opened(), wish))
+
+    from sidecar.cli.record.backup import carried_out  # noqa: PLC0415  it reads settings, and the others need none
+
+    def in_the_file(preview: bool) -> Any:
+        return carried_out(lambda: at.offline(wish, preview=preview))
+
+    raise typer.Exit(erasing.erase_offline(at.opened(offline=True), wish, in_the_file))
 
 
 def _reading() -> ModuleType:

@@ -77,10 +77,22 @@ async def conversations_of(settings: Settings) -> AsyncIterator[MemoryBorder]:
         SettingsProblem: its memory forgets them with the process, or cannot be opened.
         PluginProblem: it is not there, or its settings are wrong.
     """
+    async with kept_conversations(settings) as memory:
+        if memory is None:
+            raise SettingsProblem(
+                ["policy.default.memory: `in_process` forgets; choose a memory that keeps conversations"]
+            )
+        yield memory
+
+
+@asynccontextmanager
+async def kept_conversations(settings: Settings) -> AsyncIterator[MemoryBorder | None]:
+    """Do the same; None if the memory forgets conversations with the process."""
     host = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
     policy = resolve_policy(policy_settings(settings), host)
     if policy.memory.name == FORGETS:
-        raise SettingsProblem(["policy.default.memory: `in_process` forgets; choose a memory that keeps conversations"])
+        yield None
+        return
     memory = await open_memory(policy, settings, Redactor())
     try:
         yield MemoryBorder(memory, MeasuringRecorder(Metrics()), settings.history.timeout)

@@ -213,9 +213,8 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     options = JournalOptions(limits, said.lease, anomaly=around.recorder.anomaly)
     journal = await open_postgres_journal(dsn, instance, options)
     lease = Lease(journal, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
-    rollouts = PostgresRollouts(dsn, instance, journal.limits)
-    heard = [("record changes", journal.listen), ("rollout changes", rollouts.listen)]
-    loops = [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
+    rollouts = PostgresRollouts(dsn, instance, journal.limits, journal.readers)
+    loops = [("lease", lease.run), ("rollout changes", _heard(rollouts.listen, around))]
     projection = PostgresProjection(dsn, instance, journal.limits)
     projector = Projector(journal, projection, around.recorder)
     return Opened(journal, lease, rollouts, projector, loops, (projection, rollouts))

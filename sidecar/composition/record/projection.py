@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from sidecar.adapters.migrations import DatabaseProblem
+from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.adapters.system import SecretFileProblem
@@ -28,6 +28,10 @@ LOOK_AGAIN: Final = 0.5
 SAY_EVERY: Final = 1.0
 """Seconds between two words on how far it is."""
 NOBODY: Final = InstanceId("")
+HOW_TO_REBUILD: Final = (
+    "next: stop the sidecar, run this again and start the sidecar; or stop it, remove the .lists files beside the "
+    "record and start it: it then rebuilds the lists while it serves"
+)
 Progress = Callable[[int, int], None]
 
 
@@ -52,6 +56,8 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
                 return asyncio.run(_rebuild_sqlite(said.sqlite.path, progress))
             case "postgresql":
                 return asyncio.run(_rebuild_postgresql(said.postgresql, _from_time_to_time(progress)))
+    except DatabaseHeld as problem:
+        raise SettingsProblem([f"record.sqlite: {problem}", HOW_TO_REBUILD]) from None
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
         raise SettingsProblem([f"record.{said.database}: {problem}"]) from None
 

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sidecar.core.errors import AdmissionRefused
+from sidecar.core.errors import AdmissionRefused, RecordConflict
 from sidecar.core.identifiers import InstanceId, Principal, TurnId
 from sidecar.core.journal.appends import TurnFacts
-from sidecar.core.journal.encoding import draft_of
+from sidecar.core.journal.encoding import UnreadableFact, draft_of
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import erasure_of
 from sidecar.core.journal.turn_state import state_of
@@ -27,6 +27,8 @@ from sidecar.operations.record.ports import RecordArchive
 
 PAGE: Final = 200
 """Turns whose texts go in one transaction; others write in between."""
+MOST_LOOKS: Final = 5
+"""Searches of the record in one erasure. The first finds the user's content, and the last has to find none."""
 
 
 class Conversations(Protocol):
@@ -49,9 +51,9 @@ class Erased(Struct, frozen=True, kw_only=True):
     Attributes:
         looked_at: turns that were read, because the user's id stands in their texts.
         turns: of the user, that have ended and hold texts.
-        open_turns: of the user, that have not ended: nothing is erased then.
+        open_turns: of the user, that have not ended: nothing more is erased then.
         facts: whose texts were erased so far.
-        conversations: that were removed; None: a memory cannot, or it has not come to that yet.
+        conversations: that were removed; None: a memory cannot, or turns are open.
         done: nothing of the user is left; the last of the messages has it, unless turns are open or it is a preview.
     """
 
@@ -105,7 +107,8 @@ class EraseUser:
 
         Raises:
             AdmissionRefused: another one runs.
-            StoreUnavailable, MemoryUnavailable, PlaceUnavailable, RecordConflict: what was told so far is erased.
+            StoreUnavailable, MemoryUnavailable, PlaceUnavailable: what was told so far is erased.
+            RecordConflict: a turn cannot be read, or each look found more; says what to do.
         """
         if self._erasing:
             raise AdmissionRefused("texts are being erased already; wait for that", metadata={"limit": "erasures"})
@@ -117,24 +120,52 @@ class EraseUser:
             self._erasing = False
 
     async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[Erased, None]:
-        told, found = Erased(), _Found(principal)
+        """Look and erase until a look finds nothing: turns may begin, or another sidecar may erase, meanwhile."""
+        erased, is_clean = Erased(conversations=0), False
+        for _ in range(MOST_LOOKS):
+            found = _Found(principal)
+            async for looked_at in self._look(found):
+                yield replace(erased, looked_at=looked_at)
+            looked_at = max(erased.looked_at, found.looked_at)
+            told = replace(erased, looked_at=looked_at, turns=erased.turns + len(found.ended))
+            if preview or found.open:
+                yield replace(told, open_turns=tuple(found.open), conversations=None)
+                return
+            if is_clean and not found.ended:
+                yield replace(told, done=True)
+                return
+            try:
+                async for facts in self._erase_texts(found):
+                    told = replace(told, facts=told.facts + facts)
+                    yield told
+            except RecordConflict:  # another sidecar has erased some of these texts: what is left has to be read again
+                erased = replace(erased, looked_at=looked_at, facts=told.facts)
+                continue
+            await self._lists.catch_up()
+            await self._archive.compact()
+            removed = await self._conversations.erase(principal)
+            total = None if removed is None or told.conversations is None else told.conversations + removed
+            erased, is_clean = replace(told, conversations=total), True
+        raise RecordConflict(
+            f"content of the user was found in each of {MOST_LOOKS} looks: the user begins turns, or another sidecar "
+            "erases the same user; keep the user out or wait for the other erasure, then run this again"
+        )
+
+    async def _look(self, found: "_Found") -> AsyncGenerator[int, None]:
+        """Read all turns that may be the user's; yields now and then how many were read."""
         seen: set[TurnId] = set()
-        async for turn_id in self._archive.turns_saying(principal):
+        async for turn_id in self._archive.turns_saying(found.principal):
             if turn_id not in seen:
                 seen.add(turn_id)
-                found.take(turn_id, await self._archive.facts(turn_id))
-                told = Erased(looked_at=len(seen), turns=len(found.ended), open_turns=tuple(found.open))
+                try:
+                    found.take(turn_id, await self._archive.facts(turn_id))
+                except UnreadableFact as why:
+                    raise RecordConflict(
+                        f"turn {turn_id} has the user's id in its texts and cannot be read ({why}), so nothing of it "
+                        "can be erased: a newer sidecar has written it, or `sidecar verify-log` says what is wrong"
+                    ) from None
                 if len(seen) % PAGE == 0:
-                    yield told
-        if preview or found.open:
-            yield told
-            return
-        async for facts in self._erase_texts(found):
-            told = replace(told, facts=told.facts + facts)
-            yield told
-        await self._lists.catch_up()
-        await self._archive.compact()
-        yield replace(told, conversations=await self._conversations.erase(principal), done=True)
+                    yield len(seen)
 
     async def _erase_texts(self, found: "_Found") -> AsyncGenerator[int, None]:
         """Erase the texts of turns, some at a time; yields of how many facts."""
@@ -153,17 +184,21 @@ class _Found:
     """The turns of a user.
 
     Attributes:
+        principal: the user.
+        looked_at: turns that were read.
         ended: with the day under which they are.
         open: that go on.
     """
 
     def __init__(self, principal: Principal) -> None:
-        self._principal = principal
+        self.principal = principal
+        self.looked_at = 0
         self.ended: list[tuple[date, TurnId]] = []
         self.open: list[TurnId] = []
 
     def take(self, turn_id: TurnId, found: TurnFacts) -> None:
-        """Take in a turn, if it is the user's."""
+        """Take in a turn, if it is the user's. Raises `UnreadableFact`."""
+        self.looked_at += 1
         if not any(self._is_named_in(fact) for fact in found.facts):
             return
         if state_of(turn_id, found.facts).head.ended:
@@ -173,7 +208,7 @@ class _Found:
 
     def _is_named_in(self, fact: Stored) -> bool:
         user = draft_of(fact).texts.user
-        return user is not None and user.principal == self._principal
+        return user is not None and user.principal == self.principal
 
 
 def _pages(turns: Sequence[TurnId]) -> Iterator[Sequence[TurnId]]:

@@ -22,7 +22,7 @@ from tests.adapters.records.bench import OpenedRecord, RecordBench
 from tests.support.recording.translation import TranslatedTurn, turn_of
 
 LISTED = ("listed_turns", "listed_slots", "listed_episodes")
-TABLES = ("facts", "attempt_frames", "markers")
+TABLES = ("facts", "attempt_frames", "markers", "erasures")
 """That nothing is changed in."""
 DERIVED = ("instances", "instance_heads", "turn_heads", "roots", "lists_watermarks", *LISTED)
 

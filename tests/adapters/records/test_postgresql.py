@@ -33,7 +33,6 @@ from tests.support.record_builders import (
     a_log,
     a_settling,
     a_taking,
-    a_whole_turn,
     an_attempt,
     an_end,
     an_outcome,
@@ -213,26 +212,6 @@ def _dispatch(turn: str) -> tuple[list[Record], list[Record]]:
     life = a_life(child)
     settled = a_settling(opened, an_outcome(turn))
     return [opened, child, *life[:2]], [*life[2:4], an_attempt(child), settled]
-
-
-async def test_a_commit_of_another_sidecar_is_noticed(dsn: str) -> None:
-    """By the notification, long before the next look; also when the notification is all there is to hear."""
-    async with two_instances(dsn) as (first, second):
-        changed, noticed = asyncio.Event(), asyncio.Event()
-        one, two = first.journal, second.journal
-        assert isinstance(one, PostgresJournal)
-        assert isinstance(two, PostgresJournal)
-        listening = [asyncio.ensure_future(each.listen()) for each in (one, two)]
-        with one.subscribed(changed.set), two.subscribed(noticed.set):
-            for event in (changed, noticed):
-                await event.wait()
-                event.clear()
-            await first.append(a_whole_turn())
-            await noticed.wait()
-            await changed.wait()
-        for task in listening:
-            task.cancel()
-        await asyncio.gather(*listening, return_exceptions=True)
 
 
 # --- the schema

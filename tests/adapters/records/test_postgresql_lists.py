@@ -79,6 +79,59 @@ async def test_a_projector_that_was_taken_for_dead_keeps_nothing(dsn: str) -> No
         assert await listed(second) == ["a"]
 
 
+async def test_watermarks_are_those_of_the_living_however_many_starts_there_were(dsn: str) -> None:
+    """Of instances that have been dead for an hour with all projected none is leased, read or handed over."""
+    async with PostgresBench(dsn) as bench:
+        for number in range(8):
+            each = await bench.open(f"start {number}")
+            await each.append(a_whole_turn(f"t{number}", at=number))
+            await each.projector.catch_up()
+        await _die_two_hours_ago(dsn)
+        now = await bench.open("now")
+        await now.append(a_whole_turn("new", at=50))
+        await now.projector.catch_up()
+
+        projection = now.projector.projection
+        assert await projection.mine() == ("now",)
+        assert list((await projection.watermarks()).reached) == ["now"]
+        assert len(await listed(now)) == 9
+
+        await each.append(a_whole_turn("late", at=60))  # it was paused, not dead
+        assert "late" in await listed(now)
+        again = await bench.open("again")
+        await again.projector.catch_up()
+        assert "late" in await projected(dsn)
+        assert await listed(again) == await listed(now)
+
+
+async def test_instances_that_have_nothing_on_record_are_forgotten(dsn: str) -> None:
+    """After an hour: those that never appended, and those whose facts retention has removed."""
+    async with PostgresBench(dsn) as bench:
+        for name in ("idle", "removed", "kept"):
+            each = await bench.open(name)
+            if name != "idle":
+                await each.append(a_whole_turn(name, at=0 if name == "removed" else DAY))
+                await each.projector.catch_up()
+        before = moment(DAY / 2)
+        roots = await each.journal.removable(before)
+        assert await each.journal.remove([removal_of(root, before, before, a_signer()) for root in roots]) == 1
+        await bench.open("lives")
+        async with connection_to(dsn) as connection:
+            assert await connection.fetchval("select count(*) from instance_heads") == 4
+            await _die_two_hours_ago(dsn)
+            await bench.open("next")
+            for table in ("instances", "instance_heads"):
+                rows = await connection.fetch(f"select instance_id from {table} order by 1")
+                assert [row[0] for row in rows] == ["kept", "next"]
+            assert await connection.fetchval("select count(*) from lists_watermarks") == 1
+
+
+async def _die_two_hours_ago(dsn: str) -> None:
+    async with connection_to(dsn) as connection:
+        await connection.execute("update instances set lease_until = now() - interval '2 hours'")
+        await connection.execute("update lists_watermarks set leased_until = '-infinity'")
+
+
 async def test_a_pass_that_began_before_everything_was_forgotten_keeps_nothing(dsn: str) -> None:
     """Else what it had projected before would be missing for good."""
     async with two_instances(dsn) as (first, second):

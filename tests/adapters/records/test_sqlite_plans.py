@@ -10,7 +10,7 @@ from typing import Final
 import apsw
 import pytest
 
-from sidecar.adapters.record_sqlite import reading, record_schema
+from sidecar.adapters.record_sqlite import archive, reading, record_schema
 from sidecar.core.identifiers import EpisodeId, TurnId
 from tests.adapters.records.test_sqlite import SqliteBench
 from tests.support.record_builders import a_dispatch, a_whole_turn
@@ -50,6 +50,14 @@ def test_open_turns_are_found_among_open_turns(statement: str) -> None:
     """Not among all, by number: there may be millions of those."""
     (plan,) = plans_of([statement]).values()
     assert plan[0] == "SCAN turns USING INDEX turns_open"
+
+
+@pytest.mark.parametrize("statement", [archive.YOUNG, archive.BOUNDS, f"DELETE FROM facts WHERE {archive.GONE}"])
+def test_the_turns_of_a_day_are_found_by_the_day(statement: str) -> None:
+    """By retention and verifying, which go by days: else each day of the record costs a pass over all turns."""
+    (plan,) = plans_of([statement.replace("DELETE FROM facts", "SELECT 1 FROM facts")]).values()
+    assert scans(plan) == []
+    assert any("turns_by_day" in step for step in plan), plan
 
 
 def plans_of(statements: list[str]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import pytest
 
 from scripts import growth
 from scripts.benchmark.growth.charts import chart, ticks
-from scripts.benchmark.growth.curves import Curve, Figure, Point, change, each, plateau
+from scripts.benchmark.growth.curves import Curve, Figure, Point, change, each, keeps_up, plateau
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,6 +34,21 @@ def test_memory_has_a_plateau_if_it_hardly_gains_in_the_last_quarter(
     found = plateau("memory", values)
 
     assert (found.value if found.value is None else round(found.value, 1), found.met) == (gained, met)
+
+
+@pytest.mark.parametrize(
+    ("values", "met"),
+    [
+        ([0, 10, 0, 20, 0, 10, 0, 600], True),
+        ([0, 10, 0, 20, 0, 10, 0, 601], False),
+        ([0, 900, 800, 700, 0, 850, 900, 0], True),
+        ([100, 300, 500, 700, 900, 1100, 1300, 1500], False),
+        ([0, 0, 0, 0, 0, 0, 0], None),
+    ],
+)
+def test_a_lag_may_swing_and_must_not_grow(values: list[float], met: bool | None) -> None:
+    """By the most in each half of the run; too few points say nothing."""
+    assert keeps_up("lag", values, 600, "facts").met is met
 
 
 def test_one_point_says_nothing_about_growth() -> None:

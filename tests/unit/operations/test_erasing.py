@@ -1,25 +1,22 @@
 """Erasing the content of one user: nothing of it is left, the record stays whole, and nobody else's is touched."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
+import apsw
 import pytest
 
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer, read_public_keys
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.adapters.record_sqlite.offline import OfflineSqliteRecord
 from sidecar.adapters.record_sqlite.projection import SqliteProjection
-from sidecar.core.dispatching.outcomes import Answer, Component
 from sidecar.core.errors import AdmissionRefused, RecordConflict, StoreUnavailable
-from sidecar.core.executing.records import AttemptRecorded, Record
+from sidecar.core.executing.records import Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, Principal, TurnId
 from sidecar.core.journal.markers import erasure_of
-from sidecar.core.journal.opening.requests import fingerprint_of
-from sidecar.core.replaying.frames import Narration, RecordedAttempt, attempt_to_json
 from sidecar.core.verifying.findings import Finding
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
@@ -32,49 +29,11 @@ from sidecar.operations.record.verify_log import LogVerification, SecondPlace
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import (
     BEGIN,
-    a_child,
-    a_dispatch,
-    a_life,
-    a_settling,
-    an_attempt,
-    an_end,
-    an_outcome,
-    the_claims,
 )
 from tests.support.requirement import requirement
 from tests.support.second_place import PlaceInMemory, SettableClock, a_signer
 from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, CountedIds, signing
-
-ADA, BOB = Principal("ada-lovelace-1815"), Principal("bob-1")
-WORDS = ("prompt", "before", "summary", "answer", "component", "frame", "said", "asked", "town")
-
-
-def words_of(principal: Principal) -> list[bytes]:
-    """Return what must not be left of a user."""
-    return [principal.encode(), *(f"{principal}-{word}".encode() for word in WORDS)]
-
-
-def a_turn_of(principal: Principal, turn: str, at: float = 0, *, ended: bool = True) -> list[Record]:
-    """Return a turn in which every text is the user's own."""
-
-    def word(name: str) -> str:
-        assert name in WORDS
-        return f"{principal}-{name}"
-
-    claims = the_claims(turn, at, principal=principal, location=word("town"))
-    opened = a_dispatch(turn, at=at, claims=claims)
-    request = opened.request_json.replace("They like boots.", word("before")).replace("What is new?", word("prompt"))
-    opened = msgspec.structs.replace(opened, request_json=request, fingerprint=fingerprint_of(request))
-    child = a_child(opened)
-    child = msgspec.structs.replace(child, context_json=child.context_json.replace("\\u0000", word("summary")))
-    answer = Answer(word("answer"), (Component("list", "{}", f'{{"w":"{word("component")}"}}'),))
-    frames = attempt_to_json(RecordedAttempt(frames=(Narration(5, word("frame")),)))
-    attempt: AttemptRecorded = msgspec.structs.replace(an_attempt(child), frames_json=frames)
-    settled = a_settling(opened, an_outcome(turn, answer=answer), at + 2)
-    records: list[Record] = [opened, child, *a_life(child, at + 1), attempt, settled]
-    if not ended:
-        return [opened, child, *a_life(child, at + 1)[:3]]
-    return [*records, *an_end(records, turn, at + 3, narration=word("said"), user_message=word("asked"))]
+from tests.support.texts_of_users import ADA, BOB, a_turn_of, words_of
 
 
 @dataclass
@@ -83,9 +42,13 @@ class Conversations:
 
     kept: list[Principal] = field(default_factory=lambda: [ADA, BOB, ADA])
     can: bool = True
+    meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def erase(self, principal: Principal) -> int | None:
-        """Remove those of a user."""
+        """Remove those of a user; once, let something else happen before."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
         if not self.can:
             return None
         before = len(self.kept)
@@ -108,7 +71,12 @@ class RecordOfUsers:
         self.rows = SqliteProjection(self.folder / RECORD, lambda doing, error: None)
         self.projector = Projector(self.journal, self.rows, MeasuringRecorder(Metrics()))
         self.place = CheckpointFile(self.folder / LINES, self.signer, lambda *_: None)
-        self.operation = EraseUser(
+        self.ids = CountedIds()
+        self.operation = self.another_operation()
+
+    def another_operation(self) -> EraseUser:
+        """Return the operation as a sidecar of its own has it."""
+        return EraseUser(
             self.journal,
             self.journal.instance,
             self.projector,
@@ -116,7 +84,7 @@ class RecordOfUsers:
             self.signer,
             self.place,
             SettableClock(),
-            CountedIds(),
+            self.ids,
         )
 
     async def write(self, *turns: Sequence[Record]) -> None:
@@ -328,3 +296,86 @@ async def test_an_erasure_that_does_not_fit_the_record_changes_nothing(tmp_path:
         assert [marker.marker_id for marker in await journal.erasures()] == ["first"]
         assert all(fact.texts is not None for fact in (await journal.facts(TurnId("turn-1"))).facts)
         assert len(await journal.frames(TurnId("turn-1"))) == 1
+
+
+@requirement("SX-38")
+async def test_a_turn_that_begins_and_ends_during_an_erasure_is_erased_as_well(tmp_path: Path) -> None:
+    """It comes after the record was searched; `done` means that a search found nothing."""
+    async with a_record(tmp_path) as record:
+        await record.write(a_turn_of(ADA, "turn-1"))
+        record.conversations.meanwhile = lambda: record.write(a_turn_of(ADA, "turn-2", 50))
+
+        told = await record.erase(ADA)
+
+        assert (told.turns, told.facts, told.conversations, told.done) == (2, 6, 2, True)
+        assert record.left(words_of(ADA)) == []
+        assert await record.findings() == []
+
+
+@requirement("SX-38")
+async def test_a_turn_that_begins_during_an_erasure_and_stays_open_is_named(tmp_path: Path) -> None:
+    """The erasure is not done; run again after the end, it takes the rest."""
+    async with a_record(tmp_path) as record:
+        turn = a_turn_of(ADA, "turn-2", 50)
+        await record.write(a_turn_of(ADA, "turn-1"))
+        record.conversations.meanwhile = lambda: record.write(a_turn_of(ADA, "turn-2", 50, ended=False))
+
+        told = await record.erase(ADA)
+        await record.store.append(turn)
+        again = await record.erase(ADA)
+
+        assert (told.facts, told.open_turns, told.done) == (3, ("turn-2",), False)
+        assert (again.facts, again.done) == (4, True)
+
+
+async def test_a_user_who_begins_a_turn_in_each_look_is_not_told_to_be_gone(tmp_path: Path) -> None:
+    """The looks are limited; the message says what to do."""
+    async with a_record(tmp_path) as record:
+        numbers = iter(range(1, 100))
+        await record.write(a_turn_of(ADA, "turn-0"))
+
+        async def once_more() -> None:
+            number = next(numbers)
+            await record.write(a_turn_of(ADA, f"turn-{number}", 50 * number))
+            record.conversations.meanwhile = once_more
+
+        record.conversations.meanwhile = once_more
+        with pytest.raises(RecordConflict, match="keep the user out or wait"):
+            await record.erase(ADA)
+
+
+@requirement("SX-38")
+async def test_two_sidecars_that_erase_one_user_both_end_well(tmp_path: Path) -> None:
+    """The second finds texts gone that it has just read; it reads again what is left."""
+    async with a_record(tmp_path) as record:
+        await record.write(a_turn_of(ADA, "turn-1"), a_turn_of(ADA, "turn-2", 100_000))
+        erase, other = record.journal.erase, record.another_operation()
+
+        async def after_the_other(erasure: object) -> None:
+            record.journal.erase = erase  # type: ignore[method-assign]  # this one time
+            assert [each async for each in other(ADA, preview=False)][-1].done
+            await erase(erasure)  # type: ignore[arg-type]  # as it comes
+
+        record.journal.erase = after_the_other  # type: ignore[method-assign]  # the other one comes in between
+
+        told = await record.erase(ADA)
+
+        assert (told.facts, told.done) == (0, True)
+        assert record.left(words_of(ADA)) == []
+        assert await record.findings() == []
+
+
+async def test_a_turn_that_cannot_be_read_is_named_and_nothing_is_erased(tmp_path: Path) -> None:
+    """Its texts hold the user's id, and are of a version that this sidecar does not know."""
+    async with a_record(tmp_path) as record:
+        await record.write(a_turn_of(ADA, "turn-1"), a_turn_of(ADA, "turn-2"))
+        await record.journal.engine.write(lambda connection: _of_a_newer_version(connection, "turn-2"))
+        with pytest.raises(RecordConflict, match=r"turn turn-2 .* cannot be read .* `sidecar verify-log`"):
+            await record.erase(ADA)
+        assert await record.journal.erasures() == []
+
+
+def _of_a_newer_version(connection: apsw.Connection, turn_id: str) -> None:
+    connection.execute("DROP TRIGGER facts_stay")
+    newer = "UPDATE facts SET texts = CAST(x'9263' || substr(texts, 3) AS BLOB)"
+    connection.execute(f"{newer} WHERE turn = (SELECT number FROM turns WHERE turn_id = ?)", (turn_id,))

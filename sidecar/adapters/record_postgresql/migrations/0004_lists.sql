@@ -16,6 +16,13 @@ create table lists_watermarks (
   leased_until timestamptz not null default '-infinity'
 ) with (fillfactor = 50);
 
+-- Instances that have been dead for an hour, and whose facts are all in here. Each start makes an instance, so these are left out
+-- of what projectors lease, read and hand over: that stays as small as the fleet. One that appends again is in no row of this.
+create view lists_settled as
+  select mark.instance_id, mark.number from lists_watermarks mark
+    join instance_heads head using (instance_id, number) join instances dead using (instance_id)
+    where dead.lease_until < clock_timestamp() - interval '1 hour';
+
 create table listed_turns (
   turn_id text collate "C" primary key,
   version integer not null, -- how many of its facts it was derived from
@@ -62,8 +69,9 @@ begin
       where not exists (select from lists_watermarks mark where mark.instance_id = head.instance_id)
     on conflict do nothing;
   return query update lists_watermarks mark set projector = p_projector, leased_until = clock_timestamp() + p_for
-    where mark.projector = p_projector or mark.instance_id = p_projector
-      or (mark.leased_until < clock_timestamp() and not exists (
+    where mark.instance_id = p_projector or not exists (
+        select from lists_settled settled where settled.instance_id = mark.instance_id)
+      and (mark.projector = p_projector or mark.leased_until < clock_timestamp() and not exists (
         select from instances where instance_id = mark.instance_id and lease_until >= clock_timestamp()))
     returning mark.instance_id;
 end
@@ -137,3 +145,21 @@ create function lists_clear() returns void language sql as $$
   update lists_watermarks set number = 0, link = '';
   update lists_taken set generation = generation + 1, alterations = 0;
 $$;
+
+-- Forgets instances that have been dead for an hour and have nothing on record: they never appended, or retention has removed
+-- all of it. The number is compared again after a wait, so that one that appends at this moment is kept.
+create function journal_forget_instances() returns void language sql security definer
+  set search_path from current
+as $$
+  with empty as materialized (
+    select head.instance_id, head.number from instance_heads head join instances dead using (instance_id)
+      where dead.lease_until < clock_timestamp() - interval '1 hour'
+        and not exists (select from roots where roots.instance_id = head.instance_id)
+  )
+  delete from instance_heads head using empty where head.instance_id = empty.instance_id and head.number = empty.number;
+  delete from instances dead where lease_until < clock_timestamp() - interval '1 hour'
+    and not exists (select from instance_heads head where head.instance_id = dead.instance_id);
+  delete from lists_watermarks mark
+    where not exists (select from instance_heads head where head.instance_id = mark.instance_id);
+$$;
+revoke execute on function journal_forget_instances() from public;

@@ -19,6 +19,7 @@ CREATE TABLE turns ( -- derived from facts, all of it
   called INTEGER NOT NULL -- 1 if it has ended, and called a sub-agent
 ) STRICT;
 CREATE INDEX turns_open ON turns (expires_at, number) WHERE ended_at IS NULL;
+CREATE INDEX turns_by_day ON turns (day); -- retention and verifying go by days
 CREATE INDEX turns_that_called ON turns (episode_id, ended_at, turn_id) WHERE called = 1;
 
 CREATE TABLE facts (

@@ -1,0 +1,108 @@
+"""Erases the content of one user from a SQLite record that no sidecar has open."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_or_make_signer
+from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
+from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, record_schema
+from sidecar.adapters.sqlite import SqliteEngine
+from sidecar.adapters.system import SystemClock, SystemIds
+from sidecar.cli.subagent.erasing import EraseWish
+from sidecar.composition.plugins.conversations import kept_conversations
+from sidecar.composition.record.checkpoints import checkpoint_files
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import InstanceId, Principal
+from sidecar.core.signatures import Signer
+from sidecar.observability.logging import logging_to, standard_error
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.operators import say_who_erases
+from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.erase_user import Conversations, Erased, EraseUser
+from sidecar.operations.record.projector import Projector, ProjectorTiming
+from sidecar.settings import Settings, SettingsProblem
+
+ERASING: Final = InstanceId("sidecar-erase")
+"""Names the command in the second place. It appends no fact, and is not put on record."""
+
+
+def erase_offline(settings: Settings, wish: EraseWish, *, preview: bool) -> Erased:
+    """Erase, or count, what is on record of a user. Holds the lock of the record, so that no sidecar can start.
+
+    Args:
+        settings: name the record, its checkpoints and the episode memory.
+        wish: whose content, and why.
+        preview: only count.
+
+    Raises:
+        SettingsProblem: the record, the key or the conversations cannot be opened, or a sidecar has them open.
+        StoreUnavailable, MemoryUnavailable, RecordConflict: as for the operation.
+    """
+    said = settings.record
+    if said.database != "sqlite":
+        raise SettingsProblem(
+            [f"record.database is {said.database}: --offline erases in SQLite files; leave it out to ask a sidecar"]
+        )
+    try:
+        if not said.sqlite.path.exists():
+            raise DatabaseProblem(f"there is no record at {said.sqlite.path}")
+        with logging_to(standard_error(), settings.log.format, settings.log.level, Redactor()):
+            return asyncio.run(_erase(settings, wish, preview=preview))
+    except DatabaseHeld as problem:
+        advice = "leave out --offline to have that sidecar erase, or run this again once it has stopped"
+        raise SettingsProblem([f"record.sqlite: {problem}", f"next: {advice}"]) from None
+    except DatabaseProblem as problem:
+        raise SettingsProblem([f"record.sqlite: {problem}"]) from None
+    except PlaceUnavailable:
+        raise StoreUnavailable("the marker cannot be kept in the second place, so nothing more was erased") from None
+
+
+async def _erase(settings: Settings, wish: EraseWish, *, preview: bool) -> Erased:
+    path, recorder = settings.record.sqlite.path, MeasuringRecorder(Metrics())
+
+    def report(doing: str, error: str) -> None:
+        recorder.anomaly("record_disk", f"could not {doing}: {error}")
+
+    engine = await SqliteEngine.open(path, record_schema(), report)
+    try:
+        file, signer = _signing(settings)
+        journal, projection = SqliteJournal(engine, ERASING), SqliteProjection(path, report)
+        try:
+            async with kept_conversations(settings) as memory:
+                conversations: Conversations = memory or _NoConversations()
+                projector = Projector(journal, projection, recorder, ProjectorTiming(between=0))
+                about = CheckpointFile(file, signer, recorder.anomaly), SystemClock(), SystemIds()
+                operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
+                if not preview:
+                    say_who_erases(f"uid {os.getuid()}, offline", wish.reason)
+                erased = Erased()
+                async for erased in operation(Principal(wish.principal), preview=preview):  # noqa: B007  the last one is returned
+                    pass
+                return erased
+        finally:
+            await projection.close()
+    finally:
+        await engine.close()
+
+
+def _signing(settings: Settings) -> tuple[Path, Signer]:
+    """Return the file of checkpoints, and what signs in it; a record without its key is none of ours to sign for."""
+    file, key_file = checkpoint_files(settings.record)
+    try:
+        if not key_file.exists():
+            raise KeyFileProblem(f"{key_file} is not there: the marker has to be signed with the key of the record")
+        return file, read_or_make_signer(key_file)
+    except (KeyFileProblem, OSError) as problem:
+        raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
+
+
+class _NoConversations:
+    """The memory that the settings choose forgets conversations with each process."""
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove nothing: nothing is kept."""
+        return 0
