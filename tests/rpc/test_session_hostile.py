@@ -1,4 +1,4 @@
-"""Clients of a lane that ask too much, grant nonsense or do not read: the lane, or one operation, ends with a reason."""
+"""Clients of a lane that ask too much, grant nonsense or do not read: the lane or the operation ends with a reason."""
 
 import asyncio
 from datetime import timedelta
@@ -9,6 +9,8 @@ import pytest
 
 from sidecar.core.session.incoming import MOST_ENTRIES, check_deadline, lifetime, longest_deadline
 from sidecar.core.session.outgoing import OutgoingLimits
+from sidecar.core.session.stalls import Stall
+from sidecar.rpc.session.operation import Leaving
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.fake_runner import answers, hangs
@@ -149,14 +151,15 @@ async def test_a_lane_that_says_hello_after_the_drain_has_begun_is_drained() -> 
                 await asyncio.wait((asyncio.ensure_future(sidecar.bind()),))
         sidecar.lanes.drain()
         await lane.say_hello()
-        while not any(each.HasField("drain") for each in lane.messages):
-            await lane.read()
-        assert lane.messages[-1].drain.reason == pb.SESSION_DRAIN_REASON_STOPPING
+        await lane.send(operation(1, cancel_call=UNKNOWN))
+        await lane.ended(1)
+        reasons = [each.drain.reason for each in lane.messages if each.HasField("drain")]
+    assert reasons == [pb.SESSION_DRAIN_REASON_STOPPING]
 
 
-async def test_operations_of_a_stalled_lane_end_without_a_defect() -> None:
-    """They end after the lane was given up and before its call has ended: their queue is gone by then."""
-    rules = SessionRules(stall_timeout=timedelta(milliseconds=100), resume_grace=timedelta(hours=1))
+async def test_an_operation_that_ends_just_after_a_stall_is_no_defect() -> None:
+    """Its queue is gone by then, although the call of the lane has not ended yet."""
+    rules = SessionRules(stall_timeout=timedelta(milliseconds=100))
     async with (
         running_sidecar_for_tests(session=rules) as sidecar,
         grpc.aio.insecure_channel(sidecar.dispatch_target, options=SLOW_READER) as slow,
@@ -166,15 +169,28 @@ async def test_operations_of_a_stalled_lane_end_without_a_defect() -> None:
         bound = await sidecar.bind()
         lane = RawLane(slow, sidecar.metadata)
         await lane.say_hello()
-        for at in range(1, 4):
+        stalled = asyncio.Event()
+
+        def at_the_stall(_: Stall) -> None:
+            for each in list(the_only_lane(sidecar)._operations.values()):
+                each.leave(Leaving.EXPIRED)
+            stalled.set()
+
+        sidecar.lane_reports.stalled = at_the_stall  # type: ignore[method-assign]
+        await lane.send(operation(1, dispatch=sidecar.dispatch_request(bound, "ask_rewards")))
+        await sidecar.runner.until_started("rewards")
+        for at in range(2, 6):
             await lane.send(operation(at, dispatch=sidecar.dispatch_request(bound, "ask_shop", dispatch_id=f"d-{at}")))
-        await lane.send(operation(4, dispatch=sidecar.dispatch_request(bound, "ask_rewards", dispatch_id="d-4")))
         async with asyncio.timeout(10):
-            while not sidecar.lane_reports.stalls:
-                await lane.call.write(pb.SessionRequest(heartbeat=pb.SessionHeartbeat()))
-                await sidecar.dispatch(await sidecar.bind(), "ask_support")
+            await stalled.wait()
             await sidecar.around.in_flight.idle()
-    assert 4 in sidecar.lane_reports.stalls[0].correlation_ids
+    assert sidecar.defects == []
+
+
+def the_only_lane(sidecar: SidecarForTests) -> Any:
+    """Look into the sidecar."""
+    (lane,) = sidecar.lanes._lanes.values()
+    return lane
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.1])
