@@ -8,7 +8,7 @@ from typing import Final
 from scripts.benchmark.definitions import MOST_CHILDREN, SLEEP_SECONDS
 from scripts.benchmark.durable.peers import NOT_MEASURED, here, missing
 from scripts.benchmark.load import Sample, p99_of
-from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, SAVED, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, INSTANT_NODE, NOT_INSTALLED, SAVED, TOOL_NODE
 from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
 from scripts.benchmark.postgres import binaries
 from scripts.benchmark.rounds import Series
@@ -22,6 +22,11 @@ from scripts.benchmark.targets import (
     ECHO,
     END,
     FAN_OUT,
+    IDLE_LANES,
+    LANE,
+    LANE_ASLEEP,
+    LANE_BIND,
+    LANE_STALLED,
     MANY,
     MORE,
     OBSERVED,
@@ -43,6 +48,7 @@ from scripts.benchmark.targets import (
 
 MICROSECONDS: Final = 1e6
 MILLISECONDS: Final = 1e3
+KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,35 @@ def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
         _at_most(14, "server CPU of EndTurn of four dispatches, durable in SQLite, against the bare stream's",
                  _compared(series, "cpu", SQLITE_END, BARE), "x", 1.5),
         _at_most(14, "the same without a store", _compared(series, "cpu", END, BARE), "x", 1.5),
+        *_over_lanes(series),
         Aim(15, "server CPU of BindTurn of a new episode, durable in SQLite, against without a store",
             _compared(series, "cpu", SQLITE_BIND, PLAIN_BIND), "x", remark=NOT_MEASURED),
     )  # fmt: skip
     return [aim for aim in all_aims if aim.row in rows]
+
+
+def _over_lanes(series: Series) -> Sequence[Aim]:
+    """Compare the session lane with a bare stream for each dispatch; the issue "The session lane" holds it to these."""
+    no_peer = NOT_MEASURED if (TOOL_NODE, 1) in series or (INSTANT_NODE, 1) in series else NOT_INSTALLED
+    idle = _median(series, IDLE_LANES, "kept_bytes", 1) / KIB if (IDLE_LANES, 1) in series else None
+    return (
+        _at_least(2, f"rate over the session lane, {MANY} in flight, against a bare stream for each dispatch",
+                  _compared(series, "rate", LANE, BARE), "x", 1.2),
+        _at_least(2, f"the same with {MORE} in flight", _compared(series, "rate", LANE, BARE, MORE), "x", 1.4),
+        Aim(2, f"the same: server CPU with {MANY} in flight", _compared(series, "cpu", LANE, BARE), "x",
+            remark=NOT_MEASURED),
+        _at_most(2, f"{MOST_CHILDREN} children that sleep 20 ms, over the lane: p50",
+                 _milliseconds(series, LANE_ASLEEP), "ms", 24),
+        _beside(series, LANE_ASLEEP, TOOL_NODE, 0.65, no_peer, row=2),
+        _at_most(2, "BindTurn over the lane, against a bare unary echo: p50, one at a time",
+                 _compared(series, "p50", LANE_BIND, BARE_BIND, 1), "x", 1.15),
+        _at_most(2, f"the same: p50 with {MANY} in flight", _compared(series, "p50", LANE_BIND, BARE_BIND), "x", 1.15),
+        _at_most(2, "memory of an idle lane", idle, "KiB", 48),
+        _at_most(5, "one instant child over the lane, against ToolNode: p50",
+                 _compared(series, "p50", LANE, INSTANT_NODE, 1), "x", 1.0, no_peer),
+        Aim(12, "rate over the lane beside a client that stops reading, against without",
+            _compared(series, "rate", LANE_STALLED, LANE), "x", remark=NOT_MEASURED),
+    )  # fmt: skip
 
 
 def _what_else_is_on(series: Series) -> Sequence[Aim]:
@@ -171,16 +202,16 @@ def _beside_peers(series: Series, asleep: str) -> Sequence[Aim]:
     )
 
 
-def _beside(series: Series, asleep: str, peer: str, most: float | None, remark: str) -> Aim:
+def _beside(series: Series, asleep: str, peer: str, most: float | None, remark: str, row: int = 4) -> Aim:
     what, value = f"the same beyond the 20 ms, against {peer}", None
     if {(peer, 1), (asleep, 1)} <= series.keys():
         beyond = _overhead(series, peer)
         what += f" (+{beyond * MILLISECONDS:.1f} ms)"
         value = _overhead(series, asleep) / beyond
     return (
-        Aim(4, what, value, "x", remark=remark if value is None else "")
+        Aim(row, what, value, "x", remark=remark if value is None else "")
         if most is None
-        else _at_most(4, what, value, "x", most, remark)
+        else _at_most(row, what, value, "x", most, remark)
     )
 
 

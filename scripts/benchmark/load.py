@@ -31,6 +31,7 @@ class Sample:
         mean_messages: messages of an answer, on average.
         p99: latency that one request in a hundred exceeds, in seconds.
         seen: every latency, where those of all rounds are looked at together; in seconds.
+        kept_bytes: memory that the server keeps for each request afterwards, where that is what is measured.
     """
 
     rate: float
@@ -40,6 +41,7 @@ class Sample:
     mean_messages: float
     p99: float = 0.0
     seen: tuple[float, ...] = ()
+    kept_bytes: float = 0.0
 
 
 def sample_of(latencies: Sequence[float], rate: float, cpu: float) -> Sample:

@@ -1,8 +1,8 @@
 """The measured targets, one after the other, round after round, and what the numbers come to."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,8 +14,9 @@ from scripts.benchmark.cohort_checks import USUAL as USUAL_CHECKS
 from scripts.benchmark.cohort_checks import cohort_checks
 from scripts.benchmark.definitions import write_definitions
 from scripts.benchmark.durable.peers import durable_peers
+from scripts.benchmark.lane_slots import lane_slots
 from scripts.benchmark.load import Sample, measure, measure_open
-from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE, Peer, langgraph
+from scripts.benchmark.peers import AGENTS, INSTANT_NODE, SAVED, TOOL_NODE, Peer, langgraph
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.postgres import Postgres, postgres
 from scripts.benchmark.replicas import USUAL as USUAL_ACTIONS
@@ -27,14 +28,17 @@ from scripts.benchmark.targets import (
     BARE,
     BARE_START,
     COHORT,
+    IN_LANGGRAPH,
     IN_POSTGRES,
     MANY,
+    MORE,
     OPEN,
     SLEEPING_TURNS,
     START,
     TAKEN_AWAY,
     TWIN,
     Cell,
+    Slot,
     at,
     cells,
 )
@@ -44,21 +48,6 @@ A_A_TOLERANCE: Final = 0.10
 
 Series = Mapping[tuple[str, int], Sequence[Sample]]
 """The samples of each target and number in flight, a sample for each round."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """What a target does when it has its turn in a round.
-
-    Attributes:
-        usual: requests in a turn.
-        take: makes so many requests and measures them.
-    """
-
-    target: str
-    in_flight: int
-    usual: int
-    take: Callable[[int], Awaitable[Sample]]
 
 
 async def run(plan: Plan) -> Series:
@@ -99,7 +88,8 @@ def twins_agree(series: Series) -> tuple[bool, Mapping[int, float]]:
     """Say whether the two bare servers came out alike, and how their rates compare, by number in flight."""
     ratios = {
         in_flight: median(_rates(series, TWIN, in_flight)) / median(_rates(series, BARE, in_flight))
-        for in_flight in (1, MANY)
+        for in_flight in (1, MANY, MORE)
+        if (TWIN, in_flight) in series
     }
     return all(abs(ratio - 1) <= A_A_TOLERANCE for ratio in ratios.values()), ratios
 
@@ -134,8 +124,10 @@ async def _others(plan: Plan, databases: Postgres | None) -> AsyncIterator[Seque
     """Start what is no server of one request: other frameworks, cohort checks, starts, replicas."""
     found: list[Slot] = []
     async with AsyncExitStack() as started:
-        if plan.asks(frozenset({4})):
+        found += await started.enter_async_context(lane_slots(plan))
+        if plan.asks(IN_LANGGRAPH):
             found += _peer_slots(await started.enter_async_context(langgraph(plan.server_cpu)), plan)
+        if plan.asks(frozenset({4})):
             durable = await started.enter_async_context(durable_peers(plan, databases))
             found += [Slot(target, 1, SLEEPING_TURNS, take) for target, take in durable.items()]
         if plan.asks(frozenset({8})):
@@ -158,5 +150,10 @@ async def _others(plan: Plan, databases: Postgres | None) -> AsyncIterator[Seque
 def _peer_slots(peer: Peer | None, plan: Plan) -> Sequence[Slot]:
     if peer is None:
         return ()
-    targets = (TOOL_NODE, *((SAVED,) if plan.databases else ()), AGENTS)
-    return tuple(Slot(target, 1, SLEEPING_TURNS, partial(peer.measure, target)) for target in targets)
+    targets = [TOOL_NODE] if plan.asks(frozenset({2, 4})) else []
+    if plan.asks(frozenset({4})):
+        targets += [*([SAVED] if plan.databases else []), AGENTS]
+    found = [Slot(target, 1, SLEEPING_TURNS, partial(peer.measure, target)) for target in targets]
+    if plan.asks(frozenset({5})):
+        found.append(Slot(INSTANT_NODE, 1, 200, partial(peer.measure, INSTANT_NODE)))
+    return found

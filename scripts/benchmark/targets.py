@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from scripts.benchmark.clients import DISPATCHES_PER_TURN, BareClient, SidecarClient, turn_request
 from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEPING
-from scripts.benchmark.load import Call
+from scripts.benchmark.load import Call, Sample
 from scripts.benchmark.processes import Server
 
 MANY: Final = 16
@@ -39,12 +39,19 @@ COHORT: Final = "cohort check of a sub-agent, in process"
 TAKEN_AWAY: Final = "kill or rollback, two replicas"
 BARE_START: Final = "start of a bare server"
 START: Final = "start of the sidecar"
+LANE: Final = "session lane, 1 child"
+LANE_ASLEEP: Final = f"session lane, {MOST_CHILDREN} children of 20 ms"
+LANE_BIND: Final = "session lane, BindTurn"
+LANE_STALLED: Final = "session lane, 1 child, beside a client that stops reading"
+IDLE_LANES: Final = "idle session lanes, each opened"
 
-ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15})
+ROWS: Final = frozenset(range(16))
 """Of the table in DESIGN section 14, those that can be measured; 14 and 15 are ours: ends of turns, durable binds."""
 ALWAYS: Final = ROWS
 IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10, 14, 15})
 IN_POSTGRES: Final = frozenset({1, 4, 10, 13})
+LANE_ROWS: Final = frozenset({2, 5, 12})
+IN_LANGGRAPH: Final = frozenset({2, 4, 5})
 WITH_ROLLOUTS: Final = frozenset({7, 8})
 
 SLEEPING_TURNS: Final = 32
@@ -68,6 +75,21 @@ class Cell:
     prepare: Callable[[int], Awaitable[Sequence[Any]]]
     usual: int
     rows: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a target does when it has its turn in a round.
+
+    Attributes:
+        usual: requests in a turn.
+        take: makes so many requests and measures them.
+    """
+
+    target: str
+    in_flight: int
+    usual: int
+    take: Callable[[int], Awaitable[Sample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +148,8 @@ def cells(servers: Sidecars, beside: Bare, rows: frozenset[int] = ROWS) -> Seque
         Cell(SIDECAR, MANY, sidecar, client.dispatch, one, 480, frozenset({0, 6, 9})),
         *_durable(servers),
         Cell(TWIN, MANY, beside.twin, twin.stream, one, 480, ALWAYS),
+        Cell(BARE, MORE, beside.server, bare.stream, one, 480, frozenset({2})),
+        Cell(TWIN, MORE, beside.twin, twin.stream, one, 480, frozenset({2})),
         Cell(BARE, OPEN, beside.server, bare.stream, one, 480, frozenset({9})),
         _dispatches(SIDECAR, servers.sidecar, {9}, OPEN),
         *([_dispatches(SQLITE, servers.sqlite, {9}, OPEN)] if servers.sqlite else []),
@@ -151,19 +175,15 @@ def _beside(servers: Sidecars) -> Sequence[Cell]:
 
 def _binds(servers: Sidecars, beside: Bare) -> Sequence[Cell]:
     """Return binds where rollouts decide, and the same bytes echoed."""
-    if servers.policed is None:
-        return ()
-    server, client = servers.policed.server, servers.policed.client
+    client = (servers.policed or servers.sidecar).client
     bare = BareClient(beside.server.channel, client.metadata)
-    rows = frozenset({8})
-    return [
-        each
-        for in_flight, usual in ((MANY, 480), (1, 200))
-        for each in (
-            Cell(BARE_BIND, in_flight, beside.server, bare.bind, _new_turns, usual, rows),
-            Cell(BIND, in_flight, server, client.bind, _new_turns, usual, rows),
-        )
-    ]
+    found = []
+    for in_flight, usual in ((MANY, 480), (1, 200)):
+        found.append(Cell(BARE_BIND, in_flight, beside.server, bare.bind, _new_turns, usual, frozenset({2, 8})))
+        if servers.policed is not None:
+            server = servers.policed.server
+            found.append(Cell(BIND, in_flight, server, client.bind, _new_turns, usual, frozenset({8})))
+    return found
 
 
 async def _new_turns(count: int) -> Sequence[Any]:

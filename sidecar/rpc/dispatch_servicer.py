@@ -1,7 +1,7 @@
 """`DispatchService`: translate, call the operation, translate back; listeners are streams, or wait for the end."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -72,12 +72,14 @@ class GrpcFrames:
             )
 
 
-def parts_of(frame: Frame) -> Iterator[Frame]:
+def parts_of(frame: Frame) -> Sequence[Frame]:
     """Cut a frame with many events, as after a long resume, into several."""
+    parts = []
     while len(frame.events) > EVENTS_IN_A_FRAME:
-        yield Frame(frame.snapshot, frame.events[:EVENTS_IN_A_FRAME])
+        parts.append(Frame(frame.snapshot, frame.events[:EVENTS_IN_A_FRAME]))
         frame = Frame(None, frame.events[EVENTS_IN_A_FRAME:], frame.result)
-    yield frame
+    parts.append(frame)
+    return parts
 
 
 class ResultOnly:

@@ -16,6 +16,7 @@ from scripts.benchmark.sidecar_server import MEMORY, SQLITE, Varied
 from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
 from tests.budgets.cohort_check import cohort_check
+from tests.budgets.lane_ends import by_a_client
 from tests.budgets.meter import CountingLoop, Counts, Meter, Spot, watched_sqlite
 from tests.budgets.served import Served, check, check_lane, served
 
@@ -25,6 +26,7 @@ AT_ONCE: Final = 16
 BEFORE: Final = 160
 """Dispatches that are on record already."""
 COHORT_CHECK: Final = "cohort check"
+SDK: Final = "subagents_client."
 
 Counted = Mapping[tuple[str, str], Counts]
 """By scenario and record."""
@@ -68,6 +70,17 @@ async def over_a_lane(meter: Meter, sidecar: Served) -> Counts:
     return {**counts, "messages": Counter({Spot("the lane"): len(messages)})}
 
 
+async def by_the_client(meter: Meter, sidecar: Served) -> Counts:
+    """Do the same with the lane of the SDK, and count the calls of the SDK alone."""
+    requests = [sidecar.a_dispatch(await sidecar.bind(), 1) for _ in range(AT_ONCE)]
+    ((joined, answers),), counts = await meter.count([by_a_client(sidecar, requests)], lambda: len(sidecar.tasks))
+    for each in answers:
+        check(each, 1)
+    calls = {spot: count for spot, count in counts["calls"].items() if spot.place.startswith(SDK)}
+    messages = {Spot("to the sidecar"): joined.requests, Spot("to the client"): joined.responses}
+    return {"calls": Counter(calls), "messages": Counter(messages)}
+
+
 SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
     (name, record): scenario
     for record in (MEMORY, SQLITE)
@@ -81,7 +94,7 @@ SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
         "one, over a lane": over_a_lane,
     }.items()
     if (name, record) != ("eight", SQLITE) and (record == SQLITE or "queued" not in name)
-}
+} | {("one, by the client of a lane", MEMORY): by_the_client}
 
 
 async def _filled(folder: Path) -> None:
@@ -120,6 +133,6 @@ async def _counted(meter: Meter, record: str, scenario: Scenario, before: Path) 
             await dispatches(1, MOST_CHILDREN)(meter, sidecar)
             for warm_up in (bind, end, dispatches(1, 1)):
                 await warm_up(meter, sidecar)
-            if scenario is over_a_lane:
-                await over_a_lane(meter, sidecar)
+            if scenario in {over_a_lane, by_the_client}:
+                await scenario(meter, sidecar)
             return await scenario(meter, sidecar)

@@ -1,6 +1,6 @@
 """The sidecar as the benchmark measures it, without gRPC: requests go to its outermost handler, as bytes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +45,10 @@ class Details:
 class Listener:
     """The other end of a call: takes each message at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[bytes], Coroutine[Any, Any, None]] | None = None) -> None:
         self.messages: list[bytes] = []
+        if write is not None:
+            self.write = write  # type: ignore[method-assign]
 
     def invocation_metadata(self) -> Sequence[tuple[str, str]]:
         """Return the boot secret."""
@@ -127,8 +129,14 @@ class Served:
                 yield message
 
         listener = Listener()
-        await self.outer.service(Details(f"{SERVICE}/Session")).stream_stream(sent(), listener)
+        await self.session(sent(), listener.write)
         return listener.messages
+
+    async def session(
+        self, messages: AsyncIterator[bytes], write: Callable[[bytes], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Serve a lane until it has ended."""
+        await self.outer.service(Details(f"{SERVICE}/Session")).stream_stream(messages, Listener(write))
 
     def _id(self) -> str:
         return f"{self.random.getrandbits(128):032x}"

@@ -67,6 +67,8 @@ TABLE: Final = (
     Budget("one, over a lane", MEMORY, "calls", AT_ONCE),
     Budget("one, over a lane", SQLITE, "calls", AT_ONCE),
     Budget("one, over a lane", SQLITE, "messages", AT_ONCE),
+    Budget("one, by the client of a lane", MEMORY, "calls", AT_ONCE),
+    Budget("one, by the client of a lane", MEMORY, "messages", AT_ONCE),
     *(Budget("bind", SQLITE, figure) for figure in ("calls", "statements")),
     *(Budget("end", SQLITE, figure) for figure in ("calls", "statements", "writes", "bytes", "syncs")),
     Budget(COHORT_CHECK, MEMORY, "calls", CHECKED),

@@ -15,7 +15,7 @@ from scripts import bench
 from scripts.benchmark.cohort_checks import USUAL, cohort_checks
 from scripts.benchmark.definitions import MOST_CHILDREN
 from scripts.benchmark.durable.peers import here, missing
-from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE, installed
+from scripts.benchmark.peers import AGENTS, INSTANT_NODE, SAVED, TOOL_NODE, installed
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.postgres import binaries
 from scripts.benchmark.processes import REPOSITORY
@@ -30,6 +30,11 @@ from scripts.benchmark.targets import (
     BIND,
     END,
     FAN_OUT,
+    IDLE_LANES,
+    LANE,
+    LANE_ASLEEP,
+    LANE_BIND,
+    LANE_STALLED,
     MANY,
     MORE,
     OBSERVED,
@@ -73,7 +78,9 @@ async def test_a_round_measures_every_target() -> None:
     assert {(BARE, OPEN), (SQLITE, OPEN), (SQLITE, MANY), (SQLITE, MORE), (SQLITE_ASLEEP, 1)} <= series.keys()
     assert {(UNOBSERVED, MANY), (OBSERVED, MANY), (POLICED, MANY), (BIND, 1), (BARE_BIND, 1)} <= series.keys()
     assert {(PLAIN_BIND, MANY), (SQLITE_BIND, MANY), (END, MANY), (SQLITE_END, MANY)} <= series.keys()
-    assert (series.keys() >= {(TOOL_NODE, 1), (SAVED, 1), (AGENTS, 1)}) is installed()
+    assert {(LANE, 1), (LANE, MANY), (LANE, MORE), (BARE, MORE), (TWIN, MORE), (LANE_ASLEEP, 1)} <= series.keys()
+    assert {(LANE_BIND, 1), (LANE_BIND, MANY), (LANE_STALLED, MANY), (IDLE_LANES, 1)} <= series.keys()
+    assert (series.keys() >= {(TOOL_NODE, 1), (INSTANT_NODE, 1), (SAVED, 1), (AGENTS, 1)}) is installed()
     assert all(((peer, 1) in series) is (why == "not measured") for peer, why in missing(here()).items())
     assert (series.keys() >= {(POSTGRES, MORE), (TAKEN_AWAY, 1)}) is (binaries() is not None)
     assert all(sample.rate > 0 for samples in series.values() for sample in samples)
@@ -82,8 +89,10 @@ async def test_a_round_measures_every_target() -> None:
     assert len(as_json(series, plan)["targets"]) == len(series)
     assert {sample.messages for sample in series[BARE, MANY]} == {6}
     assert all(sample.messages < 6 for sample in series[SIDECAR, MANY])
-    for eight in (FAN_OUT, SQLITE_FAN_OUT):
-        assert all(sample.messages < MOST_CHILDREN for sample in series[eight, MANY])
+    assert [sample.kept_bytes > 0 for sample in series[IDLE_LANES, 1]] == [True]
+    assert all(sample.messages <= 2 for sample in series[LANE, MANY])
+    for eight in (FAN_OUT, SQLITE_FAN_OUT, LANE_ASLEEP):
+        assert all(sample.messages < MOST_CHILDREN for sample in series[eight, 1 if eight == LANE_ASLEEP else MANY])
     assert all(len(sample.seen) == REPLICAS for sample in series.get((TAKEN_AWAY, 1), ()))
 
 
@@ -109,10 +118,13 @@ async def test_a_whole_round_of_cohort_checks_is_answered() -> None:
 def test_a_row_that_cannot_be_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """It says which can."""
     with pytest.raises(SystemExit) as ended:
-        bench.main(["--rows", "8,2"])
+        bench.main(["--rows", "8,16"])
 
     assert ended.value.code == 2
-    assert "only these rows can be measured: 0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15" in capsys.readouterr().err
+    assert (
+        "only these rows can be measured: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("all_cores_again")

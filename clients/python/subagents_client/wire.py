@@ -111,7 +111,9 @@ class Wire:
     def _on_lane(self, kind: str, request: Message, left: float) -> LaneOperation | None:
         """Hand a request to the lane, if there is one that takes it."""
         lane = self.lanes.current() if kind else None
-        return lane.send(kind, request, left, self.surroundings.trace_headers()) if lane else None
+        if lane is None or not lane.takes(request):
+            return None
+        return lane.send(kind, request, left, self.surroundings.trace_headers())
 
     def _session(self, left: float) -> Stream:
         return self.stub.Session(timeout=left, metadata=self._secret)

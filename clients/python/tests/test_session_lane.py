@@ -4,11 +4,14 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import grpc
 import pytest
 
+from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.pacing import Surroundings
-from subagents_errors import AdmissionRefused, InvalidRequest
+from subagents_client.session.lane import Lane
+from subagents_errors import AdmissionRefused, InvalidRequest, SubagentsError
 from tests.support.fake_runner import hangs
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import session_rules
@@ -128,3 +131,71 @@ async def test_requests_carry_the_trace_that_they_belong_to(session_lane: bool) 
         async with connected(sidecar, session_lane=session_lane, surroundings=surroundings) as client:
             await a_turn(client, "turn-1")
         assert sidecar.runner.request_of("shop").trace_headers["traceparent"] == TRACEPARENT
+
+
+async def test_a_request_that_is_too_large_for_a_lane_harms_no_other_operation() -> None:
+    """It goes as a plain RPC, which says what is wrong; on the lane it would end every dispatch's stream."""
+    async with running_sidecar_for_tests() as sidecar, connected(sidecar) as client:
+        assert await a_turn(client, "turn-1") is Outcome.SUCCEEDED
+        lane = lanes_of(client).current()
+        turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1", turn_id="turn-2"))
+        with pytest.raises(SubagentsError):
+            await turn.end("x" * lane.hello.most_message_bytes)
+        assert lanes_of(client).current() is lane
+        assert await a_turn(client, "turn-3") is Outcome.SUCCEEDED
+
+
+async def test_operations_beyond_the_most_that_a_lane_carries_travel_without_it() -> None:
+    """The lane would refuse each of them, to be tried again."""
+    rules = session_rules(most_operations=1)
+    async with running_sidecar_for_tests(session=rules) as sidecar, connected(sidecar) as client:
+        assert await a_turn(client, "turn-1") is Outcome.SUCCEEDED
+        outcomes = await asyncio.gather(*(a_turn(client, f"turn-{at}") for at in range(2, 8)))
+    assert set(outcomes) == {Outcome.SUCCEEDED}
+    assert sidecar.limits == []
+
+
+async def test_a_lane_whose_sidecar_falls_silent_is_broken_off() -> None:
+    """Three intervals without a word; operations fail as on a broken connection, and travel without the lane."""
+    stream = SilentStream(timedelta(milliseconds=10))
+    lane = Lane(stream)
+    running = asyncio.create_task(lane.run())
+    async with asyncio.timeout(10):
+        await lane.opened.wait()
+        operation = lane.send("cancel_call", dispatch_pb2.CancelCallRequest())
+        with pytest.raises(grpc.aio.AioRpcError):
+            await operation.read()
+        await running
+    assert lane.over
+    assert sum(message.HasField("heartbeat") for message in stream.written) >= 2
+
+
+class SilentStream:
+    """A call of `Session` that says hello and nothing more."""
+
+    def __init__(self, interval: timedelta) -> None:
+        self.written: list[dispatch_pb2.SessionRequest] = []
+        self._hello = dispatch_pb2.SessionResponse()
+        self._hello.hello.heartbeat_interval.FromTimedelta(interval)
+        self._read = False
+        self._ended = asyncio.Event()
+
+    async def write(self, request: dispatch_pb2.SessionRequest) -> None:
+        """Keep it."""
+        self.written.append(request)
+
+    async def read(self) -> Any:
+        """Return the hello, then wait for the end."""
+        if not self._read:
+            self._read = True
+            return self._hello
+        await self._ended.wait()
+        return grpc.aio.EOF
+
+    async def done_writing(self) -> None:
+        """Do nothing."""
+
+    def cancel(self) -> bool:
+        """End."""
+        self._ended.set()
+        return True

@@ -63,7 +63,9 @@ class Operation implements AsyncIterable<SessionResult> {
   ) {}
 
   take(result: SessionResult): void {
-    if (result.response.case !== undefined) {
+    if (result.response.case !== undefined && this.over) {
+      this.consumed(toBinary(SessionResultSchema, result).length, true); // nothing reads it, but the lane has room again
+    } else if (result.response.case !== undefined) {
       this.results.push(result);
     }
     if (result.status !== undefined) {
@@ -96,6 +98,9 @@ class Operation implements AsyncIterable<SessionResult> {
         }
       }
     } finally {
+      for (const unread of this.results.splice(0)) {
+        this.consumed(toBinary(SessionResultSchema, unread).length, true);
+      }
       if (!this.over) {
         this.over = true;
         this.left(); // the caller broke out of its loop: the equal of cancelling an RPC
@@ -221,9 +226,12 @@ export class Lane {
       this.send({ credits: [{ correlationId: 0n, bytes: BigInt(this.laneConsumed) }] });
       this.laneConsumed = 0;
     }
+    if (over) {
+      return; // the operation needs no credit any more, and an entry for it would stay for as long as the lane
+    }
     const taken = (this.consumed.get(id) ?? 0) + bytes;
     this.consumed.set(id, taken);
-    if (!over && taken >= OPERATION_CREDIT / 2) {
+    if (taken >= OPERATION_CREDIT / 2) {
       this.send({ credits: [{ correlationId: id, bytes: BigInt(taken) }] });
       this.consumed.set(id, 0);
     }

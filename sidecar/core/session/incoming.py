@@ -16,6 +16,11 @@ ROUNDING: Final = 1.02
 """gRPC rounds deadlines up on their way: those of half an hour to ten seconds."""
 OPERATIONS_LIMIT: Final = "lane_operations"
 RETRY_AFTER: Final = timedelta(milliseconds=100)
+MOST_ENTRIES: Final = 4096
+"""Operations, credits and abandons that one message may hold: the whole message is taken without a pause.
+
+4 MiB of them would be a million, and keep every other client waiting for many seconds.
+"""
 
 
 class LaneStage(Enum):
@@ -42,36 +47,46 @@ class Incoming(Struct):
     stage: LaneStage = LaneStage.OPENING
     newest: int = 0
 
-    def hello(self, contract_version: int) -> None:
+    def hello(self, contract_version: int, credit_bytes: int = 0) -> None:
         """Take the client's hello. Raises `SessionInvalid`."""
         if self.stage is not LaneStage.OPENING:
             raise _invalid("hello", "was sent before; it belongs into the first message only")
         if contract_version < 1:
             raise _invalid("hello.contract_version", "must be at least 1")
+        if credit_bytes < 0:
+            raise _invalid("hello.credit_bytes", "must not be negative")
         self.stage = LaneStage.OPEN
 
-    def check_open(self) -> None:
-        """Raise `SessionInvalid` unless the client has said hello."""
+    def check_open(self, entries: int = 0) -> None:
+        """Raise `SessionInvalid` unless the client has said hello, or if its message holds more than it may."""
         if self.stage is LaneStage.OPENING:
             raise _invalid("hello", "is missing; the first message of a lane has one")
+        if entries > MOST_ENTRIES:
+            raise _invalid("operations", f"credits and abandons of one message must be at most {MOST_ENTRIES}")
 
-    def begin(self, correlation_id: int) -> None:
+    def begin(self, correlation_id: int, credit_bytes: int = 0) -> None:
         """Take note of an operation. Raises `SessionInvalid`, which ends the lane: ids tell results apart."""
+        if credit_bytes < 0:
+            raise _invalid("operations.credit_bytes", "must not be negative")
         if correlation_id <= self.newest:
             raise _invalid("operations.correlation_id", f"must be more than {self.newest}, the largest so far")
         self.newest = correlation_id
 
-    def refuse_if_full(self, in_flight: int) -> None:
-        """Raise `AdmissionRefused`, which ends the operation alone, if too many are in flight."""
-        if in_flight > self.most_operations:
-            raise AdmissionRefused(
-                f"{self.most_operations} operations are in flight on this lane; come back when one has ended",
-                metadata={"limit": OPERATIONS_LIMIT},
-                retry_after=RETRY_AFTER,
-            )
+    def full(self) -> AdmissionRefused:
+        """Return the error of an operation that is one too many; it ends the operation alone."""
+        return AdmissionRefused(
+            f"{self.most_operations} operations are in flight on this lane; come back when one has ended",
+            metadata={"limit": OPERATIONS_LIMIT},
+            retry_after=RETRY_AFTER,
+        )
+
+    def granted(self, more: int) -> None:
+        """Raise `SessionInvalid` unless a client grants something."""
+        if more <= 0:
+            raise _invalid("credits.bytes", "must be more than 0")
 
     def drain(self) -> bool:
-        """Ask for another lane; returns whether this is the first time, and there is still somebody to ask."""
+        """Ask for another lane; returns whether this is the first request, and the client can still hear it."""
         asked, self.stage = self.stage is LaneStage.OPEN, _after(self.stage, LaneStage.DRAINING)
         return asked
 

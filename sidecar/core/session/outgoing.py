@@ -15,8 +15,8 @@ from msgspec import Struct
 MESSAGE_BYTES: Final = 1024 * 1024
 """Results are put together into messages of at most that many bytes; a larger one goes alone."""
 
-LARGEST_FRAMED: Final = (2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 << 21) - 1)
-"""Largest message of a result whose length takes one, two and three bytes."""
+ONE_BYTE, TWO_BYTES, THREE_BYTES = 2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 << 21) - 1
+"""Largest message of a result whose length takes so many bytes."""
 
 
 @unique
@@ -34,7 +34,7 @@ def cost(framed: bytes) -> int:
         framed: a serialised message with one result and nothing else.
     """
     size = len(framed)
-    return size - 2 - sum(size > most for most in LARGEST_FRAMED)
+    return size - 2 - (size > ONE_BYTE) - (size > TWO_BYTES) - (size > THREE_BYTES)
 
 
 class OutgoingLimits(Struct, frozen=True):
@@ -73,13 +73,22 @@ class Outgoing:
         self._credit = min(credit, limits.most_credit)
         self._flows: dict[int, _Flow] = {}
         self._ready: deque[bytes] = deque()
+        self._ready_bytes = 0
         self._blocked: dict[int, None] = {}
         self._waiting_bytes = 0
 
     @property
     def size(self) -> int:
         """How many bytes have not left yet."""
-        return self._waiting_bytes + sum(map(len, self._ready))
+        return self._waiting_bytes + self._ready_bytes
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much can leave already that nothing should be asked for until some of it has.
+
+        Credit does not bound this: the ends of operations cost none, and a client can grant what it never reads.
+        """
+        return self._ready_bytes > self._limits.lane_queue
 
     @property
     def ready(self) -> bool:
@@ -94,6 +103,10 @@ class Outgoing:
     def blocked(self) -> list[int]:
         """The operations of which something waits for credit."""
         return list(self._blocked)
+
+    def is_blocked(self, correlation_id: int) -> bool:
+        """Say whether something of an operation waits for credit."""
+        return correlation_id in self._blocked
 
     def add(self, correlation_id: int, result: bytes, *, last: bool = False) -> Credit | None:
         """Take a result of an open operation.
@@ -121,11 +134,12 @@ class Outgoing:
         flow = self._flows.pop(correlation_id)
         self._blocked.pop(correlation_id, None)
         self._waiting_bytes -= flow.waiting_bytes
-        self._ready.append(end)
+        self.tell(end)
 
     def tell(self, message: bytes) -> None:
         """Take what is of the lane itself: it costs nothing."""
         self._ready.append(message)
+        self._ready_bytes += len(message)
 
     def grant(self, correlation_id: int, more: int) -> None:
         """Take in more credit, of an operation or (0) of the lane; what it is enough for can leave."""
@@ -148,6 +162,7 @@ class Outgoing:
         while ready and size + len(ready[0]) <= most:
             size += len(ready[0])
             taken.append(ready.popleft())
+        self._ready_bytes -= size
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def clear(self) -> int:
@@ -156,7 +171,7 @@ class Outgoing:
         self._flows.clear()
         self._ready.clear()
         self._blocked.clear()
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._ready_bytes = 0
         return dropped
 
     def _leave(self, correlation_id: int, flow: _Flow, result: bytes, last: bool) -> None:
@@ -164,6 +179,7 @@ class Outgoing:
         flow.credit -= size
         self._credit -= size
         self._ready.append(result)
+        self._ready_bytes += len(result)
         if last:
             del self._flows[correlation_id]
 

@@ -1,22 +1,21 @@
 """One lane: reads operations, carries each out as its RPC, and writes what comes of them, from one task."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
-from google.protobuf.message import Message
 from msgspec import Struct
-from msgspec.structs import replace
 
-from sidecar.core.errors import FieldProblem, SessionInvalid, SessionOver, SubagentsError
+from sidecar.core.errors import FieldProblem, Overloaded, SessionInvalid, SessionOver, SubagentsError
 from sidecar.core.session.incoming import Incoming, LaneStage, lifetime
 from sidecar.core.session.outgoing import Credit, Outgoing
 from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.errors import status_of
 from sidecar.rpc.methods import Call, Guarding, Method
 from sidecar.rpc.session.hello import server_hello
-from sidecar.rpc.session.operation import Leaving, Operation, ended, exhausted
-from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.operation import OK, Leaving, Operation, ended, exhausted
+from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings, SpanOf
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -51,6 +50,8 @@ class Lane:
         self._operations: dict[int, Operation] = {}
         self._opening: dict[str, Operation] = {}
         self._timers: list[asyncio.TimerHandle] = []
+        self._in_flight = guard.in_flight
+        self._drain_at_hello: pb.SessionDrainReason | None = None
         self._heartbeats = False
         self._heard_at = self._clock.monotonic()
         self._writer = LaneWriter(call.context.write, self._outgoing, self._clock)
@@ -72,8 +73,10 @@ class Lane:
             reading.cancel()
 
     def drain(self, reason: pb.SessionDrainReason) -> None:
-        """Ask the client to open another lane."""
-        if self._incoming.drain():
+        """Ask the client to open another lane; a client that has not said hello is asked as soon as it does."""
+        if self._incoming.stage is LaneStage.OPENING:
+            self._drain_at_hello = reason
+        elif self._incoming.drain():
             within = self._rules.drain_time
             message = pb.SessionResponse(drain=pb.SessionDrain(reason=reason))
             message.drain.within.FromTimedelta(within)
@@ -86,33 +89,45 @@ class Lane:
     async def _read(self, messages: AsyncIterator[pb.SessionRequest]) -> None:
         try:
             async for message in messages:
+                if self._writer.over:  # given up, but the stream has not ended yet: what begins now could not answer
+                    return
                 self._heard_at = self._clock.monotonic()
-                self._take(message)
+                self._take(message, self._heard_at)
+                if self._outgoing.crowded:
+                    await self._until_there_is_room()
             self._incoming.check_open()
             self._incoming.close()
             self._end_if_idle()
         except Exception as error:  # noqa: BLE001  whatever it is, the lane ends with it
             self._writer.fail(error)
 
-    def _take(self, message: pb.SessionRequest) -> None:
+    async def _until_there_is_room(self) -> None:
+        """Read nothing more until the client has read some of what waits for it. That is not silence on its side."""
+        self._heard_at = math.inf
+        while self._outgoing.crowded:
+            await self._writer.written()
+        self._heard_at = self._clock.monotonic()
+
+    def _take(self, message: pb.SessionRequest, now: float) -> None:
         if message.HasField("hello"):
             self._hello(message.hello)
-        self._incoming.check_open()
+        self._incoming.check_open(len(message.operations) + len(message.credits) + len(message.abandons))
         for credit in message.credits:
+            self._incoming.granted(credit.bytes)
             self._outgoing.grant(credit.correlation_id, credit.bytes)
         for operation in message.operations:
-            self._begin(operation)
+            self._begin(operation, now)
         # After the operations: one that is sent and abandoned in the same message is never begun.
         for correlation_id in message.abandons:
             if correlation_id in self._operations:
                 self._operations[correlation_id].leave(Leaving.ABANDONED)
-            elif correlation_id in self._outgoing.blocked:
+            elif self._outgoing.is_blocked(correlation_id):
                 self._outgoing.cut(correlation_id, ended(correlation_id, None)[0].SerializeToString())
         if self._outgoing.ready:
             self._writer.wake()
 
     def _hello(self, hello: pb.SessionClientHello) -> None:
-        self._incoming.hello(hello.contract_version)
+        self._incoming.hello(hello.contract_version, hello.credit_bytes)
         self._heartbeats = hello.heartbeats
         self._outgoing.grant(0, hello.credit_bytes or DEFAULT_LANE_CREDIT)
         age = lifetime(self._rules.max_age, self._parts.around.chance.uniform)
@@ -121,95 +136,102 @@ class Lane:
         self._later(age.total_seconds(), self.drain, pb.SESSION_DRAIN_REASON_AGE)
         self._tick()
         self._writer.tell(answer.SerializeToString())
+        if self._drain_at_hello is not None:
+            self.drain(self._drain_at_hello)
 
-    def _begin(self, message: pb.SessionOperation) -> None:
-        self._incoming.begin(message.correlation_id)
-        operation = Operation(message, self._metadata, self, self._clock.monotonic())
+    def _begin(self, message: pb.SessionOperation, now: float) -> None:
+        self._incoming.begin(message.correlation_id, message.credit_bytes)
+        operation = Operation(message, self._metadata, self, now)
+        method = self._parts.methods.get(operation.kind)
+        # Refused here, without a task: else one message could hold more of them than there is memory.
+        if method is None:
+            missing = [FieldProblem("request", "is missing")]
+            self._refuse(operation, SessionInvalid("the operation holds no request", fields=missing), "")
+            return
+        if len(self._operations) >= self._rules.most_operations:
+            self._refuse(operation, self._incoming.full(), method.name)
+            return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
-        token: str = getattr(operation.request, "surface_token", "")
-        before = self._opening.get(token)
+        before = self._opening.get(operation.token)
         if operation.kind == "dispatch":
-            self._opening[token] = operation
-        operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, before, token), "operation")
+            self._opening[operation.token] = operation
+        operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, method, before), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
             operation.timer = loop.call_later(operation.seconds, operation.leave, Leaving.EXPIRED)
 
-    async def _carry_out(self, operation: Operation, before: Operation | None, token: str) -> None:
-        refused: SubagentsError | None = None
-        name = ""
+    def _refuse(self, operation: Operation, error: SubagentsError, name: str) -> None:
+        self._guard.note(error)
+        response, code = ended(operation.correlation_id, error)
+        self._outgoing.tell(response.SerializeToString())
+        self._parts.around.counts.operations[name, code] += 1
+
+    async def _carry_out(self, operation: Operation, method: Method, before: Operation | None) -> None:
+        answer: Any = None
         operation.started = True
         try:
             if operation.left not in (None, Leaving.BROKEN):
                 return
-            method = self._parts.methods.get(operation.kind or "")
-            if method is None:
-                raise SessionInvalid("the operation holds no request", fields=[FieldProblem("request", "is missing")])
-            name = method.name
-            self._incoming.refuse_if_full(len(self._operations))
             if before is not None:
                 await before.until_begun()
-            refused = await self._guarded(operation, method)
-        except SubagentsError as error:
-            refused = error
-            self._guard.note(error)
+            self._in_flight.begin(method.name)
+            try:
+                if self._parts.around.span is None:
+                    answer = await self._guard(method, operation, operation.work(method))
+                else:
+                    answer = await self._in_span(operation, method, self._parts.around.span)
+            finally:
+                self._in_flight.end(method.name)
         except asyncio.CancelledError:
             if operation.left is None:
                 raise
         finally:
-            operation.has_begun()
-            if self._opening.get(token) is operation:
-                del self._opening[token]
-            self._end(operation, refused, name)
+            if not operation.begun:
+                operation.has_begun()
+            if self._opening.get(operation.token) is operation:
+                del self._opening[operation.token]
+            self._end(operation, answer, method.name)
 
-    async def _guarded(self, operation: Operation, method: Method) -> SubagentsError | None:
-        async def work(call: Call) -> None:
-            answer: Message | None = await method.handle(operation.request, replace(call, lane=operation))
-            if answer is not None:
-                operation.answer(answer)
-
-        span, in_flight = self._parts.around.span, self._guard.in_flight
-        in_flight.begin(method.name)
-        try:
-            if span is None:
-                refused = await self._guard(method, operation, work)
-            else:
-                with span(method.name, operation.invocation_metadata()) as ended:
-                    refused = await self._guard(method, operation, work)
-                    if isinstance(refused, SubagentsError):
-                        ended(status_of(refused), refused.message)
-        finally:
-            in_flight.end(method.name)
-        return refused if isinstance(refused, SubagentsError) else None
+    async def _in_span(self, operation: Operation, method: Method, span: SpanOf) -> Any:
+        with span(method.name, operation.invocation_metadata()) as ended:
+            answer = await self._guard(method, operation, operation.work(method))
+            if isinstance(answer, SubagentsError):
+                ended(status_of(answer), answer.message)
+        return answer
 
     # --- what goes out
 
-    def add(self, operation: Operation, response: pb.SessionResponse, *, last: bool = False) -> Credit | None:
-        """Take a result of an operation; see `Outgoing.add`."""
-        missing = self._outgoing.add(operation.correlation_id, response.SerializeToString(), last=last)
+    def add(self, operation: Operation, response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
+        """Take a result of an operation; see `Queue.add`."""
+        framed = response.SerializeToString()
+        if len(framed) > self._rules.message_bytes:
+            return Overloaded("the result is larger than a message may be; see server.limits.message_bytes")
+        missing = self._outgoing.add(operation.correlation_id, framed, last=last)
         if missing is not None:
             operation.grace = self._rules.resume_grace
             self._parts.around.reports.out_of_credit(missing)
+            return exhausted(missing)
         self._writer.wake()
-        return missing
+        return None
 
-    def _end(self, operation: Operation, refused: SubagentsError | None, name: str) -> None:
+    def _end(self, operation: Operation, answer: Any, name: str) -> None:
         if operation.timer is not None:
             operation.timer.cancel()
         del self._operations[operation.correlation_id]
         if self._writer.over:
             return
-        response, code = operation.end(refused)
-        if code == "OK":
-            missing = self.add(operation, response, last=True)
-            if missing is not None:
-                response, code = ended(operation.correlation_id, exhausted(missing))
-        if code != "OK":
+        code = OK
+        response, refused = operation.end(answer)
+        if response is not None:
+            refused = self.add(operation, response, last=True)
+        if response is None or refused is not None:
+            response, code = ended(operation.correlation_id, refused)
             self._outgoing.cut(operation.correlation_id, response.SerializeToString())
+            self._writer.wake()
         self._parts.around.counts.operations[name, code] += 1
-        self._writer.wake()
-        self._end_if_idle()
+        if self._incoming.stage is LaneStage.CLOSING:
+            self._end_if_idle()
 
     # --- its life
 
@@ -232,9 +254,12 @@ class Lane:
         self._later(min(interval, stalled_for) / 2, self._tick)
 
     def _stalled(self) -> None:
-        """Give the lane up: nothing can be said on it, so its operations are let go here, and the next lane is told."""
-        unended = tuple(self._operations)[:MOST_IDS]
-        dropped = self._outgoing.clear()
+        """Give the lane up: nothing can be said on it, so its operations are let go here, and the next lane is told.
+
+        At once, and not when the call has ended: an operation must not find its queue gone.
+        """
+        unended, dropped = tuple(self._operations)[:MOST_IDS], self._outgoing.size
+        self._break()
         stall = Stall(self.lane_id, self._clock.now(), unended, dropped)
         self._parts.stalls.add(stall)
         self._parts.around.reports.stalled(stall)

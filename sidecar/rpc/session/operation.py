@@ -1,13 +1,15 @@
 """One operation of a lane: the context of its call, as gRPC would give it, and the listener of its dispatch."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from grpc import StatusCode
+from msgspec.structs import replace
 
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import InternalFault, OutOfTime, SessionCreditExhausted, SubagentsError
@@ -16,13 +18,15 @@ from sidecar.operations.ports import ListenerGone, Task
 from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
 from sidecar.rpc.dispatch_servicer import parts_of
 from sidecar.rpc.errors import DETAILS_KEY, rich_status
-from sidecar.rpc.methods import LONGEST_DEADLINE, Listener
+from sidecar.rpc.methods import LONGEST_DEADLINE, Call, Listener, Method
 from sidecar.rpc.translate.frames import fill_frame
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 Metadata = Iterable[tuple[str, str | bytes]]
 CANCELLED: Final = pb.SessionStatus(code=StatusCode.CANCELLED.value[0], message="the client has abandoned it")
 CREDIT_RETRY: Final = timedelta(0)
+LONGEST_SECONDS: Final = LONGEST_DEADLINE.total_seconds()
+OK: Final = StatusCode.OK.name
 
 
 class Leaving(Enum):
@@ -39,8 +43,8 @@ class Leaving(Enum):
 class Queue(Protocol):
     """What takes an operation's results; see `Lane`."""
 
-    def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> Credit | None:
-        """Take a result; returns whose credit is missing, if too much waits already, and then takes nothing."""
+    def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
+        """Take a result, or return what the operation ends with instead: no credit is left, or it is too large."""
 
 
 class Operation:
@@ -48,7 +52,9 @@ class Operation:
 
     Attributes:
         correlation_id: the client's name for it.
-        kind: which request it holds.
+        kind: which request it holds; empty: none.
+        token: of the turn, if the request names one.
+        seconds: how long it may take; None: as long as it likes.
         left: why its client does not wait for it any more; None: it does.
         grace: how long after it has left the client may come back.
         started: whether its task has run at all; one that is cancelled before never does.
@@ -58,26 +64,22 @@ class Operation:
 
     def __init__(self, message: pb.SessionOperation, metadata: Metadata, queue: Queue, now: float) -> None:
         self.correlation_id: int = message.correlation_id
-        self.kind: str | None = message.WhichOneof("request")
+        self.kind: str = message.WhichOneof("request") or ""
         self.request: Any = getattr(message, self.kind) if self.kind else None
+        self.token: str = getattr(self.request, "surface_token", "")
         self.left: Leaving | None = None
         self.grace = timedelta(0)
         self.started = self.begun = False
         self.task: Task | None = None
         self.timer: asyncio.TimerHandle | None = None
-        self._seconds = _seconds_of(message)
-        self._ends_at = None if self._seconds is None else now + self._seconds
-        self._metadata = _with_trace(metadata, message)
+        self.seconds = _seconds_of(message.deadline) if message.HasField("deadline") else None
+        self._ends_at = None if self.seconds is None else now + self.seconds
+        self._metadata = _with_trace(metadata, message) if message.traceparent else metadata
         self._queue = queue
         self._resumed = self.kind == "resume_dispatch"
-        self._exhausted: Credit | None = None
+        self._refused: SubagentsError | None = None
         self._last: pb.SessionResponse | None = None
         self._awaited: asyncio.Future[None] | None = None
-
-    @property
-    def seconds(self) -> float | None:
-        """How long it may take; None: as long as it likes."""
-        return self._seconds
 
     # --- the context of its call
 
@@ -119,16 +121,20 @@ class Operation:
             if part.result is not None:
                 self._last = response
                 return
-            self._exhausted = self._queue.add(self, response)
-            if self._exhausted is not None:
+            self._refused = self._queue.add(self, response)
+            if self._refused is not None:
                 raise ListenerGone
 
     def check(self) -> None:
-        """Raise `SessionCreditExhausted` if the client grants no credit."""
-        if self._exhausted is not None:
-            raise exhausted(self._exhausted)
+        """Raise why a frame was not taken, e.g. `SessionCreditExhausted`."""
+        if self._refused is not None:
+            raise self._refused
 
     # --- its begin and its end
+
+    def work(self, method: Method) -> Callable[[Call], Awaitable[Any]]:
+        """Return what carries it out, once its call is let in."""
+        return lambda call: method.handle(self.request, replace(call, lane=self))
 
     def has_begun(self) -> None:
         """Let what comes after it in the same turn begin."""
@@ -142,11 +148,6 @@ class Operation:
             self._awaited = self._awaited or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._awaited)
 
-    def answer(self, message: Message) -> None:
-        """Keep the answer for the status, so that both leave as one."""
-        self._last = pb.SessionResponse()
-        self._last.results.add(correlation_id=self.correlation_id, **{str(self.kind): message})
-
     def leave(self, why: Leaving, grace: timedelta = timedelta(0)) -> None:
         """Its client does not wait for it any more.
 
@@ -159,14 +160,23 @@ class Operation:
         if self.started and (listens or why is not Leaving.BROKEN):
             self.task.cancel()
 
-    def end(self, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:
-        """Return the last result, and its code: with what was kept for it if nothing went wrong."""
+    def end(self, answer: Any) -> tuple[pb.SessionResponse | None, SubagentsError | None]:
+        """Return the last result, or why there is none; neither: the client does not wait for one.
+
+        Args:
+            answer: of the handler, an error, or None: what was kept of the frames is the last result.
+        """
         if self.left is Leaving.EXPIRED:
-            refused = OutOfTime("the operation's deadline has passed")
-        if refused is None and self.left is None and self._last is not None:
-            self._last.results[0].status.SetInParent()
-            return self._last, StatusCode.OK.name
-        return ended(self.correlation_id, refused)
+            return None, OutOfTime("the operation's deadline has passed")
+        if isinstance(answer, SubagentsError) or self.left is not None:
+            return None, answer if isinstance(answer, SubagentsError) else None
+        last = self._last
+        if isinstance(answer, Message):
+            last = pb.SessionResponse()
+            last.results.add(correlation_id=self.correlation_id, **{self.kind: answer})
+        if last is not None:
+            last.results[0].status.SetInParent()  # both leave as one
+        return last, None
 
 
 def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:
@@ -193,14 +203,10 @@ def exhausted(credit: Credit) -> SessionCreditExhausted:
     )
 
 
-def _seconds_of(message: pb.SessionOperation) -> float | None:
-    if not message.HasField("deadline"):
-        return None
-    seconds = message.deadline.seconds + message.deadline.nanos / 1e9
-    return None if seconds >= LONGEST_DEADLINE.total_seconds() else max(0.0, seconds)
+def _seconds_of(deadline: Duration) -> float | None:
+    seconds = deadline.seconds + deadline.nanos / 1e9
+    return None if seconds >= LONGEST_SECONDS else max(0.0, seconds)
 
 
 def _with_trace(metadata: Metadata, message: pb.SessionOperation) -> Metadata:
-    if not message.traceparent:
-        return metadata
     return (*metadata, (TRACEPARENT, message.traceparent), (TRACESTATE, message.tracestate))

@@ -19,6 +19,8 @@ class LaneWriter:
     def __init__(self, write: Callable[[bytes], Awaitable[None]], outgoing: Outgoing, clock: Clock) -> None:
         self._write, self._outgoing, self._clock = write, outgoing, clock
         self._wake = asyncio.Event()
+        self._woken = False
+        self._written: asyncio.Event | None = None
         self._task: asyncio.Task[Any] | None = None
         self._writing_since: float | None = None
         self._sent_at = clock.monotonic()
@@ -50,10 +52,13 @@ class LaneWriter:
                 await self._write(outgoing.take())
                 self._writing_since = None
                 self._sent_at = self._clock.monotonic()
+                if self._written is not None:
+                    self._written.set()
             if self.over:
                 return
             await self._wake.wait()
             self._wake.clear()
+            self._woken = False
 
     @property
     def _failed(self) -> bool:
@@ -61,17 +66,25 @@ class LaneWriter:
 
     def wake(self) -> None:
         """Something was queued, or the lane is over."""
-        self._wake.set()
+        if not self._woken:
+            self._woken = True
+            self._wake.set()
+
+    async def written(self) -> None:
+        """Return once the client has taken another message."""
+        self._written = asyncio.Event()
+        await self._written.wait()
+        self._written = None
 
     def tell(self, message: bytes) -> None:
         """Queue what is of the lane itself."""
         self._outgoing.tell(message)
-        self._wake.set()
+        self.wake()
 
     def fail(self, error: Exception) -> None:
         """End the lane once the message that is being written is taken: only then can its client be told why."""
         self.failure = self.failure or error
-        self._wake.set()
+        self.wake()
 
     def give_up(self, error: Exception) -> None:
         """End the lane although a message is not taken."""

@@ -1,5 +1,6 @@
 """What the bench makes of its numbers."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -17,7 +18,7 @@ from scripts.benchmark.durable.peers import (
     missing,
 )
 from scripts.benchmark.load import Sample, sample_of
-from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, INSTANT_NODE, SAVED, TOOL_NODE
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.report import as_json, show
 from scripts.benchmark.rounds import Series, twins_agree
@@ -31,6 +32,11 @@ from scripts.benchmark.targets import (
     ECHO,
     END,
     FAN_OUT,
+    IDLE_LANES,
+    LANE,
+    LANE_ASLEEP,
+    LANE_BIND,
+    LANE_STALLED,
     MANY,
     MORE,
     OBSERVED,
@@ -56,6 +62,9 @@ DURABLE_PEERS = frozenset({SAVED, DBOS_SQLITE, DBOS_POSTGRES, RESTATE_STEPS, RES
 IN_A_DATABASE = frozenset(
     {SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES, TAKEN_AWAY, SQLITE_BIND, SQLITE_END, *DURABLE_PEERS}
 )
+
+
+NODES = frozenset({TOOL_NODE, INSTANT_NODE, SAVED, AGENTS})
 
 
 def sample(
@@ -107,6 +116,17 @@ def a_series(**changed: list[Sample]) -> Series:
         "end_16": ((END, MANY), sample(cpu=0.0006)),
         "sqlite_end_16": ((SQLITE_END, MANY), sample(cpu=0.0007)),
         "taken_away_1": ((TAKEN_AWAY, 1), sample_of([0.001] * 49 + [0.2], 1.0, 0.0)),
+        "bare_64": ((BARE, MORE), sample(1000, messages=6)),
+        "twin_64": ((TWIN, MORE), sample(1000, messages=6)),
+        "lane_16": ((LANE, MANY), sample(1300, cpu=0.0004)),
+        "lane_64": ((LANE, MORE), sample(1500)),
+        "lane_1": ((LANE, 1), sample(p50=0.0008)),
+        "lane_asleep_1": ((LANE_ASLEEP, 1), sample(p50=0.023)),
+        "lane_bind_1": ((LANE_BIND, 1), sample(p50=0.0011)),
+        "lane_bind_16": ((LANE_BIND, MANY), sample(p50=0.0009)),
+        "lane_stalled_16": ((LANE_STALLED, MANY), sample(1170)),
+        "idle_lanes_1": ((IDLE_LANES, 1), replace(sample(), kept_bytes=24 * 1024)),
+        "instant_node_1": ((INSTANT_NODE, 1), sample()),
     }
     return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
 
@@ -119,12 +139,13 @@ def test_the_same_server_twice_may_differ_by_a_tenth(rate: float, agree: bool) -
     valid, ratios = twins_agree(series)
 
     assert valid is agree
-    assert ratios == {1: 1.0, MANY: rate / 1000}
+    assert ratios == {1: 1.0, MANY: rate / 1000, MORE: 1.0}
 
 
-def test_a_difference_with_one_in_flight_voids_the_run_too() -> None:
-    """Alike under load, unlike alone."""
+def test_a_difference_with_one_or_with_64_in_flight_voids_the_run_too() -> None:
+    """Alike under some load, unlike alone or under more."""
     assert not twins_agree(a_series(twin_1=[sample(400)] * 3))[0]
+    assert not twins_agree(a_series(twin_64=[sample(800)] * 3))[0]
 
 
 def test_what_is_reached_counts_as_met() -> None:
@@ -165,6 +186,16 @@ def test_what_is_reached_counts_as_met() -> None:
         (13, 1.0, None),
         (14, 1.4, True),
         (14, 1.2, True),
+        (2, 1.3, True),
+        (2, 1.5, True),
+        (2, 0.8, None),
+        (2, 23.0, True),
+        (2, 0.5, True),
+        (2, 1.1, True),
+        (2, 0.9, True),
+        (2, 24.0, True),
+        (5, 0.8, True),
+        (12, 0.9, None),
         (15, 1.25, None),
     ]
 
@@ -176,6 +207,13 @@ def test_what_is_reached_counts_as_met() -> None:
         ("sqlite_16", sample(849, cpu=0.0006), [1]),
         ("sqlite_asleep_1", sample(p50=0.0261), [3, 4, 4, 4]),
         ("tool_node_1", sample(p50=0.0249), [4]),
+        ("lane_16", sample(1199), [2]),
+        ("lane_64", sample(1399), [2]),
+        ("lane_asleep_1", sample(p50=0.0241), [2, 2]),
+        ("lane_bind_1", sample(p50=0.00116), [2]),
+        ("lane_bind_16", sample(p50=0.00116), [2]),
+        ("idle_lanes_1", replace(sample(), kept_bytes=48 * 1024 + 1), [2]),
+        ("lane_1", sample(p50=0.00101), [5]),
         ("saved_1", sample(p50=0.0279), [4]),
         ("agents_1", sample(p50=0.0359), [4]),
         ("observed_16", sample(919), [7]),
@@ -213,14 +251,15 @@ def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one
 
 def test_without_langgraph_its_rows_say_so_and_nothing_is_missed() -> None:
     """Every row of the comparison, in the table and for programs; the other aims are judged as ever."""
-    series = {key: samples for key, samples in a_series().items() if key[0] not in (TOOL_NODE, SAVED, AGENTS)}
+    series = {key: samples for key, samples in a_series().items() if key[0] not in NODES}
     printed = StringIO()
 
     show(series, Plan(rounds=3), Console(file=printed, width=300))
 
-    compared = [aim for aim in as_json(series, Plan(rounds=3))["aims"] if aim["row"] == 4 and aim["value"] is None]
-    assert [(aim["met"], aim["remark"]) for aim in compared] == [(None, "LangGraph not installed")] * 3
-    assert printed.getvalue().count("LangGraph not installed") == 3
+    compared = [aim for aim in as_json(series, Plan(rounds=3))["aims"] if aim["value"] is None]
+    assert [aim["row"] for aim in compared] == [4, 4, 4, 2, 5]
+    assert {(aim["met"], aim["remark"]) for aim in compared} == {(None, "LangGraph not installed")}
+    assert printed.getvalue().count("LangGraph not installed") == 5
     assert not any(aim.met is False for aim in aims(series))
 
 
@@ -271,9 +310,9 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
         "cpu_us": {"median": pytest.approx(300), "min": pytest.approx(100), "max": pytest.approx(500)},
         "messages": {"mean": 1, "max": 1},
     }
-    assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
+    assert told["same_server_twice"] == {"1": 1.0, "16": 1.0, "64": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15}
+    assert {aim["row"] for aim in told["aims"]} == set(range(16))
 
 
 def test_only_the_rows_that_were_asked_for_are_judged() -> None:

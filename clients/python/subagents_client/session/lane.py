@@ -15,8 +15,8 @@ LANE_CREDIT: Final = 4 * 1024 * 1024
 OPERATION_CREDIT: Final = 1024 * 1024
 MESSAGE_BYTES: Final = 1024 * 1024
 """Operations are put together into messages of at most that many bytes; a larger one goes alone."""
-BYTES_OF_AN_OPERATION: Final = 64
-"""More than an operation has beside its request."""
+BYTES_BESIDE: Final = 16 * 1024
+"""More than a message has beside the request of one operation: its trace, and credits and abandons of others."""
 
 SILENT_INTERVALS: Final = 3
 """A sidecar that sends nothing for so many intervals of heartbeats is gone."""
@@ -60,9 +60,12 @@ class Lane:
         self._abandons: list[int] = []
         self._credits: dict[int, int] = {}
         self._granting = self._heartbeat = False
-        self._heard_at = asyncio.get_running_loop().time()
+        self._quiet = True
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
         self._retiring = self._over = False
-        self._wake = asyncio.Event()
+        self._sleeping: asyncio.Future[None] | None = None
+        self._beats: asyncio.TimerHandle | None = None
 
     @property
     def usable(self) -> bool:
@@ -73,6 +76,15 @@ class Lane:
     def over(self) -> bool:
         """Whether it has ended."""
         return self._over
+
+    def takes(self, request: Message) -> bool:
+        """Whether a request may go over it: one too many would be refused, and one too large would end the lane."""
+        hello = self.hello
+        return (
+            hello is not None
+            and len(self._operations) < hello.most_operations
+            and request.ByteSize() + BYTES_BESIDE <= hello.most_message_bytes
+        )
 
     @property
     def in_flight(self) -> int:
@@ -90,7 +102,7 @@ class Lane:
             seconds: how long it may take; None: as long as the operator allows.
             trace: its `traceparent` and `tracestate`, if it has any.
         """
-        if self.hello is None or not self.usable:
+        if self.hello is None or self._over or self._retiring:
             raise broken("the lane takes no operations", NotSent)
         self._newest += 1
         fields: dict[str, Any] = {kind: request, **trace}
@@ -103,7 +115,7 @@ class Lane:
             operation.expire_after(seconds)
         self._operations[self._newest] = operation
         self._unsent.append(message)
-        self._wake.set()
+        self._wake()
         return operation
 
     # --- what an operation says
@@ -118,7 +130,7 @@ class Lane:
         self._credits[correlation_id] = granted = self._credits.get(correlation_id, 0) + size
         if granted >= enough and not self._granting:
             self._granting = True
-            self._wake.set()
+            self._wake()
 
     def abandon(self, correlation_id: int) -> None:
         """Tell the sidecar, unless it never heard of the operation."""
@@ -129,14 +141,13 @@ class Lane:
             return
         if correlation_id in self._operations:
             self._abandons.append(correlation_id)
-            self._wake.set()
+            self._wake()
 
     # --- its life
 
     async def run(self) -> None:
         """Open it, and serve it until it ends; whatever is in flight then fails as if a connection had broken."""
-        reading = asyncio.get_running_loop().create_task(self._read())
-        writing = asyncio.get_running_loop().create_task(self._write())
+        reading, writing = self._loop.create_task(self._read()), self._loop.create_task(self._write())
         try:
             await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
             if writing.done() and self._retiring:
@@ -162,7 +173,7 @@ class Lane:
     def retire(self) -> None:
         """Take no more operations, and end once those in flight have."""
         self._retiring = True
-        self._wake.set()
+        self._wake()
 
     async def _write(self) -> None:
         hello = pb.SessionClientHello(
@@ -180,20 +191,22 @@ class Lane:
                 await self._stream.done_writing()
                 return
             else:
-                await self._waited()
+                self._sleeping = self._loop.create_future()
+                await self._sleeping
 
-    async def _waited(self) -> None:
-        """Wait for something to send; a heartbeat, if nothing comes."""
-        if not self._wake.is_set():
-            interval = self.hello.heartbeat_interval.ToTimedelta().total_seconds() if self.hello else None
-            try:
-                async with asyncio.timeout(interval):
-                    await self._wake.wait()
-            except TimeoutError:
-                self._heartbeat = True
-                if asyncio.get_running_loop().time() - self._heard_at > SILENT_INTERVALS * (interval or 0.0):
-                    raise
-        self._wake.clear()
+    def _wake(self) -> None:
+        """Let the writer look again for something to send."""
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
+
+    def _beat(self, interval: float) -> None:
+        """Send a heartbeat unless something else was sent, twice in each interval, and break a lane that is silent."""
+        if self._loop.time() - self._heard_at > SILENT_INTERVALS * interval:
+            self._stream.cancel()
+            return
+        self._heartbeat, self._quiet = self._quiet, True
+        self._wake()
+        self._beats = self._loop.call_later(interval / 2, self._beat, interval)
 
     def _next(self) -> pb.SessionRequest | None:
         if not (self._unsent or self._abandons or self._heartbeat or self._granting):
@@ -205,14 +218,14 @@ class Lane:
             for correlation_id, size in self._credits.items():
                 message.credits.add(correlation_id=correlation_id, bytes=size)
             self._credits = {}
-        self._abandons, self._heartbeat, self._granting = [], False, False
+        self._abandons, self._heartbeat, self._granting, self._quiet = [], False, False, False
         return message
 
     def _taken(self) -> list[pb.SessionOperation]:
         unsent, size = self._unsent, 0
         for place, each in enumerate(unsent):
-            size += each.ByteSize() + BYTES_OF_AN_OPERATION
-            if size > MESSAGE_BYTES and place:
+            size += each.ByteSize()
+            if size + BYTES_BESIDE > MESSAGE_BYTES and place:
                 self._unsent = unsent[place:]
                 return unsent[:place]
         self._unsent = []
@@ -223,11 +236,9 @@ class Lane:
             message = await self._stream.read()
             if not isinstance(message, pb.SessionResponse):
                 return
-            self._heard_at = asyncio.get_running_loop().time()
+            self._heard_at = self._loop.time()
             if message.HasField("hello"):
-                self.hello = message.hello
-                self.opened.set()
-                self._wake.set()
+                self._greeted(message.hello)
             for result in message.results:
                 operation = self._operations.get(result.correlation_id)
                 if operation is not None and operation.take(result):
@@ -236,10 +247,20 @@ class Lane:
             if message.HasField("drain"):
                 self.draining = True
             if self._retiring and not self._operations:
-                self._wake.set()
+                self._wake()
+
+    def _greeted(self, hello: pb.SessionServerHello) -> None:
+        self.hello = hello
+        self.opened.set()
+        self._wake()
+        interval = hello.heartbeat_interval.ToTimedelta().total_seconds()
+        if interval > 0:
+            self._beats = self._loop.call_later(interval / 2, self._beat, interval)
 
     def _break(self) -> None:
         self._over = True
+        if self._beats is not None:
+            self._beats.cancel()
         self.opened.set()
         unsent = {each.correlation_id for each in self._unsent}
         for correlation_id, operation in list(self._operations.items()):
