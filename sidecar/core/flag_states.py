@@ -11,6 +11,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
+from sidecar.core.rollout.bucketing import WHOLE
 
 
 @unique
@@ -29,11 +30,19 @@ class FlagReport(Struct, frozen=True):
         on: names of the flags that are on for everybody the flag's own targeting admits.
         revision: changes whenever the content does; for cohorts and logs.
         off: names of flags that exist and are off, where the backend tells them apart from names that it does not know.
+        shares: of those in `on` that are not on for everybody, the basis points of users, 1 to 9,999; the sidecar
+            buckets users itself, and a share narrows what the ramp gives.
+        unclear: names whose state the backend cannot tell; they read as unreachable.
+        asked: all names that were asked for, by a backend that cannot list its flags; others read as unreachable.
+            None: the backend lists its flags, and what it does not name is off.
     """
 
     on: frozenset[str]
     revision: str
     off: frozenset[str] = frozenset()
+    shares: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    unclear: frozenset[str] = frozenset()
+    asked: frozenset[str] | None = None
 
 
 class BackendContact(Struct, frozen=True):
@@ -89,12 +98,22 @@ class FlagSnapshot(Struct, frozen=True):
         """Return the state of a flag as the vertical's backend knows it.
 
         A flag that the backend does not know is off (TN-59); a stale or never reached backend makes every flag of its
-        verticals unreachable, which is neither on nor off (TN-57).
+        verticals unreachable, which is neither on nor off (TN-57). So is a flag of which a reached backend can say
+        nothing, or that it was not asked for.
         """
         report = self.fresh.get(self.routes.backend_of(vertical))
         if report is None:
             return FlagValue.UNREACHABLE
-        return FlagValue.ON if flag_name in report.on else FlagValue.OFF
+        if flag_name in report.on:
+            return FlagValue.ON
+        if flag_name in report.unclear or (report.asked is not None and flag_name not in report.asked):
+            return FlagValue.UNREACHABLE
+        return FlagValue.OFF
+
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Return for how many users a flag that is on is on, in basis points; 10,000 for any other flag."""
+        report = self.fresh.get(self.routes.backend_of(vertical))
+        return WHOLE if report is None else report.shares.get(flag_name, WHOLE)
 
     def exists(self, flag_name: str, vertical: Vertical | None = None) -> bool:
         """Say whether the vertical's backend is known to have a flag, on or off; False also where it was not heard."""
@@ -106,7 +125,7 @@ class FlagSnapshot(Struct, frozen=True):
         return self.confirmed_at.get(self.routes.backend_of(vertical), float("-inf")) >= moment
 
     def active_flags(self) -> tuple[str, ...]:
-        """Return the names of the flags that are on at any fresh backend, each once, in code point order.
+        """Return the names of the flags that are on for everybody at any fresh backend, each once, in code point order.
 
         For the cohort's `active_feature_flags` (PF1-D-37). A decision asks `value`, which knows the vertical.
         """
@@ -135,7 +154,7 @@ def flag_snapshot_of(
     used = {name: contacts[name] for name in routes.backends if name in contacts}
     fresh = {name: contact for name, contact in used.items() if now < contact.confirmed_at + max_staleness}
     ends = [contact.confirmed_at + max_staleness for contact in fresh.values()]
-    names: set[str] = set().union(*(contact.report.on for contact in fresh.values()))
+    names: set[str] = set().union(*(contact.report.on - contact.report.shares.keys() for contact in fresh.values()))
     return FlagSnapshot(
         routes=routes,
         fresh=MappingProxyType({name: contact.report for name, contact in fresh.items()}),

@@ -14,8 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.ports import Clock
-from sidecar.policy.protocols import FlagBackend
+from sidecar.policy.protocols import AsksByName, FlagBackend
 
 LONGEST_DETAIL: Final = 200
 """Characters of a backend's own error text that are kept for the operator."""
@@ -107,6 +108,7 @@ class FlagSnapshots:
         self._contacts: dict[str, BackendContact] = {}
         self._standing = {name: _Standing() for name in routes.backends}
         self._contacted = asyncio.Event()
+        self._named: Callable[[str], frozenset[str]] = lambda _: frozenset()
         self._snapshot = self._merged()
 
     def also_tell(self, observe: Callable[[FlagContactChanged], None]) -> None:
@@ -118,6 +120,15 @@ class FlagSnapshots:
             observe(change)
 
         self._observe = both
+
+    async def ask_by_name(self, named: Callable[[str], frozenset[str]]) -> None:
+        """Ask the backends that list no flags for these from now on, and once at once.
+
+        Args:
+            named: returns the names of all flags that a backend, given by its name, may be read for.
+        """
+        self._named = named
+        await self.refresh([name for name, each in self._backends.items() if isinstance(each, AsksByName)])
 
     @property
     def backends(self) -> Mapping[str, FlagBackend]:
@@ -168,6 +179,8 @@ class FlagSnapshots:
         begun, limit = self._clock.monotonic(), self._timing.fetch_deadline.total_seconds()
         try:
             async with asyncio.timeout(limit) as guard:
+                if isinstance(backend, AsksByName):
+                    backend.ask_for(self._named(name))
                 report = _checked(await backend.fetch())
         except (KeyboardInterrupt, GeneratorExit):
             raise
@@ -230,13 +243,21 @@ def _checked(report: object) -> FlagReport:
     """Return `report` if it is one; a wrong type is no contact, because half an answer must not turn flags off."""
     if not isinstance(report, FlagReport):
         raise TypeError(f"fetch() returned {type(report).__name__}, not FlagReport")
-    names: tuple[tuple[str, object], ...] = (("on", report.on), ("off", report.off))
+    names: list[tuple[str, object]] = [("on", report.on), ("off", report.off), ("unclear", report.unclear)]
+    if report.asked is not None:
+        names.append(("asked", report.asked))
     revision: object = report.revision
     for which, found in names:
         if not isinstance(found, frozenset) or not all(isinstance(name, str) for name in found):
             raise TypeError(f"FlagReport.{which} must be a frozenset of flag names")
     if not isinstance(revision, str):
         raise TypeError("FlagReport.revision must be a string")
+    shares: object = report.shares
+    if not isinstance(shares, Mapping) or not report.on >= shares.keys():
+        raise TypeError("FlagReport.shares must map names that are on")
+    for share in shares.values():
+        if type(share) is not int or not 0 < share < WHOLE:
+            raise ValueError(f"a share in FlagReport.shares must be 1 to {WHOLE - 1} basis points")
     return report
 
 

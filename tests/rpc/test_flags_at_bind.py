@@ -7,42 +7,22 @@ import pytest
 
 from sidecar.adapters.flags_memory import FlagFault
 from sidecar.observability import names
-from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import surface_pb2
 from subagents_client.runner import Run
+from tests.support.flag_services import (
+    COHORT,
+    GATED,
+    KILL,
+    UNGATED,
+    WITH_TRAVEL,
+    tool_names,
+    verdict_on_travel,
+)
 from tests.support.harness import outcome_name
 from tests.support.requirement import requirement
 from tests.support.whole_chain import Chain, WatchedFlags, running_chain
 
-KILL: Final = "ai_assistant_subagent_travel"
-COHORT: Final = "ai_assistant_subagent_travel_cohort"
-GATED: Final = {
-    "sub_agents: [shop, rewards, support]": "sub_agents: [shop, travel, rewards, support]",
-    "\n  - id: shop\n": """
-  - id: travel
-    description: Books trips with points.
-    role: native
-    model: gpt-5.4-mini-low
-    prompt_blocks: [persona-shop]
-    enabled_via_flag: ai_assistant_subagent_travel
-
-  - id: shop
-""",
-}
 NAMES_A_FLAG: Final = f"    enabled_via_flag: {KILL}\n"
-UNGATED: Final = ["ask_shop", "ask_rewards", "ask_support"]
-WITH_TRAVEL: Final = ["ask_shop", "ask_travel", "ask_rewards", "ask_support"]
-
-
-def tool_names(bound: pb.BindTurnResponse) -> list[str]:
-    """Return the sub-agents' tools in their order."""
-    return [tool.name for tool in bound.surface.sub_agent_tools]
-
-
-def verdict_on_travel(bound: pb.BindTurnResponse) -> str:
-    """Return why `travel` is, or is not, on the surface."""
-    (verdict,) = [each.verdict for each in bound.surface.candidates if each.sub_agent_id == "travel"]
-    return surface_pb2.CandidateVerdict.Name(verdict).removeprefix("CANDIDATE_VERDICT_")
 
 
 @requirement("PF1-AC-1a", "PF1-FR-2b", "PF1-D-18")

@@ -12,6 +12,7 @@ from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.executing.contract import Contract, TurnText, contract_template
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Slot, TurnId, Vertical
+from sidecar.core.rollout.bucketing import WHOLE
 from tests.support.promoted import promoted_surface
 
 TEXT = TurnText("words", "before")
@@ -31,6 +32,10 @@ class FixedFlags:
         if flag_name in self._unreachable:
             return FlagValue.UNREACHABLE
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
+
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Return everybody."""
+        return WHOLE
 
 
 def a_card(name: str, **fields: Any) -> Card:

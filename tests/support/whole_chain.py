@@ -275,7 +275,12 @@ async def _hello(run: Run, chain: Chain) -> str:
 
 @asynccontextmanager
 async def running_chain(
-    edits: Edits | None = None, flags: WatchedFlags | None = None, *, unflagged_at_once: bool = True, **dispatch: Any
+    edits: Edits | None = None,
+    flags: WatchedFlags | None = None,
+    *,
+    unflagged_at_once: bool = True,
+    flag_refresh: Mapping[str, str] | None = None,
+    **dispatch: Any,
 ) -> AsyncIterator[Chain]:
     """Run the whole of `examples/config`.
 
@@ -283,6 +288,7 @@ async def running_chain(
         edits: of `agent_config.yaml`, before the start; what names a flag was promoted before, and is at 100 %.
         flags: at the start; default: all off.
         unflagged_at_once: an entry that names no flag is served from the start.
+        flag_refresh: settings of `[flag_refresh]` other than the usual.
         dispatch: settings of `[dispatch]` other than the example's.
     """
     flags = flags or WatchedFlags()
@@ -309,7 +315,7 @@ async def running_chain(
             return await doing.get(run.sub_agent_id, _hello)(run, parts[0])
 
         await stack.enter_async_context(host.serving(f"unix:{folder}/host.sock"))
-        settings = _settings(folder, dispatch, unflagged_at_once=unflagged_at_once)
+        settings = _settings(folder, dispatch, flag_refresh or {}, unflagged_at_once=unflagged_at_once)
         await _served_before_it_was_flagged(folder / "config" / CONFIG, settings)
         sidecar = await stack.enter_async_context(
             running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
@@ -348,7 +354,9 @@ async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
                 pass
 
 
-def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: bool) -> Settings:
+def _settings(
+    folder: Path, dispatch: Mapping[str, Any], flag_refresh: Mapping[str, str], *, unflagged_at_once: bool
+) -> Settings:
     target = f"unix:{folder}/host.sock"
     said: dict[str, Any] = {
         "server": {
@@ -362,7 +370,7 @@ def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: b
         "definitions": {"path": str(folder / "config"), "git_commits": False, "expected": ["travel"]},
         "dispatch": {"fan_out_cap": 3, **dispatch},
         "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},
-        "flag_refresh": {"quiet_time": "1ms"},
+        "flag_refresh": {"quiet_time": "1ms", **flag_refresh},
         "runners": {"grpc": {}},
         "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
     }

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from sidecar.policy.protocols import FlagBackend, FlagReport
+from sidecar.policy.protocols import AsksByName, FlagBackend, FlagReport
 from sidecar_conformance.flag_bench import FlagBackendBench, SourceFault
 from sidecar_conformance.suite import SOON, Suite, beats, case, ends_soon, lively_loop
 
@@ -36,6 +36,8 @@ class FlagBackendSuite(Suite):
             assert isinstance(report.on, frozenset)
             assert isinstance(report.off, frozenset)
             assert not report.on & report.off
+            assert not report.unclear & (report.on | report.off)
+            assert isinstance(backend, AsksByName) == (report.asked is not None)
             assert isinstance(report.revision, str)
             assert report.revision
 
@@ -208,6 +210,8 @@ async def made(bench: FlagBackendBench, *on: str) -> AsyncIterator[FlagBackend]:
     async with bench.running():
         await bench.set_flags(frozenset(on))
         backend = bench.make()
+        if isinstance(backend, AsksByName):
+            backend.ask_for(frozenset({ASK, OTHER}))
         try:
             yield backend
         finally:

@@ -10,10 +10,9 @@ from sidecar.adapters.flags_memory import FlagsInTheSettings, MemoryFlags, Memor
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
-from sidecar.operations.rollout.store.flag_writes import FlagWriter
+from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere, FlagsOfPlugin
 from sidecar.operations.rollout.store.ports import RolloutStore
-from sidecar.policy.protocols import FlagBackend
+from sidecar.policy.protocols import FlagBackend, FlagWriter
 
 
 def flag_writers(
@@ -47,4 +46,4 @@ def _writer(
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
-    return FlagsKeptElsewhere(name)
+    return FlagsOfPlugin(name, backend) if isinstance(backend, FlagWriter) else FlagsKeptElsewhere(name)

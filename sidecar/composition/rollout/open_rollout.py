@@ -14,6 +14,7 @@ from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.adapters.tombstones.file import TombstonesUnusable
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.audit_sinks import opened_sinks
+from sidecar.composition.rollout.flag_names import flag_names
 from sidecar.composition.rollout.flag_writers import flag_writers
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.rollout.bucketing import moved_buckets
@@ -140,10 +141,19 @@ async def _joined(
     await operations.views.look()
     await operations.seeing.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
+    await _asked_by_name(around, operations)
     _show(around.metrics, operations, export, cohorts)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
     kept = KeptDefinitions(around.ports.definitions, operations.seeing, ports.store, recorder)
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
+
+
+async def _asked_by_name(around: RolloutSurroundings, operations: RolloutOperations) -> None:
+    """Tell backends that list no flags which ones are read, before anything is bound."""
+    routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
+    await around.ports.flags.ask_by_name(
+        lambda backend: flag_names(backend, routes, definitions.current(), views.current())
+    )
 
 
 def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, cohorts: CohortCount) -> None:

@@ -18,6 +18,7 @@ from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrato
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
 from sidecar.core.json_schemas import canonical_text
+from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.serving import Asker
 from sidecar.core.rollout.view import RolloutView
 
@@ -139,14 +140,18 @@ def binding_digest(tools: Iterable[SurfaceTool]) -> Digest:
 
 
 def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tuple[str, ...]:
-    """Return the flags that are on, of those that the orchestrator, its sub-agents and all their blocks mention."""
+    """Return the flags that are on for everybody, of those that orchestrator, sub-agents and their blocks mention."""
     mentioned: dict[str, Vertical] = {}
     for card in _reached(catalogue, orchestrator):
         definition = card.definition
         for name in (definition.enabled_via_flag, definition.cohort_flag, *(b.feature_gated for b in card.blocks)):
             if name is not None:
                 mentioned.setdefault(name, definition.vertical)
-    return tuple(sorted(name for name, vertical in mentioned.items() if flags.value(name, vertical) is FlagValue.ON))
+    return tuple(sorted(name for name, vertical in mentioned.items() if _on_for_all(flags, name, vertical)))
+
+
+def _on_for_all(flags: Flags, name: str, vertical: Vertical) -> bool:
+    return flags.value(name, vertical) is FlagValue.ON and flags.share(name, vertical) == WHOLE
 
 
 def _reached(catalogue: Catalogue, orchestrator: Card) -> Iterable[Card]:

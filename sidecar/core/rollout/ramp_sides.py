@@ -11,6 +11,7 @@ import msgspec
 from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.bucketing import WHOLE, bucket_of
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.serving import ReadsFlags, flag_share
 from sidecar.core.rollout.view import RolloutView
 
 Sides = tuple[int, ...] | None
@@ -18,7 +19,7 @@ Sides = tuple[int, ...] | None
 
 
 class Divide(msgspec.Struct, frozen=True):
-    """The ramps of one slot that have users on both sides: of the active definition, and of its target.
+    """What has users of one slot on both sides: ramps and flags' shares, of the active definition and its target.
 
     Attributes:
         ramps: basis points, each above 0 and below 10,000.
@@ -28,10 +29,10 @@ class Divide(msgspec.Struct, frozen=True):
     ramps: tuple[int, ...]
 
 
-def divides_of(slots: Iterable[Slot], view: RolloutView) -> tuple[Divide, ...]:
+def divides_of(slots: Iterable[Slot], view: RolloutView, flags: ReadsFlags) -> tuple[Divide, ...]:
     """Return what divides the users of these slots; nothing where everybody or nobody is inside."""
     rollouts = [view.slots[slot] for slot in slots if slot in view.slots]
-    divides = (Divide(rollout.salt, _ramps(rollout)) for rollout in rollouts)
+    divides = (Divide(rollout.salt, _ramps(rollout, flags)) for rollout in rollouts)
     return tuple(divide for divide in divides if divide.ramps)
 
 
@@ -46,7 +47,8 @@ def sides_of(divides: Iterable[Divide], key: str) -> Sides:
     return tuple(sides)
 
 
-def _ramps(rollout: SlotRollout) -> tuple[int, ...]:
+def _ramps(rollout: SlotRollout, flags: ReadsFlags) -> tuple[int, ...]:
     asked = (rollout.active, rollout.target)
     found = [rollout.definitions[digest] for digest in asked if digest is not None and digest in rollout.definitions]
-    return tuple(facts.ramp for facts in found if 0 < facts.ramp < WHOLE)
+    shares = [flag_share(facts, flags) for facts in found if facts.gated]
+    return tuple(each for each in (*(facts.ramp for facts in found), *shares) if 0 < each < WHOLE)

@@ -7,7 +7,7 @@ import msgspec
 
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
-from sidecar.core.rollout.bucketing import in_ramp
+from sidecar.core.rollout.bucketing import WHOLE, in_ramp
 from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 
@@ -35,6 +35,10 @@ class ReadsFlags(Protocol):
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the state of a flag."""
+        ...
+
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Return the basis points of users for whom a flag that is on is on."""
         ...
 
 
@@ -105,7 +109,7 @@ def verdict_on(
     elif facts.state is not LifecycleState.PROMOTE:
         verdict = CandidateVerdict.STATE
     elif facts.gated:
-        verdict = _flags_say(facts, flags)
+        verdict = _flags_say(facts, flags, rollout.salt, asker.key)
     if verdict not in UNDECIDED:
         return verdict
     if rollout.mode is RolloutMode.EXPERIMENT and asker.arm == CONTROL and facts.digest == rollout.active:
@@ -113,13 +117,21 @@ def verdict_on(
     return verdict if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
 
 
-def _flags_say(facts: DefinitionFacts, flags: ReadsFlags) -> CandidateVerdict:
+def _flags_say(facts: DefinitionFacts, flags: ReadsFlags, salt: str, key: str) -> CandidateVerdict:
     kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
     if FlagValue.UNREACHABLE in (kill, cohort):
         return CandidateVerdict.FLAG_STALE
     if kill is FlagValue.OFF:
         return CandidateVerdict.FLAG_OFF
-    return CandidateVerdict.COHORT if cohort is FlagValue.OFF else CandidateVerdict.CHOSEN
+    if cohort is FlagValue.OFF:
+        return CandidateVerdict.COHORT
+    share = flag_share(facts, flags)
+    return CandidateVerdict.CHOSEN if share == WHOLE or in_ramp(salt, key, share) else CandidateVerdict.COHORT
+
+
+def flag_share(facts: DefinitionFacts, flags: ReadsFlags) -> int:
+    """Return the basis points of users whom both flags of a definition admit; by its ramp's buckets."""
+    return min(flags.share(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
 
 
 def _idle(facts: DefinitionFacts) -> CandidateVerdict:

@@ -28,7 +28,6 @@ from sidecar.operations.rollout.steps.step_flags import FlagSwitching
 from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
 from sidecar.operations.rollout.stops.stop_first import StopFirst
-from sidecar.operations.rollout.store.flag_writes import FlagWriter
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
 from sidecar.operations.rollout.views.explain import Explain
@@ -39,6 +38,7 @@ from sidecar.operations.rollout.views.rollout_reading import ReadRollouts, Reads
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
+from sidecar.policy.protocols import FlagWriter
 
 
 class RolloutPorts(Struct, frozen=True, kw_only=True):

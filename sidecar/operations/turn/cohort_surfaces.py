@@ -51,7 +51,7 @@ class CohortSurfaces:
         digest = orchestrator.digest
         divides = self._divides.get(digest)
         if divides is None:
-            divides = self._divides[digest] = divides_of(orchestrator.definition.sub_agents, view)
+            divides = self._divides[digest] = divides_of(orchestrator.definition.sub_agents, view, flags)
         standing = (digest, asker.arm, sides_of(divides, asker.key))
         surface = self._standing.get(standing)
         if surface is None:

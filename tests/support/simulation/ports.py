@@ -10,6 +10,7 @@ from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.view import RolloutView
 from tests.support.promoted import promoted
 
@@ -116,6 +117,10 @@ class AllOn:
     def value(self, flag_name: str, vertical: str | None = None) -> FlagValue:
         """Return on."""
         return FlagValue.ON
+
+    def share(self, flag_name: str, vertical: str | None = None) -> int:
+        """Return everybody."""
+        return WHOLE
 
 
 class FixedDefinitions:

@@ -50,6 +50,10 @@ class FlagsOfVerticals:
         """Say on in that vertical only."""
         return FlagValue.ON if self._on.get(flag_name) == vertical else FlagValue.OFF
 
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Return everybody."""
+        return WHOLE
+
 
 def block(name: str, gated: str | None = None) -> PromptBlock:
     """Return a block that says its name, and the cap."""

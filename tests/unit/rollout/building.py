@@ -1,5 +1,6 @@
 """Rollouts for tests, in a few words."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,8 +56,19 @@ def with_target(of: DefinitionFacts, target: str | None) -> DefinitionFacts:
     return msgspec.structs.replace(of, target=digest, target_recorded=True)
 
 
-def flags(*on: str, stale: bool = False) -> FlagSnapshot:
-    """Return a snapshot in which the flag pairs of these definitions are on; stale: nobody can say."""
+def flags(*on: str, stale: bool = False, shares: Mapping[str, int] | None = None) -> FlagSnapshot:
+    """Return a snapshot in which the flag pairs of these definitions are on.
+
+    Args:
+        on: names of definitions.
+        stale: nobody can say.
+        shares: by name of a flag that is on, for how many basis points of users it is.
+    """
     names = {name for each in on for name in (f"ai_assistant_subagent_{each}", f"ai_assistant_subagent_{each}_cohort")}
-    contact = BackendContact(FlagReport(frozenset(names), "1"), 0.0)
+    contact = BackendContact(
+        FlagReport(
+            frozenset(names), "1", shares={name: share for name, share in (shares or {}).items() if name in names}
+        ),
+        0.0,
+    )
     return flag_snapshot_of(FlagRoutes("memory"), {"memory": contact}, now=100.0 if stale else 0.0, max_staleness=10.0)

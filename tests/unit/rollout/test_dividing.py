@@ -15,6 +15,10 @@ from tests.unit.rollout.building import SHOP, facts, flags, rollout, with_target
 RAMPS = st.sampled_from([0, 100, 2000, 5000, 9000, WHOLE])
 STATES = st.sampled_from([*[LifecycleState.PROMOTE] * 4, *LifecycleState])
 ON = st.sampled_from([*[("old", "new")] * 3, ("old",), ("new",), ()])
+SHARES = st.dictionaries(
+    st.sampled_from([f"ai_assistant_subagent_{each}" for each in ("old", "new", "old_cohort", "new_cohort")]),
+    st.sampled_from([1, 1500, 2000, 7000, WHOLE - 1]),
+)
 ARMS = st.sampled_from(["", CONTROL, "treatment"])
 USERS = ["", *(f"user-{number}" for number in range(60))]
 
@@ -29,11 +33,13 @@ def rollouts(draw: st.DrawFn) -> SlotRollout:
 
 
 @requirement("PF1-NFR-4b")
-@given(rollouts(), ON, ARMS, st.booleans())
-def test_who_stands_alike_is_served_alike(of: SlotRollout, on: tuple[str, ...], arm: str, stale: bool) -> None:
-    """Whatever ramps, states, flags and arms are: the first user on these sides stands for all."""
-    divides = divides_of([SHOP], RolloutView({SHOP: of}))
-    known = flags(*on, stale=stale)
+@given(rollouts(), ON, SHARES, ARMS, st.booleans())
+def test_who_stands_alike_is_served_alike(
+    of: SlotRollout, on: tuple[str, ...], shares: dict[str, int], arm: str, stale: bool
+) -> None:
+    """Whatever ramps, states, flags, their shares and arms are: the first user on these sides stands for all."""
+    known = flags(*on, stale=stale, shares=shares)
+    divides = divides_of([SHOP], RolloutView({SHOP: of}), known)
     first: dict[object, object] = {}
 
     for user in USERS:
@@ -45,11 +51,11 @@ def test_nothing_is_asked_of_a_user_where_everybody_is_inside() -> None:
     """At 0 % and at 100 % there is nothing to divide; without a key nobody stands with those who have one."""
     whole = RolloutView({SHOP: rollout(facts("old", ramp=0), facts("new", ramp=WHOLE), active="new")})
 
-    assert divides_of([SHOP], whole) == ()
+    assert divides_of([SHOP], whole, flags("old", "new")) == ()
     assert sides_of((), "user-1") == ()
     assert sides_of((), "") is None
 
 
 def test_a_slot_without_a_rollout_divides_nobody() -> None:
     """It is served to nobody, whoever asks."""
-    assert divides_of([SHOP], RolloutView({})) == ()
+    assert divides_of([SHOP], RolloutView({}), flags()) == ()

@@ -140,6 +140,10 @@ class NamesAndVerticals:
         self.asked.append((flag_name, vertical))
         return FlagValue.ON
 
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Return everybody."""
+        return WHOLE
+
 
 def test_both_flags_are_asked_in_the_vertical_of_the_definition() -> None:
     """Each vertical may have a backend of its own."""
@@ -166,3 +170,25 @@ def test_a_definition_that_cannot_serve_says_why_and_passes_nobody_on() -> None:
         of = rollout(old, with_target(new, "old"), active="new")
         served = served_by(of, Asker("user-1"), flags("old", "new"), frozenset(map(Digest, deprecated)))
         assert (served.digest, served.verdicts) == (None, ((new.digest, verdict),))
+
+
+def test_a_flag_that_is_on_for_a_share_narrows_the_ramp_and_never_widens_it() -> None:
+    """Bucketed by us, with the salt of the rollout: the users of 20 % are those of a ramp of 20 %."""
+    cohort = "ai_assistant_subagent_new_cohort"
+    known = flags("new", shares={cohort: 2000})
+
+    def inside(ramp: int) -> set[str]:
+        of = rollout(facts("new", ramp=ramp), active="new")
+        return {user for user in USERS if served_by(of, Asker(user), known, NOBODY).digest is not None}
+
+    ramped = {user for user in USERS if in_ramp(rollout(facts("new")).salt, user, 2000)}
+    assert inside(WHOLE) == inside(5000) == ramped
+    assert inside(1000) < ramped
+
+
+def test_a_user_outside_the_share_is_passed_on_as_by_a_cohort_flag_that_is_off() -> None:
+    """The smaller share of the two flags counts, and the verdict is that of the cohort."""
+    known = flags("new", shares={"ai_assistant_subagent_new": 1, "ai_assistant_subagent_new_cohort": WHOLE - 1})
+    of = rollout(facts("new", ramp=WHOLE), active="new")
+    user = next(user for user in USERS if not in_ramp(of.salt, user, 1))
+    assert served_by(of, Asker(user), known, NOBODY).verdicts[0][1] is CandidateVerdict.COHORT

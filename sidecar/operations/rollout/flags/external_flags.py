@@ -1,8 +1,16 @@
-"""Flags of a backend that the sidecar cannot write: a person switches them where they are kept."""
+"""Flags that are kept elsewhere: a plugin switches them, or a person does where the backend offers no writing."""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
 
 from msgspec import Struct
 
 from sidecar.core.errors import StoreUnavailable
+from sidecar.policy.protocols import FlagWriter
+
+LONGEST: Final = 2.0
+"""Seconds for one switch."""
 
 
 class FlagsKeptElsewhere(Struct, frozen=True):
@@ -21,3 +29,32 @@ class FlagsKeptElsewhere(Struct, frozen=True):
     def edit_for(self, name: str, on: bool) -> str:
         """Return what has to be done, and where."""
         return f"{self.backend}: switch {name} {'on' if on else 'off'}"
+
+
+class FlagsOfPlugin(Struct, frozen=True):
+    """The border around a backend that switches its flags: whatever it raises, or a hang, is that flag's failure only.
+
+    Attributes:
+        backend: name of the flag backend.
+    """
+
+    backend: str
+    writer: FlagWriter
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Have the plugin switch. Raises `StoreUnavailable`."""
+        try:
+            async with asyncio.timeout(LONGEST):
+                await self.writer.switch(name, on, by)
+        except Exception as error:
+            raise StoreUnavailable(
+                f"`{self.backend}` did not switch the flag {name} ({type(error).__name__})",
+                retry_after=timedelta(seconds=1),
+            ) from error
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return what a person has to do where the plugin cannot, or cannot say."""
+        try:
+            return self.writer.edit_for(name, on)
+        except Exception:  # noqa: BLE001  the border of a plugin
+            return FlagsKeptElsewhere(self.backend).edit_for(name, on)

@@ -9,9 +9,10 @@ from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.flags_by_hand import Behind, FlagKind, behind
-from sidecar.operations.rollout.store.flag_writes import FlagWriter, KeepsFlags
+from sidecar.operations.rollout.store.flag_writes import KeepsFlags
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import BackendReading, ReadsFlagBackends, find_rollout
+from sidecar.policy.protocols import FlagWriter
 
 
 class FlagReading(msgspec.Struct, frozen=True, kw_only=True):

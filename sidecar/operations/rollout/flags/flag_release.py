@@ -20,8 +20,8 @@ from sidecar.core.rollout.facts import DefinitionFacts
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.record.timed_access import in_time
-from sidecar.operations.rollout.store.flag_writes import FlagWriter
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
+from sidecar.policy.protocols import FlagWriter
 
 INTERVAL: Final = timedelta(seconds=5)
 LONGEST: Final = 2.0

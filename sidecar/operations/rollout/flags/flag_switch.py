@@ -21,8 +21,9 @@ from sidecar.core.rollout.flags_by_hand import FlagSwitched, affected, behind, f
 from sidecar.core.rollout.step import By, Change, event_about
 from sidecar.operations.rollout.definition_lookup import Found
 from sidecar.operations.rollout.requests import SwitchFlag, SwitchFlagOn
-from sidecar.operations.rollout.store.flag_writes import FlagWrite, FlagWriter, KeepsFlags
+from sidecar.operations.rollout.store.flag_writes import FlagWrite, KeepsFlags
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutWrite, StoredFlag
+from sidecar.policy.protocols import FlagWriter
 
 LONGEST_SWITCH: Final = 2.0
 """Seconds for a flag's backend."""

@@ -15,7 +15,8 @@ from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.step import Change
 from sidecar.core.rollout.view import sharing_flag
-from sidecar.operations.rollout.store.flag_writes import FlagWriter, KeepsFlags
+from sidecar.operations.rollout.store.flag_writes import KeepsFlags
+from sidecar.policy.protocols import FlagWriter
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
 

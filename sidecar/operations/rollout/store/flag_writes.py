@@ -1,20 +1,8 @@
-"""What switching flags needs: of a backend that can be written, and of a store that keeps flags itself."""
+"""What switching flags needs of a store that keeps flags itself; of any other backend: `FlagWriter`."""
 
 from typing import Protocol, runtime_checkable
 
 from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
-
-
-class FlagWriter(Protocol):
-    """Switches flags where a backend lets itself be written; None in its place: somebody else has to."""
-
-    async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag, creating it if need be; setting what is set changes nothing. Raises `StoreUnavailable`."""
-        ...
-
-    def edit_for(self, name: str, on: bool) -> str:
-        """Say in one line what a person has to change; empty if `switch` does it."""
-        ...
 
 
 class FlagWrite(RolloutWrite, frozen=True, kw_only=True):

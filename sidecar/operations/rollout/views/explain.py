@@ -10,11 +10,11 @@ import msgspec
 
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
-from sidecar.core.rollout.bucketing import bucket_of
+from sidecar.core.rollout.bucketing import WHOLE, bucket_of
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
 from sidecar.core.rollout.past_rollout import as_of
-from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, served_by
+from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, flag_share, served_by
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rollout.audit.audit_log import past_of
@@ -71,6 +71,10 @@ class FlagsThen:
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the state of a flag then, whichever the vertical."""
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
+
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Return everybody: shares of flags are not kept."""
+        return WHOLE
 
 
 class Explain(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +144,6 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
 
 def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: ReadsFlags) -> Explained:
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
-    cohort = flags.value(facts.cohort_flag, facts.vertical) if facts.cohort_flag else FlagValue.ON
     return Explained(
         digest=facts.digest,
         definition_id=facts.definition_id,
@@ -149,11 +152,21 @@ def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
         ramp=facts.ramp,
         flags=tuple((name, flags.value(name, facts.vertical)) for name in names),
         killed=facts.killed is not None,
-        words=_words(facts, verdict, bucket, cohort_off=facts.gated and cohort is FlagValue.OFF),
+        words=_words(facts, verdict, bucket, _kept_away(facts, flags, bucket) if facts.gated else ""),
     )
 
 
-def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, *, cohort_off: bool) -> str:
+def _kept_away(facts: DefinitionFacts, flags: ReadsFlags, bucket: int | None) -> str:
+    """Return why a flag admits only some users, or not this one; empty: it is not the flags."""
+    if flags.value(str(facts.cohort_flag), facts.vertical) is FlagValue.OFF:
+        return f"its flag {facts.cohort_flag} is off: nobody is exposed"
+    share = flag_share(facts, flags)
+    if bucket is None or bucket < share:
+        return ""
+    return f"bucket {bucket} is outside the {share / 100:g} % of users for whom its flags are on"
+
+
+def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, kept_away: str) -> str:
     ramp = f"the ramp of {facts.ramp / 100:g} %"
     if verdict is CandidateVerdict.RAMP:
         return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"without a key nobody is inside {ramp}"
@@ -163,8 +176,8 @@ def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
         return "it is in promote, and the slot is empty: nobody serves until an operator puts one there"
     if verdict is CandidateVerdict.STATE and facts.flag is None and facts.state is not LifecycleState.ROLLBACK:
         return f"it is in {facts.state} and names no flag, which promotion needs; only promote is served"
-    if verdict is CandidateVerdict.COHORT and not cohort_off:
-        return "the user is in the control arm, and the rollout is an experiment"
+    if verdict is CandidateVerdict.COHORT:
+        return kept_away or "the user is in the control arm, and the rollout is an experiment"
     return WORDS.get(verdict, "").format(state=facts.state, flag=facts.flag, cohort=facts.cohort_flag)
 
 
@@ -174,5 +187,4 @@ WORDS: Mapping[CandidateVerdict, str] = {
     CandidateVerdict.DEPRECATED: "its entry says that it is deprecated",
     CandidateVerdict.FLAG_OFF: "its flag {flag} is off",
     CandidateVerdict.FLAG_STALE: "its flags {flag} and {cohort} could not be confirmed recently enough",
-    CandidateVerdict.COHORT: "its flag {cohort} is off: nobody is exposed",
 }

@@ -21,11 +21,11 @@ from sidecar.operations.requests import BindTurnRequest, TurnSource
 from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
 from sidecar.operations.rollout.steps.gate_checks import GateRules
-from sidecar.operations.rollout.store.flag_writes import FlagWriter
 from sidecar.operations.rollout.views.kept_definitions import KeptDefinitions
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.state.open_turns import Turn, Turns
+from sidecar.policy.protocols import FlagWriter
 from tests.support.simulation.ports import CountedIds, JumpingClock
 from tests.support.simulation.record.processes import Process, ProcessLoop, State
 from tests.support.simulation.rollout import cards

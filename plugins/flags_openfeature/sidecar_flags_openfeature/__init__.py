@@ -1,0 +1,6 @@
+"""The flag backend `openfeature`: reads flags from any OpenFeature provider, and lets it bucket nobody."""
+
+from sidecar_flags_openfeature.backend import OpenFeatureFlags
+from sidecar_flags_openfeature.settings import OpenFeatureSettings
+
+__all__ = ["OpenFeatureFlags", "OpenFeatureSettings"]

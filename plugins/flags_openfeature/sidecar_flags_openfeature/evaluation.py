@@ -1,0 +1,127 @@
+"""Asks a provider about flags for everybody: no user is named to it, so it has nobody to bucket.
+
+A flag is a boolean, or a number from 0 to 100: the percentage of users for whom it is on, whom the sidecar buckets.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final
+
+from openfeature.evaluation_context import EvaluationContext
+from openfeature.exception import (
+    FlagNotFoundError,
+    InvalidContextError,
+    ParseError,
+    TargetingKeyMissingError,
+    TypeMismatchError,
+)
+from openfeature.flag_evaluation import FlagResolutionDetails, Reason
+from openfeature.provider import FeatureProvider
+
+from sidecar.policy.protocols import FlagReport
+
+EVERYBODY: Final = 10_000
+"""Basis points."""
+NO_PERCENTAGE: Final = -1
+"""Default of a question for a number, so that a default that comes back is seen."""
+FINE: Final = 1e-6
+
+
+class Unclear(Exception):
+    """Of one flag it cannot be said for whom it is on; of the others it can."""
+
+
+class NothingClear(Exception):
+    """A provider that says of no flag what it is: perhaps it has not loaded any."""
+
+
+OF_ONE_FLAG: Final = (Unclear, TypeMismatchError, ParseError, TargetingKeyMissingError, InvalidContextError)
+"""Whatever else a provider raises is no contact with any flag."""
+
+
+class Questions:
+    """How a provider is asked.
+
+    Args:
+        context: the same for everybody.
+        reasons: with which a value counts.
+    """
+
+    def __init__(self, context: EvaluationContext, reasons: frozenset[str]) -> None:
+        self._context = context
+        self._reasons = reasons
+
+    def report(self, provider: FeatureProvider, names: frozenset[str]) -> FlagReport:
+        """Ask about all names.
+
+        Raises:
+            NothingClear: no flag is on or off. An empty set of flags is what a provider has that lost its own; taken
+                for "all are off", it would kill.
+            Exception: the provider cannot be asked.
+        """
+        shares: dict[str, int] = {}
+        unclear: set[str] = set()
+        for name in sorted(names):
+            try:
+                shares[name] = self.share(provider, name)
+            except FlagNotFoundError:
+                continue
+            except OF_ONE_FLAG:
+                unclear.add(name)
+        if names and not shares:
+            raise NothingClear(f"of {len(names)} flags {len(unclear)} are unclear, and the provider has no other")
+        on = frozenset(name for name, share in shares.items() if share)
+        told = repr((sorted(shares.items()), sorted(unclear), sorted(names)))
+        return FlagReport(
+            on=on,
+            revision=f"sha256:{sha256(told.encode()).hexdigest()}",
+            off=frozenset(shares) - on,
+            shares=MappingProxyType({name: share for name, share in shares.items() if 0 < share < EVERYBODY}),
+            unclear=frozenset(unclear),
+            asked=names,
+        )
+
+    def share(self, provider: FeatureProvider, name: str) -> int:
+        """Return for how many users a flag is on, in basis points.
+
+        Raises:
+            Unclear, FlagNotFoundError, Exception: see `report`.
+        """
+        try:
+            return self._of_boolean(provider, name)
+        except TypeMismatchError:
+            return self._of_number(provider, name)
+
+    def _of_boolean(self, provider: FeatureProvider, name: str) -> int:
+        first = self._asked(provider.resolve_boolean_details, name, False)
+        if first is True:
+            return EVERYBODY
+        if first is not None and self._asked(provider.resolve_boolean_details, name, True) is not False:
+            raise Unclear(f"{name} has no value of its own")  # what came was our default
+        return 0
+
+    def _of_number(self, provider: FeatureProvider, name: str) -> int:
+        try:
+            percent = self._asked(provider.resolve_integer_details, name, NO_PERCENTAGE)
+        except TypeMismatchError:
+            percent = self._asked(provider.resolve_float_details, name, float(NO_PERCENTAGE))
+        if percent is None:
+            return 0
+        share = round(percent * 100)
+        if not 0 <= share <= EVERYBODY or abs(share - percent * 100) > FINE:
+            raise Unclear(f"{name} is no percentage in steps of 0.01")
+        return share
+
+    def _asked(self, resolve: Callable[..., FlagResolutionDetails[Any]], name: str, default: bool | float) -> Any:
+        """Return a value of the default's type; None: the flag is disabled."""
+        details = resolve(name, default, self._context)
+        details.raise_for_error()
+        reason = str(details.reason)
+        if reason not in self._reasons:
+            raise Unclear(f"{name}: a value by {reason} does not hold for everybody")
+        if reason == Reason.DISABLED:
+            return None
+        if type(details.value) is not type(default):
+            raise TypeMismatchError(f"{name} is a {type(details.value).__name__}")
+        return details.value

@@ -1,0 +1,3 @@
+from plugins.flags_unleash.tests.unleash import unleash
+
+__all__ = ["unleash"]
