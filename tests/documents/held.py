@@ -57,6 +57,13 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "README.md: $ . .demo-venv/bin/activate    # `make demo` has m": RunBy(
         "tests/system/test_run_it.py::test_a_plain_user_runs_it_in_a_fresh_clone"
     ),
+    "docs/adapters.md": RunBy(
+        "clients/openai_agents/tests/test_documentation.py"
+        "::test_the_adapter_of_the_page_makes_parallel_tools_one_dispatch"
+    ),
+    "clients/openai_agents/README.md": RunBy(
+        "clients/openai_agents/tests/test_agents.py::test_the_example_of_the_readme_runs"
+    ),
     "clients/langchain/README.md: from langchain.chat_models import init_chat_model": RunBy(
         "clients/langchain/tests/test_documentation.py::test_every_example_imports_what_there_is"
     ),

@@ -8,8 +8,8 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages import ToolCall as LangChainCall
 
-from subagents_client import CallOutcome, Outcome, ToolCall
-from subagents_langchain.outcomes.artifacts import artifact_of, failed
+from subagents_client import CallOutcome, Outcome, ToolCall, failed_call
+from subagents_langchain.outcomes.artifacts import artifact_of
 
 PREFIX: Final = "ask_"
 INTENTS: Final = "intent_count"
@@ -65,7 +65,7 @@ def answer_to(call_id: str, name: str, outcome: CallOutcome) -> ToolMessage:
 def answer_to_unreadable(call: ToolCall, outcomes: Mapping[str, CallOutcome]) -> ToolMessage:
     """Return the answer to a call that LangChain does not run; one of the orchestrator's own tools is told why."""
     if is_sub_agent_call(call.tool_name):
-        refused = replace(failed(call.call_id, call.tool_name), outcome=Outcome.REFUSED)
+        refused = replace(failed_call(call), outcome=Outcome.REFUSED)
         return answer_to(call.call_id, call.tool_name, outcomes.get(call.call_id, refused))
     return ToolMessage(UNREADABLE, name=call.tool_name, tool_call_id=call.call_id, status="error")
 

@@ -75,8 +75,7 @@ class ResponseDispatches:
         moment = str(message.text) or self.rules.phrases_for(self.hand.request.locale).one_moment
         if moment and number == 0:
             self.write(Preamble(moment))
-        places = {call_id: place for place, call_id in enumerate(calls_of(message))}
-        sent = sorted(calls, key=lambda call: places.get(call.call_id, len(places)))
+        sent = list(calls)
         if number == 0:
             sent += [one for one in unreadable_calls(message) if is_sub_agent_call(one.tool_name)]
         context = await self._context(turn, sent)

@@ -21,7 +21,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, StreamWriter
 from typing_extensions import override
 
-from subagents_client import CallOutcome, SidecarClient
+from subagents_client import CallOutcome, Gathering, SidecarClient
 from subagents_langchain.acknowledging.filtering import filtered
 from subagents_langchain.acknowledging.notes import notes_for
 from subagents_langchain.acknowledging.statements import (
@@ -42,7 +42,6 @@ from subagents_langchain.calls import (
 )
 from subagents_langchain.costs import Purpose
 from subagents_langchain.dispatching import ResponseDispatches
-from subagents_langchain.gathering import Gathering
 from subagents_langchain.history import (
     answer_in,
     before_last_response,

@@ -11,10 +11,19 @@ from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from subagents_client import BoundTurn, CallOutcome, DispatchContext, SubagentsError, SubAgentTool, ToolCall
+from subagents_client import (
+    BoundTurn,
+    CallOutcome,
+    Coalescer,
+    DispatchContext,
+    SubagentsError,
+    SubAgentTool,
+    ToolCall,
+    failed_call,
+)
 from subagents_client.turn import NO_CONTEXT
 from subagents_langchain.calls import answer_to
-from subagents_langchain.outcomes.artifacts import artifact_of, failed
+from subagents_langchain.outcomes.artifacts import artifact_of
 
 Ask = Callable[[ToolCall], Awaitable[CallOutcome]]
 """Brings the outcome of one call; may raise `SubagentsError`."""
@@ -74,7 +83,7 @@ class AskSubAgent(BaseTool):
         try:
             outcome = await self._send(call)
         except SubagentsError:
-            outcome = failed(call.call_id, self.name)
+            outcome = failed_call(call)
         # Only a message can say that the call failed; text is what LangChain gives for arguments without a call id.
         said = outcome.tool_message() if call_id is None else answer_to(call_id, self.name, outcome)
         return said, artifact_of(outcome)
@@ -83,17 +92,14 @@ class AskSubAgent(BaseTool):
 def tools_of(turn: BoundTurn, context: DispatchContext = NO_CONTEXT) -> list[BaseTool]:
     """Return the sub-agents of a bound turn as tools, in the order of the surface. To be called in the turn's loop.
 
-    Each call is a dispatch of its own.
+    Calls that the agent runs in parallel share one dispatch, see `Coalescer`.
 
     Args:
         turn: gives the surface and carries the calls.
-        context: what the sub-agents inherit in every call.
+        context: what the sub-agents inherit in every dispatch.
     """
-
-    async def send(call: ToolCall) -> CallOutcome:
-        return (await turn.dispatch_and_wait([call], context)).outcomes[0]
-
-    return [AskSubAgent.asking(send, tool) for tool in turn.surface.sub_agent_tools]
+    coalescer = Coalescer(turn, context)
+    return [AskSubAgent.asking(coalescer.ask, tool) for tool in turn.surface.sub_agent_tools]
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -14,6 +14,7 @@ from subagents_client import (
     CallOutcome,
     DispatchResult,
     Episode,
+    Gathering,
     Integration,
     SubagentsError,
     TurnEnd,
@@ -23,7 +24,6 @@ from subagents_client import (
 from subagents_langchain.acknowledging.notes import MissingNote
 from subagents_langchain.acknowledging.statements import Asked
 from subagents_langchain.costs import Costs
-from subagents_langchain.gathering import Gathering
 from subagents_langchain.open_turn import OpenTurn
 from subagents_langchain.outcomes.lacks import Lack
 from subagents_langchain.rules import OrchestratorRules

@@ -4,10 +4,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from subagents_loadgen.asking import understood
-from subagents_loadgen.report import Report, as_json, as_text
+from subagents_loadgen.asking import Asked, understood
+from subagents_loadgen.report import FORMAT, Report, as_json
+from subagents_loadgen.reports.hdr import write_logs
+from subagents_loadgen.reports.page import page_of
+from subagents_loadgen.reports.text import as_text
 from subagents_loadgen.running import NotMeasured, progress_screen, run
 
 KEPT: Final = 0
@@ -20,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the load generator and return the exit code, as `--help` lists them."""
     asked = understood(arguments)
     try:
+        earlier = _earlier(asked.earlier)  # before the run: an hour of load must not end with a file that is not there
         report = asyncio.run(run(asked, progress_screen(asked)))
+        _write(asked, report, earlier)
     except NotMeasured as problem:
         print(f"not measured: {problem}", file=sys.stderr)  # noqa: T201  the command line talks to a person
         return NOT_MEASURED
@@ -33,9 +39,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def exit_code(report: Report, max_failed: float) -> int:
     """Return what the run was worth."""
-    if report.tally.violations or report.share_failed > max_failed:
+    broken = [one for one, value in report.verdicts() if not one.kept(value)]
+    if report.tally.violations or report.share_failed > max_failed or broken:
         return BROKEN
     return INTERRUPTED if report.interrupted else KEPT
+
+
+def _earlier(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found.get("format") == FORMAT:
+            return found
+    except (OSError, ValueError, AttributeError):
+        pass
+    raise NotMeasured(f"--compare {path}: expected JSON of format {FORMAT}, as --json-file writes it")
+
+
+def _write(asked: Asked, report: Report, earlier: dict[str, Any] | None) -> None:
+    try:
+        if asked.json_file is not None:
+            asked.json_file.write_text(f"{json.dumps(as_json(report), indent=2)}\n", encoding="utf-8")
+        if asked.page_file is not None:
+            asked.page_file.write_text(page_of(as_json(report), earlier), encoding="utf-8")
+        if asked.hdr_folder is not None:
+            write_logs(report, asked.hdr_folder)
+    except OSError as problem:
+        print(f"a report could not be written: {problem}", file=sys.stderr)  # noqa: T201  the text still follows
 
 
 if __name__ == "__main__":

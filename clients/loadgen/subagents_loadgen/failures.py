@@ -1,23 +1,33 @@
 """Failed RPCs in two words: the status, and the reason that `ErrorInfo` gives."""
 
+from typing import Any
+
+import grpc
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
-from grpc.aio import AioRpcError
 
 DETAILS_KEY = "grpc-status-details-bin"
 UNEXPLAINED = "-"
 """Stands for the reason where the server itself did not answer, or does not explain itself."""
 
 
-def status_and_reason(error: AioRpcError) -> str:
+def status_and_reason(error: grpc.RpcError) -> str:
     """Return e.g. `RESOURCE_EXHAUSTED ADMISSION_REFUSED`, or `UNAVAILABLE -` when nobody explained it."""
-    return f"{error.code().name} {reason_of(error)}"
+    return f"{status_of(error).name} {reason_of(error)}"
 
 
-def reason_of(error: AioRpcError) -> str:
+def status_of(error: grpc.RpcError) -> grpc.StatusCode:
+    """Return the status; what both kinds of stubs raise has it."""
+    call: Any = error
+    status: grpc.StatusCode = call.code()
+    return status
+
+
+def reason_of(error: grpc.RpcError) -> str:
     """Return the reason, e.g. `ADMISSION_REFUSED`; `-` without one."""
-    for key, value in error.trailing_metadata() or ():
+    call: Any = error
+    for key, value in call.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             return _reason_in(value)
     return UNEXPLAINED

@@ -66,6 +66,11 @@ class Histogram:
         """The exact maximum, in seconds."""
         return self._most / NANOSECONDS
 
+    def buckets(self) -> Iterator[tuple[float, int]]:
+        """Yield the highest duration of each bucket, in seconds, and how many it holds, from the least to the most."""
+        for bucket in sorted(self._buckets):
+            yield min(_highest_of(bucket), self._most) / NANOSECONDS, self._buckets[bucket]
+
     def by_power_of_two(self) -> Iterator[tuple[float, int]]:
         """Yield an upper bound in seconds and how many lie between it and its half, from the least to the most."""
         powers: Counter[int] = Counter()

@@ -8,6 +8,7 @@ The clock is the event loop's: `time()` of the standard loop counts nanoseconds,
 """
 
 import asyncio
+import math
 from asyncio import Event, Semaphore, TaskGroup
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -49,6 +50,7 @@ class Progress:
         began, ends: of the measured part, by the loop's clock.
         running: operations in flight.
         most_running: the most there were at a time.
+        started: operations that have begun, or are unsent.
         unsent: operations that were due, but for which there was no place until the grace was over.
     """
 
@@ -56,6 +58,7 @@ class Progress:
     ends: float = 0.0
     running: int = 0
     most_running: int = 0
+    started: int = 0
     unsent: int = 0
 
 
@@ -64,11 +67,21 @@ def arrival_times(load: Load, seed: int) -> Iterator[float]:
     if load.rate is None:
         raise ValueError("a closed loop has no arrival times")
     chance = Random(f"arrivals:{seed}")  # noqa: S311  spreads load, guards nothing
-    number, at = 0, 0.0
+    number, due, at = 0, 0.0, 0.0
     while True:
         yield at
         number += 1
-        at = number / load.rate if load.arrivals is Arrivals.EVEN else at + chance.expovariate(load.rate)
+        due = number if load.arrivals is Arrivals.EVEN else due + chance.expovariate(1.0)
+        at = _when(due, load.rate, load.rate if load.ramp_to is None else load.ramp_to, load.warm_up + load.seconds)
+
+
+def _when(due: float, first: float, last: float, seconds: float) -> float:
+    """Return when so many operations are due, at a rate that goes evenly from the first to the last."""
+    slope = (last - first) / seconds if seconds else 0.0
+    if not slope:
+        return due / first
+    root = first * first + 2 * slope * due
+    return (math.sqrt(root) - first) / slope if root >= 0 else math.inf
 
 
 async def run_load(load: Load, seed: int, operation: Operation, note: Note, stop: Event) -> Progress:
@@ -94,7 +107,6 @@ class _Run:
         self._stop = stop
         self._clock = asyncio.get_running_loop().time
         self._start = self._clock()
-        self._number = 0
         self._measured = 0
         began = self._start + load.warm_up
         self.progress = Progress(began, began + load.seconds)
@@ -126,9 +138,9 @@ class _Run:
         return at < self.progress.ends and not enough
 
     def _next(self, intended: float) -> int:
-        self._number += 1
+        self.progress.started += 1
         self._measured += self._is_measured(intended)
-        return self._number - 1
+        return self.progress.started - 1
 
     def _is_measured(self, intended: float) -> bool:
         return intended >= self.progress.began

@@ -12,6 +12,8 @@ class Finished:
         outcomes: of its calls, in order, e.g. `SUCCEEDED` or `FAILED ATTEMPT_TIMEOUT`.
         errors: RPCs that failed: the step, the status and the reason, e.g. `bind UNAVAILABLE DRAINING`.
         violations: promises of the contract that the server broke.
+        kind: the kind of turn.
+        target: address of the sidecar.
         ended: when the measured part ended, by the loop's clock; None: at the end of everything.
     """
 
@@ -19,4 +21,6 @@ class Finished:
     outcomes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    kind: str = ""
+    target: str = ""
     ended: float | None = None

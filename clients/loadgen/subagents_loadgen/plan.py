@@ -1,10 +1,14 @@
 """What a run is to do. Everything that is random in it follows from the seed."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from random import Random
 from typing import Final
+
+from subagents_loadgen.thresholds import Threshold
 
 ARGUMENTS: Final = '{"request": "What is new?"}'
 
@@ -36,6 +40,8 @@ class Load:
         requests: at most so many, after the warm-up; None: as many as there is time for.
         warm_up: seconds at the start whose operations are checked but not measured.
         grace: open loop: seconds after the end in which operations that are due may still begin.
+        ramp_to: open loop: the rate at the end, approached evenly; None: the rate stays.
+        name: of the stage.
     """
 
     rate: float | None
@@ -45,6 +51,8 @@ class Load:
     warm_up: float = 0.0
     grace: float = 10.0
     arrivals: Arrivals = Arrivals.EVEN
+    ramp_to: float | None = None
+    name: str = "load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +60,14 @@ class Mix:
     """What the operations consist of.
 
     Attributes:
+        scenario: what one operation is.
+        name: of the kind of turn.
+        weight: share of the operations, relative to the other kinds.
         fan_out: how many calls a dispatch has, each with its weight.
         resume: share of dispatches whose stream is left after the first frame and resumed.
+        reconnect: the same, resumed over a new connection.
+        slow_reader: seconds between two frames that are read.
+        sizes: bytes of text that each call's `request` is filled up to, each with its weight; 0: as it is.
         cancel: share of dispatches of which one call is cancelled after the first frame.
         tools: `ask_` tools to choose from; none: all of the surface.
         arguments_json: of every call.
@@ -63,14 +77,57 @@ class Mix:
     """
 
     scenario: Scenario = Scenario.TURN
+    name: str = "turn"
+    weight: float = 1.0
     fan_out: Sequence[tuple[int, float]] = ((1, 1.0),)
     resume: float = 0.0
     cancel: float = 0.0
+    reconnect: float = 0.0
+    slow_reader: float = 0.0
+    sizes: Sequence[tuple[int, float]] = ((0, 1.0),)
     tools: Sequence[str] = ()
     arguments_json: str = ARGUMENTS
     orchestrator_id: str = ""
     principals: int = 100
     deadline: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A sidecar.
+
+    Attributes:
+        address: as gRPC takes it.
+        boot_secret_file: holds what the dispatch socket asks for; None: nothing is sent.
+        weight: share of the operations, relative to the other targets.
+    """
+
+    address: str
+    boot_secret_file: Path | None = None
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole run.
+
+    Attributes:
+        name: of the scenario.
+        targets: at least one.
+        mixes: kinds of turns; at least one.
+        stages: one after the other; at least one.
+        thresholds: decide the exit code, beside the contract.
+        seed: of everything that is random.
+        channels: connections to each target.
+    """
+
+    name: str
+    targets: Sequence[Target]
+    mixes: Sequence[Mix]
+    stages: Sequence[Load]
+    thresholds: Sequence[Threshold] = ()
+    seed: int = 1
+    channels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +138,7 @@ class Choice:
     calls: int
     resume: bool
     cancel: bool
+    reconnect: bool
     chance: Random
 
 
@@ -96,8 +154,28 @@ def choice_of(mix: Mix, seed: int, number: int) -> Choice:
         calls=chance.choices(sizes, weights)[0],
         resume=chance.random() < mix.resume,
         cancel=chance.random() < mix.cancel,
+        reconnect=chance.random() < mix.reconnect,
         chance=chance,
     )
+
+
+def place_of(weights: Sequence[float], seed: int, number: int, what: str) -> int:
+    """Return which of several alternatives operation `number` takes, by their weights."""
+    if len(weights) == 1:
+        return 0
+    chance = Random(f"{what}:{seed}:{number}")  # noqa: S311  chooses a mix, guards nothing
+    return chance.choices(range(len(weights)), weights)[0]
+
+
+def arguments_for(mix: Mix, choice: Choice) -> str:
+    """Return the arguments of a call as JSON, with `request` filled up to the chosen size."""
+    size = choice.chance.choices([one for one, _ in mix.sizes], [weight for _, weight in mix.sizes])[0]
+    missing = size - len(mix.arguments_json.encode())
+    if missing <= 0:
+        return mix.arguments_json
+    arguments = json.loads(mix.arguments_json)
+    arguments["request"] = f"{arguments.get('request', '')}{' ' if arguments.get('request') else ''}{'x' * missing}"
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def tools_for(choice: Choice, bound: Sequence[str], wanted: Sequence[str]) -> list[str]:

@@ -11,18 +11,15 @@ from uuid import uuid4
 import grpc
 
 from subagents_loadgen.asking import Asked
-from subagents_loadgen.loops import run_load
+from subagents_loadgen.loops import Progress, run_load
 from subagents_loadgen.operation import Finished
-from subagents_loadgen.plan import Mix, Scenario
+from subagents_loadgen.plan import Mix, Plan, Scenario, Target
 from subagents_loadgen.report import Report
+from subagents_loadgen.rpcs import CHANNEL_OPTIONS, AsyncRpcs, Metadata
 from subagents_loadgen.tally import Tally
 from subagents_loadgen.turns import Connection, Turns
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of a header, not its value
-CHANNEL_OPTIONS: Final = (
-    ("grpc.enable_retries", 0),  # a retry would hide an error and lengthen a latency
-    ("grpc.use_local_subchannel_pool", 1),  # or several channels would share one connection
-)
 PROGRESS_SECONDS: Final = 0.5
 
 
@@ -31,50 +28,84 @@ class NotMeasured(Exception):
 
 
 async def run(asked: Asked, progress_on: TextIO | None = None) -> Report:
-    """Carry out what was asked.
+    """Carry out what was asked, and end every turn that it began.
 
     Args:
         asked: by the command line.
         progress_on: a terminal to show the progress on; None: nowhere.
 
     Raises:
-        NotMeasured: the server is not there, does not let us in, or binds nothing that could be called.
+        NotMeasured: a server is not there, does not let us in, or binds nothing that could be called.
     """
-    stop, tally, name = asyncio.Event(), Tally(), uuid4().hex[:12]
-    async with _connected(asked) as connection:
-        await _probe(connection, asked, f"{name}-probe")
-        turns = Turns(connection, asked.mix, asked.seed, name)
-        with _stopping_on_interrupt(stop):
-            async with _showing(asked, tally, progress_on):
-                progress = await run_load(asked.load, asked.seed, turns.carry_out, tally.note, stop)
-    return Report(asked.load, asked.mix, asked.seed, asked.channels, tally, progress, stop.is_set())
+    plan, stop, tally, name = asked.plan, asyncio.Event(), Tally(), uuid4().hex[:12]
+    left_open, stages = 0, []
+    async with _connected(plan) as connections:
+        for connection in connections:
+            await _probe(connection, plan, f"{name}-probe")
+        turns = Turns(connections, plan.mixes, plan.seed, name)
+        try:
+            with _stopping_on_interrupt(stop):
+                async with _showing(plan, tally, progress_on):
+                    stages = await _carried_out(plan, turns, tally, stop)
+        finally:
+            left_open = await turns.end_open()
+    return Report(plan, tally, stages, left_open, stop.is_set())
+
+
+async def _carried_out(plan: Plan, turns: Turns, tally: Tally, stop: asyncio.Event) -> list[Progress]:
+    """Carry out one stage after the other, until the last or until told to stop."""
+    done: list[Progress] = []
+    for load in plan.stages:
+        first = sum(one.started for one in done)
+
+        async def operation(number: int, first: int = first) -> Finished:
+            return await turns.carry_out(first + number)
+
+        done.append(await run_load(load, plan.seed + len(done), operation, tally.note, stop))
+        if stop.is_set():
+            break
+    return done
 
 
 @asynccontextmanager
-async def _connected(asked: Asked) -> AsyncIterator[Connection]:
-    metadata: tuple[tuple[str, str], ...] = ()
-    if asked.boot_secret_file is not None:
-        try:
-            secret = asked.boot_secret_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise NotMeasured(f"the boot secret cannot be read from {asked.boot_secret_file}: {error}") from None
-        metadata = ((BOOT_SECRET_KEY, secret),)
+async def _connected(plan: Plan) -> AsyncIterator[list[Connection]]:
     async with AsyncExitStack() as stack:
-        channels = [
-            await stack.enter_async_context(grpc.aio.insecure_channel(asked.target, options=CHANNEL_OPTIONS))
-            for _ in range(asked.channels)
-        ]
-        yield Connection(channels, metadata)
+        connections = []
+        for target in plan.targets:
+            metadata = metadata_of(target)
+            rpcs = []
+            for _ in range(plan.channels):
+                channel = grpc.aio.insecure_channel(target.address, options=CHANNEL_OPTIONS)
+                rpcs.append(AsyncRpcs(await stack.enter_async_context(channel), target.address, metadata))
+            connections.append(Connection(target.address, rpcs, target.weight))
+        yield connections
 
 
-async def _probe(connection: Connection, asked: Asked, name: str) -> None:
+def metadata_of(target: Target) -> Metadata:
+    """Return what every request to a target carries.
+
+    Raises:
+        NotMeasured: its boot secret cannot be read.
+    """
+    if target.boot_secret_file is None:
+        return ()
+    try:
+        secret = target.boot_secret_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotMeasured(f"the boot secret cannot be read from {target.boot_secret_file}: {error}") from None
+    return ((BOOT_SECRET_KEY, secret),)
+
+
+async def _probe(connection: Connection, plan: Plan, name: str) -> None:
     """Bind a turn and end it on each connection, so that connecting is not measured and a wrong secret says so."""
-    mix = Mix(scenario=Scenario.BIND, orchestrator_id=asked.mix.orchestrator_id, deadline=asked.mix.deadline)
-    turns = Turns(connection, mix, asked.seed, name)
-    for number in range(len(connection.channels)):
+    first = plan.mixes[0]
+    mix = Mix(scenario=Scenario.BIND, orchestrator_id=first.orchestrator_id, deadline=first.deadline)
+    turns = Turns([connection], [mix], plan.seed, name)
+    for number in range(len(connection.rpcs)):
         finished = await turns.carry_out(number)
         if finished.errors:
-            raise NotMeasured(f"{asked.target}: {_advice(finished)}")
+            await turns.end_open()
+            raise NotMeasured(f"{connection.target}: {_advice(finished)}")
 
 
 def _advice(finished: Finished) -> str:
@@ -105,12 +136,12 @@ def _stopping_on_interrupt(stop: asyncio.Event) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _showing(asked: Asked, tally: Tally, screen: TextIO | None) -> AsyncIterator[None]:
+async def _showing(plan: Plan, tally: Tally, screen: TextIO | None) -> AsyncIterator[None]:
     """Show a line that is written over twice a second."""
     if screen is None:
         yield
         return
-    showing = asyncio.create_task(_show(asked, tally, screen))
+    showing = asyncio.create_task(_show(plan, tally, screen))
     try:
         yield
     finally:
@@ -119,9 +150,9 @@ async def _showing(asked: Asked, tally: Tally, screen: TextIO | None) -> AsyncIt
         screen.flush()
 
 
-async def _show(asked: Asked, tally: Tally, screen: TextIO) -> None:
+async def _show(plan: Plan, tally: Tally, screen: TextIO) -> None:
     loop = asyncio.get_running_loop()
-    began, whole = loop.time(), asked.load.warm_up + asked.load.seconds
+    began, whole = loop.time(), sum(one.warm_up + one.seconds for one in plan.stages)
     while True:
         screen.write(f"\r\033[K{progress_line(tally, loop.time() - began, whole)}")
         screen.flush()

@@ -6,6 +6,23 @@ from subagents_loadgen.histogram import Histogram
 from subagents_loadgen.loops import Sample
 
 
+class Second:
+    """One second of a run.
+
+    Attributes:
+        latencies: from when operations were due, of those that ended in it.
+        failed: how many of these had a failed RPC.
+    """
+
+    def __init__(self) -> None:
+        self.latencies, self.failed = Histogram(), 0
+
+    def note(self, latency: float, *, failed: bool) -> None:
+        """Count an operation."""
+        self.latencies.record(latency)
+        self.failed += failed
+
+
 class Tally:
     """Counts samples. Operations of the warm-up are looked at for violations only.
 
@@ -20,6 +37,8 @@ class Tally:
         errors: failed RPCs, e.g. `bind UNAVAILABLE DRAINING`.
         violations: broken promises, those of the warm-up too.
         warm_up: operations of the warm-up.
+        by_kind, by_target: `whole`, by the kind of turn and by the sidecar.
+        timeline: by second since the measured part began.
     """
 
     def __init__(self) -> None:
@@ -30,6 +49,10 @@ class Tally:
         self.violations: Counter[str] = Counter()
         self.warm_up = 0
         self.last_ended = 0.0
+        self.by_kind: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self.by_target: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self.timeline: defaultdict[int, Second] = defaultdict(Second)
+        self._began: float | None = None
 
     def note(self, sample: Sample) -> None:
         """Count an operation that has ended."""
@@ -38,6 +61,11 @@ class Tally:
             self.warm_up += 1
             return
         self.last_ended = max(self.last_ended, sample.ended)
+        latency, failed = sample.ended - sample.intended, bool(sample.finished.errors)
+        self._began = sample.intended if self._began is None else self._began
+        self.timeline[max(0, int(sample.ended - self._began))].note(latency, failed=failed)
+        self.by_kind[sample.finished.kind].record(latency)
+        self.by_target[sample.finished.target].record(latency)
         self.whole.record(sample.ended - sample.intended)
         self.served.record(sample.ended - sample.sent)
         self.lag.record(sample.sent - sample.intended)

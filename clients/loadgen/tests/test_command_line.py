@@ -9,8 +9,9 @@ import pytest
 
 from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, served
 from subagents_loadgen.__main__ import main
-from subagents_loadgen.asking import duration, fan_out, share, understood
+from subagents_loadgen.asking import understood
 from subagents_loadgen.plan import Mix, choice_of, tools_for
+from subagents_loadgen.quantities import duration, fan_out, share, size
 from subagents_loadgen.running import run
 from subagents_loadgen.targets import is_local
 
@@ -25,7 +26,7 @@ from subagents_loadgen.targets import is_local
 def test_an_address_on_this_machine_is_taken(target: str) -> None:
     """Sockets and loopback."""
     assert is_local(target)
-    assert understood(["--target", target, "--in-flight", "1"]).target == target
+    assert understood(["--target", target, "--in-flight", "1"]).plan.targets[0].address == target
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_an_address_elsewhere_is_refused_unless_allowed(target: str, capsys: pyt
         understood(["--target", target, "--in-flight", "1"])
     assert refused.value.code == 2
     assert "--allow-remote" in capsys.readouterr().err
-    assert understood(["--target", target, "--in-flight", "1", "--allow-remote"]).target == target
+    assert understood(["--target", target, "--in-flight", "1", "--allow-remote"]).plan.targets[0].address == target
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def test_units_and_weights_are_read() -> None:
     """What people write."""
     assert [duration(one) for one in ("500ms", "1.5s", "2m", "1h")] == [0.5, 1.5, 120, 3600]
     assert [share(one) for one in ("5%", "0.05", "100%", "0")] == [0.05, 0.05, 1, 0]
+    assert [size(one) for one in ("512B", "4kB", "1MiB")] == [512, 4000, 1048576]
     assert fan_out("3") == ((3, 1.0),)
     assert fan_out("1:70,2:20.5") == ((1, 70.0), (2, 20.5))
 
@@ -126,7 +128,7 @@ async def test_the_program_prints_json_and_its_exit_code_tells_a_lie() -> None:
     assert errors == b""
     assert report["operations"]["measured"] == 3
     assert report["violations"] == {"outcomes are not in emission order": 3}
-    assert report["run"]["loop"] == "open"
+    assert report["run"]["stages"][0]["loop"] == "open"
     assert {"whole_since_due", "whole_since_sent", "bind", "first_frame", "dispatch", "end"} <= set(
         report["latency_us"]
     )

@@ -21,7 +21,7 @@ def test_a_command_of_the_pages_is_understood(command: str) -> None:
     """Every option exists and takes what is shown."""
     program, *arguments = shlex.split(command.replace("\\\n", " "))
     assert program == "subagents-loadgen"
-    assert understood(arguments).target.startswith("unix:")
+    assert understood(arguments).plan.targets[0].address.startswith("unix:")
 
 
 def test_the_page_and_the_help_tell_the_same_exit_codes() -> None:

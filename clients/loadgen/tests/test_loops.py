@@ -9,7 +9,7 @@ import pytest
 
 from subagents_loadgen.loops import Progress, Sample, arrival_times, run_load
 from subagents_loadgen.operation import Finished
-from subagents_loadgen.plan import Arrivals, Load, Mix
+from subagents_loadgen.plan import Arrivals, Load, Mix, Plan, Target
 from subagents_loadgen.report import Report
 from subagents_loadgen.tally import Tally
 from tests.support.virtual_time import Trace, VirtualLoop, simulate
@@ -90,7 +90,8 @@ def test_what_is_never_sent_is_counted() -> None:
 
     samples, progress = simulated(Load(rate=10, in_flight=1, seconds=1, grace=2), times_out)
     assert (len(samples), progress.unsent, progress.most_running) == (1, 9, 1)
-    report = Report(Load(rate=10, in_flight=1, seconds=1), Mix(), 1, 1, tally_of(samples), progress, interrupted=False)
+    load = Load(rate=10, in_flight=1, seconds=1)
+    report = Report(Plan("stuck", [Target("unix:/x")], [Mix()], [load]), tally_of(samples), [progress])
     assert report.share_failed == 1.0
     assert [one.split(" ")[0] for one in report.warnings()] == ["9", "with", "all"]
 

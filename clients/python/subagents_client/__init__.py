@@ -5,7 +5,9 @@ The other half, hosting sub-agents, is in `subagents_client.runner`. Every failu
 """
 
 from subagents_client.client import SidecarClient
-from subagents_client.dispatching import DispatchStream
+from subagents_client.coalescing.coalescer import Coalescer
+from subagents_client.coalescing.gathering import Gathering
+from subagents_client.dispatching import DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, RoutedCall, RoutingDecision, TurnEnd, Verdict
 from subagents_client.events import (
     CallSnapshot,
@@ -53,6 +55,7 @@ from subagents_client.recorded import (
 )
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
+    Binding,
     Candidate,
     CandidateVerdict,
     Cohort,
@@ -65,7 +68,8 @@ from subagents_client.surface import (
     TurnRequest,
     TurnSource,
 )
-from subagents_client.turn import Binding, BoundTurn, DispatchContext, OnDisconnect
+from subagents_client.synthesis import failed_call
+from subagents_client.turn import BoundTurn, DispatchContext, OnDisconnect
 from subagents_errors import Axis, CallFailure, SubagentsError
 
 __all__ = [
@@ -83,6 +87,7 @@ __all__ = [
     "CapBehaviour",
     "ChildEvent",
     "ChildSummary",
+    "Coalescer",
     "Cohort",
     "CompactionDue",
     "Component",
@@ -100,6 +105,7 @@ __all__ = [
     "EpisodeView",
     "EventBatch",
     "Gap",
+    "Gathering",
     "Integration",
     "IntentReport",
     "Limits",
@@ -114,6 +120,7 @@ __all__ = [
     "RecordedTurn",
     "RoutedCall",
     "RoutingDecision",
+    "RunningDispatch",
     "SidecarClient",
     "Snapshot",
     "StartState",
@@ -135,5 +142,6 @@ __all__ = [
     "TurnSource",
     "TurnState",
     "Verdict",
+    "failed_call",
     "strip_components",
 ]

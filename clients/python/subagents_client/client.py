@@ -14,8 +14,8 @@ from subagents_client.channels import open_channel, refuse_remote
 from subagents_client.observe import RecordedHistory
 from subagents_client.pacing import Limits, Surroundings
 from subagents_client.recorded import Episode, EpisodeSize, EpisodeView
-from subagents_client.surface import TurnRequest
-from subagents_client.turn import Binding, BoundTurn
+from subagents_client.surface import Binding, TurnRequest
+from subagents_client.turn import BoundTurn
 from subagents_client.wire import Wire
 
 
@@ -62,10 +62,10 @@ class SidecarClient:
         if boot_secret_file is not None:
             if boot_secret:
                 raise ValueError("give boot_secret or boot_secret_file, not both")
-            boot_secret = Path(boot_secret_file).read_text(encoding="utf-8").strip()
+            boot_secret = _secret_in(Path(boot_secret_file))
         channel = open_channel(target)
         around = surroundings or Surroundings()
-        return cls(channel, Wire(channel, boot_secret, limits or Limits(), around, session_lane=session_lane))
+        return cls(channel, Wire(channel, target, boot_secret, limits or Limits(), around, session_lane=session_lane))
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,6 +177,14 @@ class SidecarClient:
         limit = timeout or self._wire.limits.unary
         answer = await self._wire.ask(self._wire.history.WriteSummary, request, "WriteSummary", limit)
         return translate_history.size(answer.size)
+
+
+def _secret_in(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        error.add_note(f"the sidecar writes {file} at its start (server.boot_secret_file): is it running?")
+        raise
 
 
 def _message(request: TurnRequest, turn_id: str) -> dispatch_pb2.BindTurnRequest:

@@ -19,7 +19,7 @@ import grpc
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import translate
-from subagents_client.errors import error_and_origin
+from subagents_client.errors import error_and_origin, unreachable
 from subagents_client.events import DispatchEvent, Gap, Snapshot
 from subagents_client.outcomes import DispatchResult, ToolCall
 from subagents_client.pacing import Deadline
@@ -69,6 +69,19 @@ class Assignment:
     after_sequence: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RunningDispatch:
+    """A dispatch whose outcomes are still to come; for a user interface that lists or cancels it.
+
+    Attributes:
+        dispatch_id: for `BoundTurn.cancel_dispatch`, `cancel_call` and `resume`.
+        calls: in emission order.
+    """
+
+    dispatch_id: str
+    calls: Sequence[ToolCall]
+
+
 class DispatchStream:
     """A running dispatch: an async context manager, an async iterator of its events, and its result.
 
@@ -77,6 +90,7 @@ class DispatchStream:
 
     Attributes:
         dispatch_id: for `BoundTurn.resume`.
+        calls: in emission order; empty if a resumed dispatch was not given any.
         snapshot: where the calls stood when the stream began; None before the first event or result.
     """
 
@@ -94,12 +108,24 @@ class DispatchStream:
         self._failures = 0
         self._end: DispatchResult | SubagentsError | None = None
         self.dispatch_id = assignment.dispatch_id
+        self.calls = assignment.calls
         self.snapshot: Snapshot | None = None
+        self._left = False
 
     @property
     def sequence(self) -> int:
         """Newest event that was taken from the connection; 0 if there was none."""
         return self._sequence
+
+    @property
+    def known_result(self) -> DispatchResult | None:
+        """The result if it has come; does not wait."""
+        return self._end if isinstance(self._end, DispatchResult) else None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come: the dispatch has a result, was refused, or was left and thereby cancelled."""
+        return self._end is not None or self._left
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,6 +133,8 @@ class DispatchStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        request = self._assignment.request
+        self._left = request is not None and request.on_disconnect == dispatch_pb2.ON_DISCONNECT_CANCEL
         self._let_go()
 
     def __aiter__(self) -> Self:
@@ -148,7 +176,7 @@ class DispatchStream:
         except grpc.aio.AioRpcError as failure:
             instance = _instance_of(self._frames)
             self._let_go()
-            await self._broken(*error_and_origin(failure, "Dispatch"), instance)
+            await self._broken(*error_and_origin(failure, "Dispatch", self._wire.target), instance)
             return
         if isinstance(message, (dispatch_pb2.DispatchResponse, dispatch_pb2.ResumeDispatchResponse)):
             self._take(message.frame)
@@ -159,13 +187,15 @@ class DispatchStream:
     async def _open(self) -> Frames | None:
         limit = self._lost or Deadline(self._wire.limits.unreachable_after, self._wire.surroundings.now)
         if not await self._wire.connected(min(limit.left(), self._deadline.left())):
-            self._give_up(DependencyAway("no connection to the sidecar could be made in time"))
+            self._give_up(DependencyAway(unreachable("Dispatch", self._wire.target)))
             return None
         if self._stage is Stage.UNCERTAIN and self._sent_to:
             await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
-            self._give_up(OutOfTime("the dispatch's deadline has passed"))
+            self._give_up(
+                OutOfTime("the dispatch's deadline has passed: give it a longer timeout, or raise Limits.dispatch")
+            )
             return None
         assignment = self._assignment
         if self._stage is Stage.UNSENT and assignment.request is not None:

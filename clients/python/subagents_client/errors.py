@@ -57,22 +57,37 @@ CLASS_OF: Final = {code: cls for cls, code in STATUS_OF.items()} | {grpc.StatusC
 """Status to base class; any other status is an `InternalFault`."""
 
 
+ADVICE: Final[dict[type[SubagentsError], str]] = {
+    DependencyAway: "check that the sidecar runs and that the address is its dispatch socket, then try again",
+    OutOfTime: "try again with a longer timeout; see Limits",
+    Overloaded: "send less at a time, and come back after `retry_after` if it is set",
+    Unauthenticated: "check that the boot secret is the one that the sidecar wrote at its last start",
+    NotAllowed: "use a socket and credentials that this request is meant for",
+    InvalidRequest: "correct the request; `fields` says what is wrong where",
+    NotKnown: "check the id; the sidecar may have been restarted since, then bind again",
+    Conflict: "read the present state, then decide again",
+    SubagentsError: "do not repeat the request as it is; the sidecar's log has the details",
+}
+"""What a caller can do, by base class."""
+
+
 def status_of(cls: type[SubagentsError]) -> grpc.StatusCode:
     """Return the status that a class of the tree travels as."""
     return next((STATUS_OF[base] for base in cls.__mro__ if base in STATUS_OF), grpc.StatusCode.INTERNAL)
 
 
-def error_from(failure: grpc.aio.AioRpcError, method: str) -> SubagentsError:
+def error_from(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> SubagentsError:
     """Return the exception that stands for a failed RPC.
 
     Args:
         failure: what gRPC raised.
-        method: which RPC, for the message of failures that nobody explained.
+        method: which RPC, for messages.
+        target: the address that was asked, for messages; empty: not known.
     """
-    return error_and_origin(failure, method)[0]
+    return error_and_origin(failure, method, target)[0]
 
 
-def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[SubagentsError, bool]:
+def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> tuple[SubagentsError, bool]:
     """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
     code = failure.code()
     sent = not isinstance(failure, NotSent)
@@ -80,7 +95,7 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[Subage
     status = _status_in(failure)
     info = _first(status, ErrorInfo)
     if status is None or info is None or info.domain != DOMAIN:
-        return base(_unexplained(code, method), metadata={"status": code.name}), not sent
+        return base(_unexplained(code, method, target), metadata={"status": code.name}), not sent
     cls = error_of_reason(info.reason) or base
     error = cls(
         status.message or f"{method} failed ({info.reason})",
@@ -90,13 +105,23 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[Subage
     )
     if cls.reason != info.reason:
         error.metadata = {**error.metadata, "reason": info.reason}
+    error.add_note(f"{_where(method, target)} failed ({info.reason}): {ADVICE.get(base, ADVICE[SubagentsError])}")
     return error, True
 
 
-def _unexplained(code: grpc.StatusCode, method: str) -> str:
+def unreachable(method: str, target: str = "") -> str:
+    """Return the message for a sidecar that no connection leads to."""
+    return f"no answer to {_where(method, target)}: {ADVICE[DependencyAway]}"
+
+
+def _unexplained(code: grpc.StatusCode, method: str, target: str) -> str:
     """Return the message of a failure that the peer did not explain; the transport's words may hold anything."""
-    hint = ": is the process running, and is its address right?" if code is grpc.StatusCode.UNAVAILABLE else ""
-    return f"no answer to {method} ({code.name}){hint}"
+    advice = ADVICE.get(CLASS_OF.get(code, InternalFault), ADVICE[SubagentsError])
+    return f"no answer to {_where(method, target)} ({code.name}): {advice}"
+
+
+def _where(method: str, target: str) -> str:
+    return f"{method} at {target}" if target else method
 
 
 def trailer_of(error: SubagentsError, reason: str | None = None) -> Sequence[tuple[str, bytes]]:

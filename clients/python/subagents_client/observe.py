@@ -146,7 +146,7 @@ class RecordedHistory:
                 error: SubagentsError = InternalFault("the stream ended before the turn did")
             except grpc.aio.AioRpcError as failure:
                 failures += 1
-                error = error_and_origin(failure, "WatchEvents")[0]
+                error = error_and_origin(failure, "WatchEvents", self._wire.target)[0]
             finally:
                 stream.cancel()
             if failures >= self._wire.limits.most_attempts or not (

@@ -9,6 +9,20 @@ from random import SystemRandom
 from typing import Protocol
 from uuid import uuid4
 
+try:
+    from opentelemetry.propagate import inject
+except ImportError:
+
+    def inject(carrier: dict[str, str]) -> None:
+        """Add nothing: without OpenTelemetry there is no current trace."""
+
+
+def current_trace() -> Mapping[str, str]:
+    """Return `traceparent` and `tracestate` of OpenTelemetry's current span; empty if there is none."""
+    carrier: dict[str, str] = {}
+    inject(carrier)
+    return {name: carrier[name] for name in ("traceparent", "tracestate") if name in carrier}
+
 
 class Chance(Protocol):
     """What is needed of `random.Random`."""
@@ -27,14 +41,14 @@ class Surroundings:
         chance: spreads retries, so that clients do not come back all at once.
         new_id: makes ids for turns and dispatches; unique over all processes.
         trace_headers: names the trace that the current request belongs to: `traceparent`, and `tracestate` if there is
-            any, as `opentelemetry.propagate.inject` fills them in. Sent with every request.
+            any. Sent with every request. Default: the current span of OpenTelemetry, if that is installed.
     """
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Chance = field(default_factory=SystemRandom)
     new_id: Callable[[], str] = lambda: uuid4().hex
-    trace_headers: Callable[[], Mapping[str, str]] = dict
+    trace_headers: Callable[[], Mapping[str, str]] = current_trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +61,20 @@ class Limits:
         unary: for `cancel_call`, `close_child` and `end`.
         unreachable_after: without any connection to the sidecar for so long, a dispatch is given up.
         settle_margin: a dispatch is settled so long before its own deadline.
-        most_attempts: how often one request is sent at most.
+        most_attempts: how often one request is sent at most if the sidecar itself refuses it. While the sidecar cannot
+            be reached or drains, as in a restart, only the timeout ends the attempts.
         first_backoff: before the second attempt, at most; doubles with each further one.
         longest_backoff: between two attempts, unless the sidecar asks for longer.
     """
 
-    bind: timedelta = timedelta(seconds=3)
+    bind: timedelta = timedelta(seconds=5)
     dispatch: timedelta = timedelta(seconds=100)
     unary: timedelta = timedelta(seconds=5)
     unreachable_after: timedelta = timedelta(seconds=5)
     settle_margin: timedelta = timedelta(milliseconds=50)
     most_attempts: int = 4
     first_backoff: timedelta = timedelta(milliseconds=50)
-    longest_backoff: timedelta = timedelta(seconds=1)
+    longest_backoff: timedelta = timedelta(milliseconds=500)
 
 
 class Deadline:

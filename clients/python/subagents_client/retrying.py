@@ -14,7 +14,7 @@ import grpc
 
 from subagents_client.errors import error_and_origin
 from subagents_client.pacing import Chance, Deadline, Limits, Surroundings
-from subagents_errors import DependencyAway, Overloaded, RecordConflict, SubagentsError
+from subagents_errors import DependencyAway, Draining, Overloaded, RecordConflict, SubagentsError
 
 Answer = TypeVar("Answer")
 
@@ -49,9 +49,12 @@ async def repeat_safely(
 ) -> Answer:
     """Send a request that is safe to repeat, again if need be, until it is answered or time or attempts are up.
 
+    A sidecar that is restarted drains and is then away for seconds; only the timeout bounds these attempts. A sidecar
+    that is up and keeps refusing is asked `most_attempts` times.
+
     Args:
         send: sends it once, with the seconds that are left.
-        method: its name, for messages.
+        method: its name and the address, for messages.
         timeout: for all attempts and pauses together.
         limits: how often and how fast.
         surroundings: clock, sleep and chance.
@@ -60,14 +63,15 @@ async def repeat_safely(
         SubagentsError: the last failure.
     """
     deadline = Deadline(timeout, surroundings.now)
-    attempt = 1
+    attempt, refusals = 1, 0
     while True:
         try:
             return await send(deadline.left())
         except grpc.aio.AioRpcError as failure:
-            error = error_and_origin(failure, method)[0]
+            error, answered = error_and_origin(failure, method)
+            refusals += answered and not isinstance(error, Draining)
             attempt += 1
             pause = pause_before(attempt, error, limits, surroundings.chance)
-            if not may_repeat(error) or attempt > limits.most_attempts or pause >= deadline.left():
+            if not may_repeat(error) or refusals >= limits.most_attempts or pause >= deadline.left():
                 raise error from failure
         await surroundings.sleep(pause)

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum, unique
+
+from subagents_client.events import StartState
 
 
 @unique
@@ -185,3 +188,22 @@ class Surface:
     def tool(self, name: str) -> SubAgentTool | None:
         """Return the sub-agent tool of that name, or None if it is not on the surface."""
         return next((one for one in self.sub_agent_tools if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What binding a turn gave.
+
+    Attributes:
+        turn_id: the turn.
+        surface: what may be called; frozen for the turn.
+        surface_token: the same, signed; opaque.
+        expires_at: when the turn ends if nobody ends it before.
+        state: whether this request bound the turn or repeated an earlier one.
+    """
+
+    turn_id: str
+    surface: Surface
+    surface_token: str
+    expires_at: datetime
+    state: StartState

@@ -57,6 +57,11 @@ def synthesised_result(
     )
 
 
+def failed_call(call: ToolCall) -> CallOutcome:
+    """Return the outcome of a call of which nothing is known."""
+    return CallOutcome(call_id=call.call_id, tool_name=call.tool_name, sub_agent_id="", outcome=Outcome.FAILED)
+
+
 def _outcome(call: ToolCall, surface: Surface, index: int, *, dropped: bool) -> CallOutcome:
     tool = surface.tool(call.tool_name)
     return CallOutcome(

@@ -1,17 +1,20 @@
 """One bound turn: dispatch what the model calls, then end it."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum, unique
+from types import TracebackType
+from typing import Final, Self
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import translate
-from subagents_client.dispatching import Assignment, DispatchStream
+from subagents_client.dispatching import Assignment, DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, TurnEnd, Verdict
-from subagents_client.events import StartState
 from subagents_client.outcomes import DispatchResult, ToolCall
-from subagents_client.surface import Surface
+from subagents_client.surface import Binding, Surface
 from subagents_client.synthesis import synthesised_result
 from subagents_client.wire import Wire
 from subagents_errors import SubagentsError
@@ -47,26 +50,9 @@ class DispatchContext:
     continue_for: timedelta = timedelta(0)
 
 
+ABANDON: Final = timedelta(seconds=1)
+"""Longest time for ending a turn that was left without `end`."""
 NO_CONTEXT = DispatchContext()
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What binding a turn gave.
-
-    Attributes:
-        turn_id: the turn.
-        surface: what may be called; frozen for the turn.
-        surface_token: the same, signed; opaque.
-        expires_at: when the turn ends if nobody ends it before.
-        state: whether this request bound the turn or repeated an earlier one.
-    """
-
-    turn_id: str
-    surface: Surface
-    surface_token: str
-    expires_at: datetime
-    state: StartState
 
 
 class BoundTurn:
@@ -81,6 +67,45 @@ class BoundTurn:
         self._wire = wire
         self._started: dict[str, Assignment] = {}
         self._emitted = 0
+        self._streams: dict[str, DispatchStream] = {}
+        self._ending: dispatch_pb2.EndTurnRequest | None = None
+        self._ended = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the turn if `end` has not, after an exception or a cancel, too. Raises nothing of its own.
+
+        Children whose answers were not used are rejected. A sidecar that is away for a second ends the turn by itself.
+        """
+        if self._ended:
+            return
+        results = [stream.known_result for stream in self._streams.values()]
+        children = [one.child_id for result in results if result for one in result.outcomes if one.child_id]
+        unused = [Integration(one, Verdict.REJECTED, "the turn was abandoned") for one in children]
+        with suppress(SubagentsError):
+            await self._end(self._ending or self._end_request("", unused, 0, ""), ABANDON)
+
+    @property
+    def running(self) -> Sequence[RunningDispatch]:
+        """The dispatches of this object whose outcomes are still to come, in the order of their start."""
+        return [RunningDispatch(one.dispatch_id, one.calls) for one in self._streams.values() if not one.over]
+
+    async def cancel_dispatch(self, dispatch_id: str, *, timeout: timedelta | None = None) -> int:
+        """Cancel all calls of a running dispatch. Returns how many had not settled before. Safe to repeat.
+
+        Raises:
+            ValueError: this object started no such dispatch.
+        """
+        if dispatch_id not in self._streams:
+            raise ValueError(f"no dispatch {dispatch_id!r} in turn {self.turn_id}: `running` lists those there are")
+        calls = self._streams[dispatch_id].calls
+        return sum(
+            await asyncio.gather(*(self.cancel_call(dispatch_id, one.call_id, timeout=timeout) for one in calls))
+        )
 
     @property
     def turn_id(self) -> str:
@@ -128,7 +153,7 @@ class BoundTurn:
         if known is None:
             self._started[name] = assignment
             self._emitted += len(calls)
-        return DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
+        return self._stream(assignment, timeout)
 
     async def dispatch_and_wait(
         self,
@@ -169,7 +194,7 @@ class BoundTurn:
             request=None,
             after_sequence=after_sequence,
         )
-        return DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
+        return self._stream(assignment, timeout)
 
     def unanswered(self, calls: Sequence[ToolCall], cause: SubagentsError | None = None) -> DispatchResult:
         """Return a failed outcome for each call, to complete a message history after `dispatch` raised."""
@@ -214,7 +239,18 @@ class BoundTurn:
 
         Source: PC2-FR-15.
         """
-        request = dispatch_pb2.EndTurnRequest(
+        self._ending = self._end_request(narration, integrations, declared_intent_count, user_message)
+        return await self._end(self._ending, self._unary(timeout))
+
+    async def _end(self, request: dispatch_pb2.EndTurnRequest, timeout: timedelta) -> TurnEnd:
+        answer = await self._wire.ask(self._wire.stub.EndTurn, request, "EndTurn", timeout)
+        self._ended = True
+        return translate.turn_end(answer)
+
+    def _end_request(
+        self, narration: str, integrations: Sequence[Integration], declared_intent_count: int, user_message: str
+    ) -> dispatch_pb2.EndTurnRequest:
+        return dispatch_pb2.EndTurnRequest(
             surface_token=self.binding.surface_token,
             integrations=[
                 dispatch_pb2.Integration(child_id=one.child_id, verdict=_verdict(one.verdict), reason=one.reason)
@@ -224,9 +260,11 @@ class BoundTurn:
             declared_intent_count=declared_intent_count,
             user_message=user_message,
         )
-        return translate.turn_end(
-            await self._wire.ask(self._wire.stub.EndTurn, request, "EndTurn", self._unary(timeout))
-        )
+
+    def _stream(self, assignment: Assignment, timeout: timedelta | None) -> DispatchStream:
+        stream = DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
+        self._streams[assignment.dispatch_id] = stream
+        return stream
 
     def _unary(self, timeout: timedelta | None) -> timedelta:
         return timeout or self._wire.limits.unary

@@ -43,6 +43,7 @@ class Wire:
 
     Args:
         channel: the connection; owned by whoever made it.
+        target: its address, for messages.
         boot_secret: sent with every call; empty: none.
         limits: how long things may take.
         surroundings: clock, chance and ids.
@@ -55,6 +56,7 @@ class Wire:
     def __init__(
         self,
         channel: grpc.aio.Channel,
+        target: str,
         boot_secret: str,
         limits: Limits,
         surroundings: Surroundings,
@@ -62,6 +64,7 @@ class Wire:
         session_lane: bool = True,
     ) -> None:
         self._channel = channel
+        self.target = target
         self._secret: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
         self.lanes = Lanes(self._session, surroundings.now, surroundings.chance.uniform, enabled=session_lane)
         self.stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
@@ -92,7 +95,7 @@ class Wire:
                 operation.cancel()
             return answer
 
-        return await repeat_safely(send, name, timeout, self.limits, self.surroundings)
+        return await repeat_safely(send, f"{name} at {self.target}", timeout, self.limits, self.surroundings)
 
     def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
         """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`."""

@@ -18,6 +18,7 @@ from subagents_errors import (
     NotKnown,
     OutOfTime,
     Overloaded,
+    StoreUnavailable,
     SubagentsError,
     all_errors,
 )
@@ -44,7 +45,7 @@ async def test_an_error_is_raised_again_as_the_same_class(cls: type[SubagentsErr
 
 def failure(code: grpc.StatusCode, trailer: tuple[tuple[str, bytes], ...] = ()) -> grpc.aio.AioRpcError:
     """Return what gRPC raises for a status."""
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*trailer), "secret=abc")
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*trailer), "CANARY=abc")
 
 
 @pytest.mark.parametrize("code", list(grpc.StatusCode), ids=lambda code: code.name)
@@ -53,7 +54,7 @@ def test_a_status_without_details_gives_the_base_class_and_no_foreign_text(code:
     error, answered = error_and_origin(failure(code), "BindTurn")
 
     assert type(error) is CLASS_OF.get(code, InternalFault)
-    assert "secret" not in str(error)
+    assert "CANARY" not in str(error)
     assert not answered
 
 
@@ -115,11 +116,11 @@ async def test_a_bind_that_failed_for_good_is_sent_once(error: SubagentsError) -
     assert here.sidecar.methods() == ["BindTurn"]
 
 
-async def test_a_bind_is_given_up_after_a_few_attempts() -> None:
-    """A sidecar that never comes back from draining."""
+async def test_a_bind_that_the_sidecar_keeps_refusing_is_given_up_after_a_few_attempts() -> None:
+    """A sidecar that is up, and whose store is not."""
     async with scene() as here:
-        here.sidecar.refusals["BindTurn"].extend(Draining("later") for _ in range(20))
-        with pytest.raises(Draining):
+        here.sidecar.refusals["BindTurn"].extend(StoreUnavailable("later") for _ in range(20))
+        with pytest.raises(StoreUnavailable):
             await here.client.bind_turn(REQUEST)
 
     assert here.sidecar.methods() == ["BindTurn"] * 4

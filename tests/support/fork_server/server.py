@@ -29,8 +29,8 @@ WARM: Final = (
 """Our packages whose every module is imported beforehand; the examples bring LangChain along."""
 WARM_TOO: Final = ("asyncpg", "uvicorn", "typer.rich_utils")
 """What they import only when they run."""
-NOT_WARM: Final = ("__main__", "plugin_templates", "dbos_turns", "restate_turns")
-"""The last two need what only the environment of the bench has."""
+NOT_WARM: Final = ("__main__", "plugin_templates", "locust_user", "dbos_turns", "restate_turns")
+"""Locust patches the standard library of its process; the last two need what only the environment of the bench has."""
 LONGEST: Final = 1 << 20
 IGNORED: Final = (signal.SIGINT, signal.SIGTERM)
 """They are meant for the processes of a group or terminal; a server ends when nobody can ask it any more."""

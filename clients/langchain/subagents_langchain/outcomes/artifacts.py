@@ -10,7 +10,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import TypeAdapter, ValidationError
 
-from subagents_client import CallOutcome, Outcome
+from subagents_client import CallOutcome, ToolCall, failed_call
 
 KIND: Final = "subagents.call_outcome"
 OUTCOMES: Final = TypeAdapter(CallOutcome)
@@ -34,12 +34,7 @@ def outcome_in(message: BaseMessage) -> CallOutcome | None:
     try:
         return OUTCOMES.validate_python(fields)
     except ValidationError:
-        return failed(message.tool_call_id, message.name or "")
-
-
-def failed(call_id: str, name: str) -> CallOutcome:
-    """Return the outcome of a call of which nothing is known."""
-    return CallOutcome(call_id=call_id, tool_name=name, sub_agent_id="", outcome=Outcome.FAILED)
+        return failed_call(ToolCall(message.tool_call_id, message.name or ""))
 
 
 def dispatches_in(messages: Sequence[BaseMessage]) -> int:

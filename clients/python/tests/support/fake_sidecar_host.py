@@ -22,6 +22,7 @@ from subagents_client.errors import status_of, trailer_of
 from subagents_errors import SubagentsError
 
 TOOLS = ("ask_shop", "ask_rewards", "ask_support")
+REQUEST = TurnRequest(principal="user-1", episode_id="episode-1")
 CALLS = [ToolCall("call-1", "ask_shop"), ToolCall("call-2", "ask_rewards")]
 
 
@@ -42,6 +43,7 @@ def answered(call: dispatch_pb2.ToolCall) -> outcome_pb2.CallOutcome:
         sub_agent_id=call.tool_name.removeprefix("ask_"),
         outcome=outcome_pb2.OUTCOME_SUCCEEDED,
         narration=f"answer to {call.call_id}",
+        child_id=f"child-{call.call_id}",
     )
 
 
@@ -59,7 +61,9 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         forgetful: `ResumeDispatch` knows no dispatch, as after a restart.
         received: (method, request), in order.
         secrets: the boot secret of each request.
+        traces: the `traceparent` of each request that has one.
         reached: set when a stream hangs.
+        cancelled: set when a call was cancelled.
     """
 
     cap: int = 3
@@ -70,7 +74,9 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     forgetful: bool = False
     received: list[tuple[str, Message]] = field(default_factory=list)
     secrets: list[Any] = field(default_factory=list)
+    traces: list[Any] = field(default_factory=list)
     reached: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     line: Cable | None = None
     compaction_due: Any = dispatch_pb2.COMPACTION_DUE_UNSPECIFIED
     history: FakeHistory = field(default_factory=FakeHistory)
@@ -82,6 +88,7 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     async def _admit(self, method: str, request: Message, context: Any) -> None:
         self.received.append((method, request))
         self.secrets += [value for key, value in context.invocation_metadata() if key == "x-subagents-boot-secret"]
+        self.traces += [value for key, value in context.invocation_metadata() if key == "traceparent"]
         if self.refusals[method]:
             error = self.refusals[method].popleft()
             await context.abort(status_of(type(error)), error.message, trailing_metadata=tuple(trailer_of(error)))
@@ -146,6 +153,7 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     async def CancelCall(self, request: Any, context: Any) -> dispatch_pb2.CancelCallResponse:
         """Cancel anything."""
         await self._admit("CancelCall", request, context)
+        self.cancelled.set()
         return dispatch_pb2.CancelCallResponse(cancelled=True)
 
     async def CloseChild(self, request: Any, context: Any) -> dispatch_pb2.CloseChildResponse:
@@ -181,10 +189,11 @@ class Scene:
     target: str
     client: SidecarClient
     pauses: Pauses
+    request: TurnRequest = REQUEST
 
     async def turn(self) -> BoundTurn:
         """Bind a turn."""
-        return await self.client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+        return await self.client.bind_turn(self.request)
 
     async def die(self) -> None:
         """Make the sidecar go away for good."""

@@ -1,8 +1,7 @@
-"""The sub-agent calls of one model response on their way into one dispatch.
+"""Collects the sub-agent calls of one model response into one dispatch.
 
-LangGraph runs each tool call in a task of its own, with every middleware around it. A middleware may answer a call,
-change its arguments, or hold it until a person has agreed, so only a call that came through all of them may be sent.
-The calls of a response wait for each other here and go out together.
+Agent frameworks run each tool call of a response in a task of its own, often with hooks, approvals or guardrails around
+it. Only a call that has passed all of these may be sent. The calls of a response therefore wait here for each other.
 """
 
 import asyncio
@@ -11,18 +10,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from subagents_client import CallOutcome, ToolCall
-from subagents_langchain.outcomes.artifacts import failed
+from subagents_client.outcomes import CallOutcome, ToolCall
+from subagents_client.synthesis import failed_call
+
+A_TICK = timedelta(0)
+"""One pass of the event loop: long enough for tasks that were created together."""
 
 
-class Sending(Protocol):
-    """What a gathering needs of the dispatches of its response."""
+class Sender(Protocol):
+    """Sends the dispatches of a `Gathering`."""
 
     async def recall(self) -> tuple[Mapping[str, CallOutcome], int]:
-        """Return what an earlier run has sent of the response: outcomes by call id, and the number of dispatches.
+        """Return what an earlier run has sent already: outcomes by call id, and the number of dispatches.
 
         Raises:
-            SubagentsError: it cannot be found out, so nothing may be sent.
+            SubagentsError: the sidecar cannot say, so nothing may be sent.
         """
         ...
 
@@ -41,7 +43,7 @@ class Batch:
 
     Attributes:
         calls: in order of arrival.
-        outcomes: by call id, once they are there.
+        outcomes: by call id, once the dispatch has ended.
         number: of the dispatch; None before it is sent.
         awaited: how many callers wait for an outcome.
     """
@@ -53,25 +55,29 @@ class Batch:
 
 
 class Gathering:
-    """Sends the calls of one response: all that come, once all have come that may.
+    """Sends calls together: once all expected calls have arrived and no other call has arrived within the window.
 
     Args:
-        expected: ids of the calls that may come. Each either comes (`ask`) or is `passed` over.
-        patience: longest time that a call waits for another one. Those that come later are a further dispatch.
-        sending: of this response.
-        spawn: runs something in the background, for as long as the turn.
+        expected: ids of the calls that may arrive, in emission order. Each either arrives (`ask`) or is `passed`.
+        patience: longest wait for an expected call after the last arrival. Later arrivals form a further dispatch.
+        sender: sends the dispatches.
+        spawn: runs a coroutine in the background; its owner cancels it at the end of the turn.
+        window: wait for unexpected calls after the last arrival; 0 is one pass of the event loop.
     """
 
     def __init__(
         self,
         expected: Iterable[str],
         patience: timedelta,
-        sending: Sending,
+        sender: Sender,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        window: timedelta = A_TICK,
     ) -> None:
-        self._expected = dict.fromkeys(expected)
+        self._expected: dict[str, None] = {}
+        self._places: dict[str, int] = {}
         self._patience = patience
-        self._sending = sending
+        self._window = window
+        self._sender = sender
         self._spawn = spawn
         self._batches: dict[ToolCall, Batch] = {}
         self._next: Batch | None = None
@@ -79,18 +85,25 @@ class Gathering:
         self._recalling = asyncio.Lock()
         self._recalled: Mapping[str, CallOutcome] | None = None
         self._dispatches = 0
+        self.expect(expected)
+
+    def expect(self, call_ids: Iterable[str]) -> None:
+        """Add calls to wait for, in emission order; those of one response in one call."""
+        for call_id in call_ids:
+            self._expected[call_id] = None
+            self._places.setdefault(call_id, len(self._places))
 
     async def ask(self, call: ToolCall) -> CallOutcome:
         """Return the outcome of a call. Safe to repeat: the same call is sent once.
 
-        If this is cancelled while others wait for their outcomes, e.g. by a time limit for each call, the call is too.
+        A cancelled caller, e.g. after a time limit of the framework, cancels its call if other callers still wait.
 
         Raises:
             SubagentsError: nothing may be sent.
         """
         async with self._recalling:
             if self._recalled is None:
-                self._recalled, self._dispatches = await self._sending.recall()
+                self._recalled, self._dispatches = await self._sender.recall()
                 for call_id in self._recalled:
                     self._expected.pop(call_id, None)
         if call.call_id in self._recalled:
@@ -105,20 +118,17 @@ class Gathering:
             raise
         finally:
             batch.awaited -= 1
-        return outcomes.get(call.call_id) or failed(call.call_id, call.tool_name)
+        return outcomes.get(call.call_id) or failed_call(call)
 
     def passed(self, call_id: str) -> None:
-        """Take note that a call is not waited for: it has come, or it never will. Safe to repeat."""
+        """Stop waiting for a call: it has arrived, or it never will. Safe to repeat."""
         self._expected.pop(call_id, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._next is None:
-            return
-        if self._expected:
-            self._timer = asyncio.get_running_loop().call_later(self._patience.total_seconds(), self._go, self._next)
-        else:
-            self._go(self._next)
+        if self._next is not None:
+            wait = self._patience if self._expected else self._window
+            self._timer = asyncio.get_running_loop().call_later(wait.total_seconds(), self._go, self._next)
 
     def _join(self, call: ToolCall) -> Batch:
         if self._next is None:
@@ -134,13 +144,14 @@ class Gathering:
             self._spawn(self._send(batch, batch.number))
 
     async def _send(self, batch: Batch, number: int) -> None:
+        calls = sorted(batch.calls, key=lambda call: self._places.get(call.call_id, len(self._places)))
         try:
-            batch.outcomes.set_result(await self._sending.send(number, batch.calls))
-        except Exception as error:  # noqa: BLE001  whatever it was, it is for the caller of each call
+            batch.outcomes.set_result(await self._sender.send(number, calls))
+        except Exception as error:  # noqa: BLE001  the caller of each call gets it, whatever it is
             batch.outcomes.set_exception(error)
-            batch.outcomes.exception()  # seen, even if every caller has left
+            batch.outcomes.exception()  # retrieved, even if every caller has left
         finally:
-            batch.outcomes.cancel()  # does nothing unless this was cancelled
+            batch.outcomes.cancel()  # has no effect unless this task was cancelled
 
     def _withdraw(self, call: ToolCall, batch: Batch) -> None:
         if batch.number is not None:
@@ -151,7 +162,7 @@ class Gathering:
                 self._next = None
 
     async def _cancel(self, call: ToolCall, batch: Batch, number: int) -> None:
-        # If the whole run was cancelled, its other calls leave now, too: what becomes of the turn is not decided here.
+        # When the whole run is cancelled, its other callers leave now, too; `on_disconnect` then decides, not this.
         await asyncio.sleep(self._patience.total_seconds())
         if batch.awaited and not batch.outcomes.done():
-            await self._sending.cancel(number, call.call_id)
+            await self._sender.cancel(number, call.call_id)

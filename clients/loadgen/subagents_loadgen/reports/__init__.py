@@ -1,0 +1,1 @@
+"""What a run leaves behind: text, an HTML page, HDR histogram logs."""

@@ -1,0 +1,58 @@
+"""The sub-agents of a bound turn as function tools of the OpenAI Agents SDK."""
+
+import json
+from typing import Any
+
+from agents import Agent, FunctionTool, ModelResponse, RunContextWrapper, RunHooks
+from agents.tool_context import ToolContext
+from openai.types.responses import ResponseFunctionToolCall
+from typing_extensions import override
+
+from subagents_client import Coalescer, SubAgentTool, ToolCall
+
+
+class SubAgents:
+    """The sub-agents of one turn for one run of an agent.
+
+    Args:
+        coalescer: of the turn; holds outcomes and results.
+
+    Attributes:
+        tools: for `Agent(tools=...)`, in the order of the surface. A failed call is an answer, not an exception.
+        hooks: for `Runner.run(hooks=...)`: announces the calls of each response, so that their dispatch is complete and
+            in emission order whatever guardrails and approvals take. Hooks of your own call `expect` in `on_llm_end`.
+    """
+
+    def __init__(self, coalescer: Coalescer) -> None:
+        self._coalescer = coalescer
+        self.tools = [_tool(one, coalescer) for one in coalescer.turn.surface.sub_agent_tools]
+        self.hooks: RunHooks[Any] = _Announcing(self)
+
+    def expect(self, response: ModelResponse) -> None:
+        """Announce the sub-agent calls of a response before the SDK runs them."""
+        offered = {tool.name for tool in self.tools}
+        calls = [one for one in response.output if isinstance(one, ResponseFunctionToolCall)]
+        self._coalescer.expect(one.call_id for one in calls if one.name in offered)
+
+
+class _Announcing(RunHooks[Any]):
+    def __init__(self, sub_agents: SubAgents) -> None:
+        self._sub_agents = sub_agents
+
+    @override
+    async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
+        self._sub_agents.expect(response)
+
+
+def _tool(tool: SubAgentTool, coalescer: Coalescer) -> FunctionTool:
+    async def invoke(context: ToolContext[Any], arguments_json: str) -> str:
+        outcome = await coalescer.ask(ToolCall(context.tool_call_id, tool.name, arguments_json))
+        return outcome.tool_message()
+
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,  # the definition's, character for character
+        params_json_schema=json.loads(tool.arguments_schema_json),
+        on_invoke_tool=invoke,
+        strict_json_schema=False,  # strict mode would rewrite the definition's schema
+    )

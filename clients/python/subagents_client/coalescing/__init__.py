@@ -1,0 +1,1 @@
+"""Turns parallel tool calls of any framework into one dispatch."""

@@ -1,0 +1,121 @@
+"""One dispatch for the parallel tool calls of a model response, under any agent framework."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Final, Self
+
+from subagents_client.coalescing.gathering import A_TICK, Gathering
+from subagents_client.events import DispatchEvent
+from subagents_client.outcomes import CallOutcome, DispatchResult, ToolCall
+from subagents_client.turn import NO_CONTEXT, BoundTurn, DispatchContext
+from subagents_errors import SubagentsError
+
+PATIENCE: Final = timedelta(milliseconds=200)
+CANCEL_TIMEOUT: Final = timedelta(seconds=1)
+
+
+class Coalescer:
+    """Collects tool calls that a framework runs in parallel, and sends them as one dispatch of a bound turn.
+
+    Every call gets exactly one outcome; a failure is an outcome, too. Belongs to the event loop of the turn. An async
+    context manager: leaving it stops the dispatches that still run.
+
+    Args:
+        turn: carries the dispatches.
+        context: what the sub-agents inherit in every dispatch.
+        window: wait for further calls after the last arrival; 0 is one pass of the event loop.
+        patience: longest wait for a call that was announced by `expect`.
+        on_event: called with each event of each dispatch, e.g. to show progress; must not block.
+
+    Attributes:
+        turn: as given.
+        results: of the dispatches that have ended, in order.
+    """
+
+    def __init__(
+        self,
+        turn: BoundTurn,
+        context: DispatchContext = NO_CONTEXT,
+        *,
+        window: timedelta = A_TICK,
+        patience: timedelta = PATIENCE,
+        on_event: Callable[[DispatchEvent], None] | None = None,
+    ) -> None:
+        self.turn = turn
+        self.results: list[DispatchResult] = []
+        self._context = context
+        self._on_event = on_event
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ids: dict[int, str] = {}
+        self._gathering = Gathering((), patience, self, self._spawn, window)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop the dispatches that still run; what becomes of their calls is decided by `on_disconnect`."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def outcomes(self) -> Mapping[str, CallOutcome]:
+        """The outcomes so far, by call id."""
+        return {one.call_id: one for result in self.results for one in result.outcomes}
+
+    def expect(self, call_ids: Iterable[str]) -> None:
+        """Announce the sub-agent calls of a response, in emission order, before the framework runs them.
+
+        The dispatch then waits for all of them, at most `patience`, and keeps their order. Without an announcement,
+        calls that arrive within the `window` go out together, in order of arrival.
+        """
+        self._gathering.expect(call_ids)
+
+    def skip(self, call_id: str) -> None:
+        """Stop waiting for an announced call that the framework will not run, e.g. because a person refused it."""
+        self._gathering.passed(call_id)
+
+    async def ask(self, call: ToolCall) -> CallOutcome:
+        """Return the outcome of one call; the body of a framework's tool. Raises nothing for a failed call.
+
+        Safe to repeat: a call with the same id, tool and arguments is sent once in a turn. If the caller is cancelled
+        while others wait, its call is cancelled at the sidecar.
+        """
+        return await self._gathering.ask(call)
+
+    async def recall(self) -> tuple[Mapping[str, CallOutcome], int]:
+        """Return nothing: a turn that was bound in this process has no earlier dispatches."""
+        return {}, 0
+
+    async def send(self, number: int, calls: Sequence[ToolCall]) -> Mapping[str, CallOutcome]:
+        """Send calls as one dispatch. `Gathering` calls this."""
+        try:
+            async with self.turn.dispatch(calls, self._context) as stream:
+                self._ids[number] = stream.dispatch_id
+                async for event in stream:
+                    if self._on_event is not None:
+                        self._on_event(event)
+                result = await stream.result()
+        except SubagentsError as error:
+            result = self.turn.unanswered(calls, error)
+        self.results.append(result)
+        return {one.call_id: one for one in result.outcomes}
+
+    async def cancel(self, number: int, call_id: str) -> None:
+        """Cancel one call of a dispatch. `Gathering` calls this."""
+        try:
+            await self.turn.cancel_call(self._ids[number], call_id, timeout=CANCEL_TIMEOUT)
+        except SubagentsError:
+            return  # the call ends by its own deadline, or with the turn
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
