@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from sidecar.adapters.runner_grpc.runner import GrpcRunner
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import RunnerConfig, RunnerSpec
 from sidecar.settings.schema import json_schema
 
@@ -15,7 +14,6 @@ def grpc_runner(config: RunnerConfig) -> GrpcRunner:
     return GrpcRunner(config.target or settings.target or "", config.gateway_address, settings)
 
 
-@hookimpl
 def sidecar_runners() -> Sequence[RunnerSpec]:
     """Offer `grpc`."""
     return [
