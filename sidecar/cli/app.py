@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.serve import EX_CONFIG, refusal
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _about(
 
 def _show_version(*, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415  only here
+        from importlib.metadata import version  # noqa: PLC0415  only `--version` needs it
 
         typer.echo(f"sidecar {version('dispatch-sidecar')}")
         raise typer.Exit

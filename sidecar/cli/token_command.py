@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, seal
 from sidecar.core.roles import Role

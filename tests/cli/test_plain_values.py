@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from sidecar.cli.plain_values import TYPERS_OWN, PlainTyper, plain_value
+from sidecar.cli.parameters.plain_values import TYPERS_OWN, PlainTyper, plain_value
 
 
 class Colour(StrEnum):
@@ -29,33 +29,44 @@ def paint(
     edge: Colour = Colour.GREEN,
     layers: Annotated[int, typer.Option(min=1, max=9)] = 2,
     wait: Annotated[float, typer.Option(min=0.1)] = 1.0,
+) -> None:
+    """Paint."""
+    TAKEN.append(dict(locals()))
+
+
+def frame(
     tag: Annotated[list[str] | None, typer.Option()] = None,
     title: str = "",
     report: Annotated[Path | None, typer.Option(dir_okay=False)] = None,
     dry: Annotated[bool, typer.Option("--dry")] = False,
     word: Annotated[str, typer.Option(parser=str.upper)] = "x",
 ) -> None:
-    """Paint."""
+    """Frame."""
     TAKEN.append(dict(locals()))
 
 
 TYPED = {
-    "only what is required": "tests",
-    "everything": "tests docs README.md --edge red --layers 3 --wait 2.5 --tag a --tag b --report R.txt --dry",
-    "another case": "tests --colour GREEN",
-    "a parser": "tests --word abc",
-    "a sign and spaces": "tests --layers +3",
-    "a report that is there": "tests --report README.md",
-    "nothing": "",
-    "a folder that is missing": "nowhere",
-    "a folder as the report": "tests --report docs",
-    "a choice that is none": "tests --edge blue",
-    "a choice in another case": "tests --edge RED",
-    "too many": "tests --layers 10",
-    "too few": "tests --layers 0",
-    "no number": "tests --layers many",
-    "a number in other digits": "tests --layers ٣",
-    "an option that is none": "tests --size 3",
+    "only what is required": "paint tests",
+    "every option": "paint tests docs README.md --edge red --layers 3 --wait 2.5",
+    "another case": "paint tests --colour GREEN",
+    "a sign": "paint tests --layers +3",
+    "nothing": "paint",
+    "a folder that is missing": "paint nowhere",
+    "a choice that is none": "paint tests --edge blue",
+    "a choice in another case": "paint tests --edge RED",
+    "too many": "paint tests --layers 10",
+    "too few": "paint tests --layers 0",
+    "no number": "paint tests --layers many",
+    "other digits": "paint tests --layers \u0663",
+    "an option that is none": "paint tests --size 3",
+    "defaults": "frame",
+    "texts": "frame --tag a --tag b --title t --report R.txt --dry",
+    "a parser": "frame --word abc",
+    "a report that is there": "frame --report README.md",
+    "a folder as the report": "frame --report docs",
+    "no such command": "fame",
+    "help": "paint --help",
+    "help of all": "--help",
 }
 
 
@@ -63,6 +74,7 @@ def run(app: typer.Typer, typed: str) -> tuple[int, str, list[dict[str, Any]]]:
     """Return the exit code, what was said, and what the command was called with."""
     TAKEN.clear()
     app.command()(paint)
+    app.command()(frame)
     said = CliRunner().invoke(app, typed.split())
     return said.exit_code, said.output, list(TAKEN)
 
@@ -77,11 +89,6 @@ def test_a_command_gets_and_says_what_it_does_with_typer_alone(typed: str) -> No
     ]
 
 
-def test_help_is_typers() -> None:
-    """The same page."""
-    assert run(PlainTyper(add_completion=False), "--help") == run(typer.Typer(add_completion=False), "--help")
-
-
 PLAIN = {"edge": "red", "layers": "3", "title": "t", "report": "R.txt", "tag": ("a", "b"), "others": ("docs", "x")}
 LEFT = {"folder": "tests", "edge": "RED", "layers": "+3", "layers of": "10", "report": "docs", "word": "x", "wait": "1"}
 
@@ -91,6 +98,8 @@ def test_only_plain_values_are_taken_as_they_are(name: str, value: Any) -> None:
     """Else this test would compare Typer with itself."""
     app = PlainTyper(add_completion=False)
     app.command()(paint)
-    parameters: dict[str, Any] = {one.name: one for one in get_command(app).params if one.name}
+    app.command()(frame)
+    commands: Any = get_command(app)
+    parameters = {one.name: one for command in commands.commands.values() for one in command.params}
     taken = plain_value(parameters[name.split(maxsplit=1)[0]], value)
     assert (taken is TYPERS_OWN) == ((name, value) in LEFT.items())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.plugins import SECONDS
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import EX_CONFIG, PluginProblem

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TextIO
 import msgspec
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.core.errors import MemoryUnavailable
 from sidecar.core.identifiers import DEFINITION_SIDE, EpisodeId, Principal, Slot
 from sidecar.policy.problems import EX_CONFIG, PluginProblem

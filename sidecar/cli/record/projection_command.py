@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.backup import Config, carried_out
 from sidecar.settings import Settings
 

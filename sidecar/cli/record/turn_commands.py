@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 
 if TYPE_CHECKING:
     from sidecar.settings import Settings

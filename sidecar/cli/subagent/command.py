@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
 from sidecar.cli.subagent.decommission_command import add_decommission
 from sidecar.cli.subagent.flag_command import add_flag

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from sidecar.cli.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import given_by
 from sidecar.cli.subagent.options import EXIT_CODES, Name, Open, Placed
 from sidecar.cli.subagent.step_commands import WishOf
