@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sidecar.core.definitions.review.references import BaseWish, Comparison
     from sidecar.operations.history.memory_boundary import MemoryBorder
     from sidecar.operations.record.erase_user import Erased
+    from sidecar.policy.kinds import PluginKind
     from sidecar.policy.selection import PolicySettings
-    from sidecar.policy.specs import PluginKind
     from sidecar.settings import Settings
 
 

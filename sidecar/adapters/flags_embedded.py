@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.store.ports import RolloutStore, StoredFlag
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
@@ -78,7 +77,6 @@ def kept_in(store: RolloutStore, spec: FlagBackendSpec) -> FlagBackendSpec:
     return replace(spec, factory=lambda settings: EmbeddedFlags(store)) if spec is EMBEDDED_FLAGS else spec
 
 
-@hookimpl
 def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
     """Offer `embedded`."""
     return [EMBEDDED_FLAGS]

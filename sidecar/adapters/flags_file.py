@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from sidecar.core.decoding import Undecodable, from_json_by_pairs, from_toml, from_utf8
 from sidecar.core.errors import StoreUnavailable
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
@@ -203,7 +202,6 @@ FILE_FLAGS: Final = FlagBackendSpec(
 )
 
 
-@hookimpl
 def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
     """Offer `file`."""
     return [FILE_FLAGS]

@@ -6,7 +6,6 @@ from enum import Enum, unique
 from typing import Any, Final
 
 from sidecar.core.errors import StoreUnavailable
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
@@ -105,7 +104,6 @@ MEMORY_FLAGS: Final = FlagBackendSpec(
 )
 
 
-@hookimpl
 def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
     """Offer `memory`."""
     return [MEMORY_FLAGS]

@@ -12,7 +12,6 @@ from sidecar.core.history.isolation import own_turns_of
 from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot, TurnId
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import EpisodeMemorySpec
 
 
@@ -158,7 +157,6 @@ IN_PROCESS_MEMORY: Final = EpisodeMemorySpec(
 )
 
 
-@hookimpl
 def sidecar_episode_memories() -> Sequence[EpisodeMemorySpec]:
     """Offer `in_process`."""
     return [IN_PROCESS_MEMORY]

@@ -6,12 +6,12 @@ Of the groups of commands only the one that is asked for is imported; all of the
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.serve import EX_CONFIG, refusal
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ def make_app(commands: Commands, first: str = "") -> typer.Typer:
         commands: what its commands do their work with.
         first: the first argument; of a command's name only that command's group is there.
     """
-    app = typer.Typer(
+    app = PlainTyper(
         no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The dispatch sidecar."
     )
     app.callback()(_about)
-    whole = not any(first in names for names in GROUPS)
+    whole = first != "--version" and not any(first in names for names in GROUPS)
     for names, add in GROUPS.items():
         if whole or first in names:
             add(app, commands)
@@ -104,6 +104,8 @@ def _about(
 
 def _show_version(*, wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415  only `--version` needs it
+
         typer.echo(f"sidecar {version('dispatch-sidecar')}")
         raise typer.Exit
 

@@ -4,14 +4,17 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, seal
 from sidecar.core.roles import Role
-from sidecar.operations.record.checkpoint_ports import CheckpointSigner
+
+if TYPE_CHECKING:
+    from sidecar.operations.record.checkpoint_ports import CheckpointSigner
 
 EX_USAGE: Final = 64
 EX_CONFIG: Final = 78
@@ -35,7 +38,7 @@ class TokenTools(NamedTuple):
             know the key. Raises `KeyUnusable`.
     """
 
-    signer: Callable[[Path, bool], CheckpointSigner]
+    signer: Callable[[Path, bool], "CheckpointSigner"]
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     limits: Callable[[Path, str], KeyLimits | None]
@@ -52,7 +55,7 @@ Key = Annotated[Path, typer.Option("--key", help="File with the private key (Ed2
 
 def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Role tokens: who may operate a sidecar, for an hour at most.")
+    group = PlainTyper(no_args_is_help=True, help="Role tokens: who may operate a sidecar, for an hour at most.")
     app.add_typer(group, name="token")
 
     @group.command()
@@ -98,7 +101,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         typer.echo(token)
 
 
-def _signer(tools: TokenTools, file: Path, *, make: bool) -> CheckpointSigner:
+def _signer(tools: TokenTools, file: Path, *, make: bool) -> "CheckpointSigner":
     try:
         return tools.signer(file, make)
     except KeyUnusable as problem:

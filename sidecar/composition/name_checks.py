@@ -13,9 +13,9 @@ from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.rollout.view import RolloutView
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost
 from sidecar.policy.problems import choices_for
-from sidecar.policy.specs import PluginKind
 from sidecar.settings import Settings, SettingsProblem
 from sidecar.settings.name_checks import Names, bad_targets, names_of, unmatched
 

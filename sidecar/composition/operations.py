@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
@@ -31,7 +30,7 @@ from sidecar.composition.telemetry.background_reports import (
     FlagReports,
     show_process,
 )
-from sidecar.core.definitions.resolve import nowhere_committed
+from sidecar.core.definitions.resolve import CommitsOf, nowhere_committed
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
@@ -231,6 +230,10 @@ def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> C
 def _definitions(parts: Parts) -> DefinitionsSource:
     said = parts.settings.definitions
     reports = DefinitionsReports(parts.metrics, parts.readiness)
-    commits_of = GitHistory(said.path).commits_of if said.git_commits else nowhere_committed
+    commits_of: CommitsOf = nowhere_committed
+    if said.git_commits:
+        from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  where git is read
+
+        commits_of = GitHistory(said.path).commits_of
     most = said.sub_agents_at_most
     return DefinitionsSource(said.path, reports.changed, commits_of=commits_of, sub_agents_at_most=most)

@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
@@ -15,7 +14,9 @@ from sidecar.rpc.ops_http import Page, Render
 if TYPE_CHECKING:
     from sidecar.observability.exposition import RecentExposition
 
-JSON = "application/json"
+JSON: Final = "application/json"
+OK: Final = 200
+UNAVAILABLE: Final = 503
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,14 @@ def pages(metrics: RecentMetrics, readiness: Readiness, redactor: Redactor) -> M
 
     async def numbers(accept: str) -> Page:
         page, content_type = metrics.recent.page(accept)
-        return Page(HTTPStatus.OK, content_type, page)
+        return Page(OK, content_type, page)
 
     async def ready(accept: str) -> Page:
         detail = redactor.clean(json.dumps(readiness.detail(), indent=2, default=str))
-        status = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
+        status = OK if readiness.ready else UNAVAILABLE
         return Page(status, JSON, f"{detail}\n".encode())
 
     async def alive(accept: str) -> Page:
-        return Page(HTTPStatus.OK, JSON, b'{"alive": true}\n')
+        return Page(OK, JSON, b'{"alive": true}\n')
 
     return {"/metrics": numbers, "/readyz": ready, "/healthz": alive}

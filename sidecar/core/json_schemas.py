@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
-import jsonschema_rs
-
 from sidecar.core.decoding import from_json
 
 
@@ -49,6 +47,8 @@ def validator_of(schema_text: str) -> Validator:
 
     It can neither fetch a `$ref` from anywhere nor run a pattern in more than linear time.
     """
+    import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
+
     schema = from_json(schema_text)
     options = jsonschema_rs.RegexOptions()
     return cast(Validator, jsonschema_rs.validator_for(schema, offline=True, pattern_options=options))

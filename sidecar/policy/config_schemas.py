@@ -1,20 +1,23 @@
 """Compiles the JSON schema of a plugin's settings: nothing is fetched, patterns are linear, no value is shown."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import jsonschema_rs
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 HIDDEN: Final = "the value"
 """Stands for a setting's value in messages: it may be a secret."""
 
 
-def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+def compiled(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":
     """Return a validator whose messages show no value.
 
     Raises:
         ValueError: it is not JSON schema, or it refers to something outside itself.
     """
+    import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
+
     options = jsonschema_rs.RegexOptions()
     return jsonschema_rs.validator_for(plain(schema), mask=HIDDEN, offline=True, pattern_options=options)
 

@@ -6,15 +6,16 @@ Source: reliability row 56: a distribution that nobody enabled must not get to r
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
 from sidecar.policy.problems import PluginProblem, choices_for
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+ENTRY_POINT_GROUP: Final = "sidecar.plugins"
 
 
 class PluginSelection(Struct, frozen=True):

@@ -2,19 +2,18 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import jsonschema_rs
 from msgspec.structs import replace
 
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.config_schemas import compiled, plain
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.loading import PluginHost
 from sidecar.policy.memory import EpisodeMemory
-from sidecar.policy.problems import PluginProblem, choices_for, nearest
+from sidecar.policy.problems import PluginProblem, choices_for, guarded, nearest
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
-from sidecar.policy.registration import guarded
 from sidecar.policy.specs import (
     AuditSinkSpec,
     ConnectorSpec,
@@ -22,11 +21,13 @@ from sidecar.policy.specs import (
     FlagBackendSpec,
     GateClientSpec,
     LifecyclePolicySpec,
-    PluginKind,
     PluginSpec,
     RunnerConfig,
     RunnerSpec,
 )
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 Made = TypeVar("Made")
 
@@ -40,6 +41,10 @@ SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.AUDIT_SINK: "audit_sinks",
 }
 """The settings of the flag backend `file` stand in `[flags.file]`."""
+
+
+HARMLESS: Final = frozenset({"$defs", "additionalProperties", "description", "properties", "required", "title", "type"})
+"""Keywords that refuse no empty object, `required` if it is empty."""
 
 
 def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
@@ -102,6 +107,8 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
     """
     section = section_of(spec)
     copied: dict[str, Any] = plain(settings)
+    if not copied and _takes_nothing(spec.config_schema):
+        return copied
     problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
     if problems:
         known = sorted(_properties(spec))
@@ -164,9 +171,14 @@ def _made(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) ->
     return made
 
 
-def _sentence(section: str, error: jsonschema_rs.ValidationError) -> str:
+def _sentence(section: str, error: "jsonschema_rs.ValidationError") -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
     return f"{section}{path}: {error.message}"
+
+
+def _takes_nothing(schema: Mapping[str, Any]) -> bool:
+    """Say, without the library that compiles schemas, that no settings at all fit; no: it has to look."""
+    return schema.get("type") == "object" and not schema.get("required") and schema.keys() <= HARMLESS
 
 
 def _properties(spec: PluginSpec) -> Mapping[str, Any]:

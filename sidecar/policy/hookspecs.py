@@ -29,7 +29,6 @@ from sidecar.policy.specs import (
 )
 
 PROJECT: Final = "sidecar"
-ENTRY_POINT_GROUP: Final = "sidecar.plugins"
 
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
@@ -127,7 +126,6 @@ def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:  # type: ignore[empty-body
 
 
 __all__: Sequence[str] = (
-    "ENTRY_POINT_GROUP",
     "PROJECT",
     "hookimpl",
     "hookspec",

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.lifecycle import PolicyAnswer, Step, StepFacts
 from sidecar.policy.specs import LifecyclePolicySpec
 
@@ -49,7 +48,6 @@ PLATFORM_POLICY: Final = LifecyclePolicySpec(
 )
 
 
-@hookimpl
 def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:
     """Offer `platform`."""
     return [PLATFORM_POLICY]

@@ -1,8 +1,7 @@
 """What stops the start because of a plugin, and how it is said."""
 
-import difflib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 EX_CONFIG: Final = 78
 """Exit code of a process that cannot start with the settings it was given (sysexits.h)."""
@@ -29,8 +28,28 @@ class PluginProblem(Exception):
         self.remedy = remedy
 
 
+class Incompatible(PluginProblem):
+    """A plugin was written for a major version of a contract that this sidecar does not speak."""
+
+
+def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
+    """Call into a plugin and return what it returns.
+
+    Raises:
+        PluginProblem: the plugin raised anything at all, other than a person's Ctrl-C.
+    """
+    try:
+        return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the border: a plugin's SystemExit must not end the sidecar unexplained
+        raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
+
+
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice that `name` was most likely meant to be, or None if none is close."""
+    import difflib  # noqa: PLC0415  only a wrong name needs it
+
     close = difflib.get_close_matches(name, sorted(choices), n=1, cutoff=0.6)
     return close[0] if close else None
 

@@ -6,7 +6,7 @@ and a plugin that fails half-way leaves nothing behind.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pluggy
@@ -15,30 +15,12 @@ from pluggy import HookimplOpts, HookspecOpts
 from sidecar.core.identifiers import DEFINITION_SIDE
 from sidecar.policy import hookspecs
 from sidecar.policy.config_schemas import compiled
-from sidecar.policy.problems import PluginProblem, cause_of, nearest
+from sidecar.policy.problems import Incompatible, PluginProblem, cause_of, guarded, nearest
 from sidecar.policy.specs import SPEC_TYPES, SUPPORTED_MAJORS, PluginSpec
 
 CONTRACT: Final = re.compile(r"([a-z-]+)/([1-9][0-9]{0,3})\Z")
 HOOK_PREFIX: Final = "sidecar_"
 REMEDY: Final = "correct the plugin, or take it out of plugins.enabled"
-
-
-class Incompatible(PluginProblem):
-    """A plugin was written for a major version of a contract that this sidecar does not speak."""
-
-
-def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
-    """Call into a plugin and return what it returns.
-
-    Raises:
-        PluginProblem: the plugin raised anything at all, other than a person's Ctrl-C.
-    """
-    try:
-        return work()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the border: a plugin's SystemExit must not end the sidecar unexplained
-        raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
 
 
 class _MarkedHooks(pluggy.PluginManager):

@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost, SpecT
 from sidecar.policy.platform import PLATFORM, PLATFORM_POLICY
 from sidecar.policy.specs import (
@@ -17,7 +18,6 @@ from sidecar.policy.specs import (
     FlagBackendSpec,
     GateClientSpec,
     LifecyclePolicySpec,
-    PluginKind,
     PluginSpec,
     RunnerSpec,
 )

@@ -5,32 +5,19 @@ and calls the factory.
 """
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct, field
 
 from sidecar.policy.audit import AuditSink
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 
 NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({"type": "object", "additionalProperties": False})
 """JSON schema of a plugin without settings."""
-
-
-@unique
-class PluginKind(StrEnum):
-    """What a plugin can be; also the first part of its contract, as in `runner/1`."""
-
-    FLAG_BACKEND = "flag-backend"
-    RUNNER = "runner"
-    CONNECTOR = "connector"
-    EPISODE_MEMORY = "episode-memory"
-    GATE_CLIENT = "gate-client"
-    LIFECYCLE_POLICY = "lifecycle-policy"
-    AUDIT_SINK = "audit-sink"
 
 
 SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType(

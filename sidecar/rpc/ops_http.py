@@ -6,9 +6,11 @@ has room: the connection that has been there longest makes it, one that has not 
 
 import asyncio
 import errno
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from ipaddress import ip_address
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,6 +18,7 @@ from sidecar.rpc.socket_files import AddressHeld, CannotListen
 
 SECONDS: Final = 5.0
 """For one connection from its first byte to its last."""
+IPV6: Final = 6
 SILENCE: Final = 1.0
 """Seconds until a request has to be whole."""
 MOST_CONNECTIONS: Final = 32
@@ -38,6 +41,16 @@ NOT_FOUND: Final = Page(404, "text/plain; charset=utf-8", b"there are: /metrics 
 NOT_ALLOWED: Final = Page(405, "text/plain; charset=utf-8", b"GET only\n")
 BAD_REQUEST: Final = Page(400, "text/plain; charset=utf-8", b"not HTTP/1.1\n")
 FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
+
+
+def _place(host: str, port: int) -> dict[str, Any]:
+    """Return where to listen, for `asyncio`; of an address, as a socket: looking up a name loads all of Unicode."""
+    try:
+        version = ip_address(host).version
+    except ValueError:
+        return {"host": host, "port": port}
+    family = socket.AF_INET6 if version == IPV6 else socket.AF_INET
+    return {"sock": socket.create_server((host, port), family=family)}
 
 
 class OpsHttp:
@@ -68,7 +81,8 @@ class OpsHttp:
         """
         host, _, port = address.rpartition(":")
         try:
-            server = await asyncio.start_server(self._serve, host.strip("[]"), int(port), limit=LARGEST_REQUEST)
+            where = _place(host.strip("[]"), int(port))
+            server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, **where)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise AddressHeld(f"server.ops_address {address} is in use by another process") from None

@@ -8,7 +8,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import DistributionFinder, PathDistribution
 from pathlib import Path
 
-from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
+from sidecar.policy.entry_points import ENTRY_POINT_GROUP
 
 GOOD = """
 from sidecar.policy.hookspecs import hookimpl

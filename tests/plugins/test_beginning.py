@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from sidecar.cli.plugins.scaffold import CannotBegin, begin
-from sidecar.policy.specs import PluginKind
+from sidecar.policy.kinds import PluginKind
 
 pytestmark = pytest.mark.system
 

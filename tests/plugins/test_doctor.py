@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.cli.plugins.doctor import Finding, Health, as_json, as_table, exit_code_of, findings
 from sidecar.policy.entry_points import PluginSelection
-from sidecar.policy.specs import PluginKind
+from sidecar.policy.kinds import PluginKind
 from tests.plugins.distributions import GOOD, SitePackages
 
 SECONDS: Final = 60.0

@@ -6,9 +6,10 @@ import pytest
 
 from sidecar.adapters import flags_file, flags_memory
 from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost, PluginState, load_plugins, survey_plugins
 from sidecar.policy.problems import PluginProblem
-from sidecar.policy.specs import FlagBackendSpec, PluginKind
+from sidecar.policy.specs import FlagBackendSpec
 from tests.plugins.distributions import GOOD, SitePackages
 
 BUILT_INS = (flags_memory, flags_file)

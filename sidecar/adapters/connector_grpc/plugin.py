@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import ConnectorSpec
 from sidecar.settings.schema import json_schema
 
@@ -19,7 +18,6 @@ def grpc_connector(settings: Mapping[str, Any]) -> "GrpcConnector":
     return GrpcConnector(GrpcConnectorSettings(**settings))
 
 
-@hookimpl
 def sidecar_connectors() -> Sequence[ConnectorSpec]:
     """Offer `grpc`."""
     return [

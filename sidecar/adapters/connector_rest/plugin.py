@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sidecar.adapters.connector_rest.settings import RestSettings
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import ConnectorSpec
 from sidecar.settings.schema import json_schema
 
@@ -26,7 +25,6 @@ def warm_up(settings: Mapping[str, Any]) -> None:
     tls_context(RestSettings(**settings).ca_file)
 
 
-@hookimpl
 def sidecar_connectors() -> Sequence[ConnectorSpec]:
     """Offer `rest`."""
     return [

@@ -1,21 +1,24 @@
 """Registers runner `grpc`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from sidecar.adapters.runner_grpc.runner import GrpcRunner
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import RunnerConfig, RunnerSpec
 from sidecar.settings.schema import json_schema
 
+if TYPE_CHECKING:
+    from sidecar.adapters.runner_grpc.runner import GrpcRunner
 
-def grpc_runner(config: RunnerConfig) -> GrpcRunner:
+
+def grpc_runner(config: RunnerConfig) -> "GrpcRunner":
     """Return a runner for one host."""
+    from sidecar.adapters.runner_grpc.runner import GrpcRunner  # noqa: PLC0415  its messages, if it is used
+
     settings = GrpcRunnerSettings(**config.settings)
     return GrpcRunner(config.target or settings.target or "", config.gateway_address, settings)
 
 
-@hookimpl
 def sidecar_runners() -> Sequence[RunnerSpec]:
     """Offer `grpc`."""
     return [

@@ -4,10 +4,10 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
-from rich.console import Console
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PLAIN_WIDTH: Final = 100
 NARROWEST: Final = 60
@@ -54,8 +54,7 @@ class Screen:
             self._columns = shutil.get_terminal_size((0, 0)).columns
         else:
             self._columns = int(environment.get("COLUMNS", "0"))
-        console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
-        self._console = console if out.isatty() and not console.no_color else None
+        self._console = _console(out, environment) if out.isatty() else None
 
     @property
     def marks(self) -> Marks:
@@ -76,10 +75,12 @@ class Screen:
 
     def show(self, lines: Iterable[Line]) -> None:
         """Print lines, and have them seen at once."""
-        for line in lines:
-            if self._console is None:
-                self._out.write("".join(part.text for part in line).rstrip() + "\n")
-            else:
+        if self._console is None:
+            self._out.writelines("".join(part.text for part in line).rstrip() + "\n" for line in lines)
+        else:
+            from rich.text import Text  # noqa: PLC0415  only for a terminal
+
+            for line in lines:
                 self._console.print(Text.assemble(*((part.text, part.style) for part in line)))
         self._out.flush()
 
@@ -87,6 +88,14 @@ class Screen:
         """Print one text as it is, for programs."""
         self._out.write(text + "\n")
         self._out.flush()
+
+
+def _console(out: TextIO, environment: Mapping[str, str] | None) -> "Console | None":
+    """Return what draws on a terminal; None where it is to stay plain."""
+    from rich.console import Console  # noqa: PLC0415  only for a terminal
+
+    console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
+    return None if console.no_color else console
 
 
 def clean(text: str) -> str:

@@ -2,23 +2,24 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from sidecar.cli.plugins import doctor as plugin_doctor
-from sidecar.cli.plugins.listing import as_json, as_table, exit_code_of, plugin_rows
-from sidecar.cli.plugins.scaffold import CannotBegin, begin
-from sidecar.policy.entry_points import PluginSelection
+from sidecar.cli.parameters.plain_values import PlainTyper
+from sidecar.cli.plugins import SECONDS
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
-from sidecar.policy.selection import PolicySettings
-from sidecar.policy.specs import PluginKind
-from sidecar.settings import Settings
+
+if TYPE_CHECKING:
+    from sidecar.policy.entry_points import PluginSelection
+    from sidecar.policy.selection import PolicySettings
+    from sidecar.settings import Settings
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 EX_USAGE: Final = 64
-SettingsOf = Callable[[Path], Settings]
+SettingsOf = Callable[[Path], "Settings"]
 
 
 class PluginTools(NamedTuple):
@@ -31,13 +32,13 @@ class PluginTools(NamedTuple):
     """
 
     built_ins: Callable[[], Sequence[object]]
-    policy: Callable[[Settings | None], PolicySettings]
-    sections: Callable[[Settings], Mapping[PluginKind, Mapping[str, Any]]]
+    policy: Callable[["Settings | None"], "PolicySettings"]
+    sections: Callable[["Settings"], Mapping[PluginKind, Mapping[str, Any]]]
 
 
 def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -> None:
     """Add the commands."""
-    plugins = typer.Typer(no_args_is_help=True, help="What can be plugged in.")
+    plugins = PlainTyper(no_args_is_help=True, help="What can be plugged in.")
     app.add_typer(plugins, name="plugins")
 
     @plugins.callback()
@@ -47,6 +48,8 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
     @plugins.command(name="list")
     def list_plugins(config: Config = None, as_json_text: AsJson = False) -> None:
         """List built-in and installed plugins, and what is wrong with a broken one. Exit code 1 if one is broken."""
+        from sidecar.cli.plugins.listing import as_json, as_table, exit_code_of, plugin_rows  # noqa: PLC0415  only this command needs it
+
         settings = None if config is None else settings_of(config)
         try:
             rows = plugin_rows(tools.built_ins(), _selection(settings), tools.policy(settings))
@@ -62,12 +65,14 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
         as_json_text: AsJson = False,
         seconds: Annotated[
             float, typer.Option("--timeout", min=0.1, max=600, help="Seconds that each plugin may take.")
-        ] = plugin_doctor.SECONDS,
+        ] = SECONDS,
     ) -> None:
         """Try each installed plugin, enabled or not, in a process of its own, with its settings.
 
         Exit codes: 0 all is well, 1 something is wrong with a plugin, 78 wrong settings.
         """
+        from sidecar.cli.plugins import doctor as plugin_doctor  # noqa: PLC0415  the same holds
+
         settings = None if config is None else settings_of(config)
         sections = tools.sections(settings) if settings else {}
         found = plugin_doctor.findings(_selection(settings), sections, seconds)
@@ -88,6 +93,8 @@ def _add_new(plugins: typer.Typer) -> None:
 
         Exit codes: 0 written, 64 the name cannot be one, or something is there already.
         """
+        from sidecar.cli.plugins.scaffold import CannotBegin, begin  # noqa: PLC0415  the same holds
+
         try:
             project = begin(kind, name, folder)
         except CannotBegin as problem:
@@ -96,5 +103,7 @@ def _add_new(plugins: typer.Typer) -> None:
         typer.echo(f"written: {project}, a plugin of the kind {kind}, which passes its suite; next: read its README.md")
 
 
-def _selection(settings: Settings | None) -> PluginSelection:
+def _selection(settings: "Settings | None") -> "PluginSelection":
+    from sidecar.policy.entry_points import PluginSelection  # noqa: PLC0415  the same holds
+
     return PluginSelection(tuple(settings.plugins.enabled) if settings else ())

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum, unique
 from typing import Any, Final
 
+from sidecar.cli.plugins import SECONDS
 from sidecar.cli.plugins.child_process import Examined, examined
 from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import PluginProblem
-from sidecar.policy.specs import PluginKind
 
 COLUMNS: Final = ("PLUGIN", "VERSION", "ENABLED", "STATE", "OFFERS")
-SECONDS: Final = 10.0
 
 
 @unique

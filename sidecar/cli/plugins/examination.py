@@ -21,8 +21,7 @@ from sidecar.core.decoding import from_json
 from sidecar.policy.entry_points import Offer, list_offers
 from sidecar.policy.factory import make_plugin, needs_settings
 from sidecar.policy.loading import load_offer
-from sidecar.policy.problems import PluginProblem, cause_of
-from sidecar.policy.registration import Incompatible
+from sidecar.policy.problems import Incompatible, PluginProblem, cause_of
 from sidecar.policy.specs import PluginSpec
 
 MOST_WRITTEN: Final = 16 * 1024 * 1024

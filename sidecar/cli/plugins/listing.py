@@ -8,10 +8,10 @@ from typing import Final
 from msgspec.structs import asdict
 
 from sidecar.policy.entry_points import Offer, PluginSelection
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import InventoryRow, PluginState, survey_plugins
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicySettings, resolve_policy
-from sidecar.policy.specs import PluginKind
 
 COLUMNS: Final = ("NAME", "KIND", "CONTRACT", "FROM", "STATE", "SUMMARY")
 

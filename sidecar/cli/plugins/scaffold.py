@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from sidecar.policy.specs import PluginKind
+from sidecar.policy.kinds import PluginKind
 
 NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 LONGEST: Final = 40

@@ -8,22 +8,26 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from enum import IntEnum, unique
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TextIO
 
 import msgspec
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.core.errors import MemoryUnavailable
-from sidecar.core.history.legacy_records import Finding
-from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import DEFINITION_SIDE, EpisodeId, Principal, Slot
-from sidecar.operations.history.backfill import BackfillHistory, BackfillReport
-from sidecar.operations.history.memory_boundary import MemoryBorder
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
-from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.problems import SettingsProblem
+
+if TYPE_CHECKING:
+    from sidecar.core.history.legacy_records import Finding
+    from sidecar.core.history.records import EpisodeKey
+    from sidecar.operations.history.backfill import BackfillReport
+    from sidecar.operations.history.memory_boundary import MemoryBorder
+    from sidecar.settings import Settings
 
 
-def as_json(report: BackfillReport) -> str:
+def as_json(report: "BackfillReport") -> str:
     """Return the report as one JSON object with the fields of `BackfillReport`."""
     fields: dict[str, Any] = asdict(report)
     fields["findings"] = [msgspec.to_builtins(each) for each in report.findings]
@@ -31,7 +35,7 @@ def as_json(report: BackfillReport) -> str:
     return json.dumps(fields, indent=2) + "\n"
 
 
-def as_lines(report: BackfillReport) -> str:
+def as_lines(report: "BackfillReport") -> str:
     """Return the report as text: one line for each finding, then the counts."""
     lines = [_line(each) for each in report.findings]
     untold = report.troubles.total() - len(report.findings)
@@ -46,7 +50,7 @@ def as_lines(report: BackfillReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: "Finding") -> str:
     place = f"line {finding.line}" + ("" if finding.offset is None else f", character {finding.offset}")
     turn = f" (turn {finding.turn_id})" if finding.turn_id else ""
     return f"{place}{turn}: {finding.trouble}: {finding.detail}"
@@ -55,8 +59,8 @@ def _line(finding: Finding) -> str:
 LONGEST_LINE: Final = 16 * 1024 * 1024
 WHOLE: Final = 1_000_000
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file of the sidecar.")]
-SettingsOf = Callable[[Path | None], Settings]
-Conversations = Callable[[Settings], AbstractAsyncContextManager[MemoryBorder]]
+SettingsOf = Callable[[Path | None], "Settings"]
+Conversations = Callable[["Settings"], AbstractAsyncContextManager["MemoryBorder"]]
 
 
 @unique
@@ -79,7 +83,7 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
         settings_of: reads the settings, or ends the command.
         conversations: opens the episode memory that the settings choose.
     """
-    history = typer.Typer(no_args_is_help=True, help="Conversations that are kept.")
+    history = PlainTyper(no_args_is_help=True, help="Conversations that are kept.")
     app.add_typer(history, name="history")
 
     @history.command()
@@ -105,6 +109,8 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
         config: Config = None,
     ) -> None:
         """Write all of one conversation out, every layer, as JSON lines: its summary, then its turns."""
+        from sidecar.core.history.records import EpisodeKey  # noqa: PLC0415  only this command needs it
+
         key = EpisodeKey(EpisodeId(episode), Principal(principal))
         raise typer.Exit(_guarded(lambda: asyncio.run(_export(conversations(settings_of(config)), key, sys.stdout))))
 
@@ -117,8 +123,10 @@ class Backfill:
         self._dry_run = dry_run
         self._show = as_json if json_text else as_lines
 
-    async def __call__(self, opening: AbstractAsyncContextManager[MemoryBorder], file: Path, out: TextIO) -> ExitCode:
+    async def __call__(self, opening: AbstractAsyncContextManager["MemoryBorder"], file: Path, out: TextIO) -> ExitCode:
         """Read the file; the report is printed in any case."""
+        from sidecar.operations.history.backfill import BackfillHistory  # noqa: PLC0415  the same holds
+
         async with opening as memory:
             run = BackfillHistory(memory, self._labels, dry_run=self._dry_run)
             try:
@@ -132,7 +140,7 @@ class Backfill:
         return ExitCode.FINDINGS if run.report.troubles else ExitCode.OK
 
 
-async def _export(opening: AbstractAsyncContextManager[MemoryBorder], key: EpisodeKey, out: TextIO) -> ExitCode:
+async def _export(opening: AbstractAsyncContextManager["MemoryBorder"], key: "EpisodeKey", out: TextIO) -> ExitCode:
     async with opening as memory:
         try:
             contents = await memory.read(key, WHOLE)

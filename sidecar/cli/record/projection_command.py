@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.backup import Config, carried_out
 from sidecar.settings import Settings
 
@@ -18,7 +19,7 @@ Rebuild = Callable[[Settings, Progress], int]
 
 def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settings], rebuild: Rebuild) -> None:
     """Add the command."""
-    group = typer.Typer(help="The rows of lists, which are derived from the record.", no_args_is_help=True)
+    group = PlainTyper(help="The rows of lists, which are derived from the record.", no_args_is_help=True)
     app.add_typer(group, name="projection")
 
     @group.callback()

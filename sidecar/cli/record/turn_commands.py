@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
+
 if TYPE_CHECKING:
     from sidecar.settings import Settings
 
@@ -54,7 +56,7 @@ def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
     placed = with_place(settings_of)
     app.command(name="turns", epilog=EXIT_CODES)(placed(_turns))
     app.command(name="turn", epilog=EXIT_CODES)(placed(_turn))
-    episodes = typer.Typer(help="Conversations: which there are, and what was said.", epilog=EXIT_CODES)
+    episodes = PlainTyper(help="Conversations: which there are, and what was said.", epilog=EXIT_CODES)
     app.add_typer(episodes, name="episodes")
     episodes.callback(invoke_without_command=True)(placed(_episodes))
     episodes.command(name="show", epilog=EXIT_CODES)(placed(_episode))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
 from sidecar.cli.subagent.decommission_command import add_decommission
 from sidecar.cli.subagent.flag_command import add_flag
@@ -80,7 +81,7 @@ def add_subagent(
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases in a record that no sidecar has open: settings, wish, and `preview`.
     """
-    group = typer.Typer(
+    group = PlainTyper(
         no_args_is_help=True, help="How sub-agents reach users: see it, and take steps.", epilog=EXIT_CODES
     )
     app.add_typer(group, name="subagent")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
+from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import given_by
 from sidecar.cli.subagent.options import EXIT_CODES, Name, Open, Placed
 from sidecar.cli.subagent.step_commands import WishOf
@@ -76,7 +77,7 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
         asked: gives it those that every step has.
         checkouts: reads checkouts of the configuration repository.
     """
-    app = typer.Typer(no_args_is_help=True, help=HELP, epilog=EXIT_CODES)
+    app = PlainTyper(no_args_is_help=True, help=HELP, epilog=EXIT_CODES)
     group.add_typer(app, name="decommission")
 
     def place(checkout: CheckoutDir = None, modules: Modules = MODULES) -> Any:

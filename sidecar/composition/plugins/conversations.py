@@ -13,7 +13,7 @@ from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.system import SecretFileProblem
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import policy_settings
-from sidecar.composition.plugins.memory_store import STORE
+from sidecar.composition.plugins.memory_store import STORE, STORE_MEMORY
 from sidecar.composition.record.open_record import dsn_of
 from sidecar.core.errors import StoreUnavailable
 from sidecar.observability.metrics import Metrics
@@ -57,7 +57,7 @@ async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor)
         PluginProblem: its settings are wrong.
         SettingsProblem: its database cannot be opened; says why and what to do.
     """
-    memory = make_episode_memory(policy.memory, memory_section(settings, policy.memory.name, redactor))
+    memory = _made(policy, settings, redactor)
     try:
         if isinstance(memory, SqliteMemory):
             await memory.open()
@@ -67,6 +67,13 @@ async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor)
         await memory.close()
         raise SettingsProblem([f"memories.{policy.memory.name}: {problem}"]) from None
     return memory
+
+
+def _made(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
+    section = memory_section(settings, policy.memory.name, redactor)
+    if policy.memory is STORE_MEMORY and settings.record.database == "sqlite" and not settings.memories.get(STORE):
+        return STORE_MEMORY.factory(section)  # all of it is from `[record]`, which has been checked
+    return make_episode_memory(policy.memory, section)
 
 
 @asynccontextmanager

@@ -22,8 +22,8 @@ from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.flag_snapshot import FlagTiming
 from sidecar.operations.rules import AdmissionRules, DispatchRules, HistoryRules
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.selection import PolicyNames, PolicySettings
-from sidecar.policy.specs import PluginKind
 from sidecar.settings import DispatchSettings, KeysSettings, Settings, SettingsProblem
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.sections import DefinitionsSettings

@@ -11,7 +11,6 @@ from typing import Any, Final
 from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.specs import EpisodeMemorySpec
 
@@ -67,7 +66,6 @@ STORE_MEMORY: Final = EpisodeMemorySpec(
 )
 
 
-@hookimpl
 def sidecar_episode_memories() -> Sequence[EpisodeMemorySpec]:
     """Offer `store`."""
     return [STORE_MEMORY]

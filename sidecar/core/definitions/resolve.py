@@ -1,6 +1,7 @@
 """From parsed files to a catalogue: read, check, resolve every reference, weigh, identify. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -8,7 +9,6 @@ from typing import Final, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from sidecar.core.definitions.advice import advise
 from sidecar.core.definitions.cards.ask_arguments import offered
 from sidecar.core.definitions.cards.card import (
     SUB_AGENTS_AT_MOST,
@@ -50,7 +50,6 @@ class Loaded(Struct, frozen=True):
         problems: in order of file and line; may hold warnings beside a catalogue.
         prompt_tokens: estimate of each definition's longest prompt.
         tool_tokens: of each definition, by the name of each tool that its model is offered, sub-agents last.
-        advice: in the same order; empty without a catalogue. Nothing but `sidecar validate` asks for it.
         blocks: every block that was read, used or not, in order of name.
     """
 
@@ -58,13 +57,18 @@ class Loaded(Struct, frozen=True):
     problems: tuple[Problem, ...]
     prompt_tokens: Mapping[DefinitionId, int]
     tool_tokens: Mapping[DefinitionId, Mapping[str, int]] = field(default_factory=dict)
-    advice: tuple[Problem, ...] = ()
     blocks: tuple[PromptBlock, ...] = ()
+    _advise: Callable[[], Iterator[Problem]] = field(default=lambda: iter(()))
 
     @property
     def errors(self) -> tuple[Problem, ...]:
         """Those problems that kept the catalogue from being built."""
         return tuple(problem for problem in self.problems if problem.is_error)
+
+    @property
+    def advice(self) -> tuple[Problem, ...]:
+        """Advice in the same order; empty without a catalogue. Made when it is asked for; a sidecar never asks."""
+        return in_order(islice(self._advise(), PROBLEMS_AT_MOST))
 
 
 def nowhere_committed(digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
@@ -114,9 +118,14 @@ def load_documents(
     found = commits_of(frozenset(card.digest for card in cards.values()))
     labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
     blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
-    advice = in_order(islice(advise(registries, count), PROBLEMS_AT_MOST))
     catalogue = _catalogue(labelled, registries, sub_agents_at_most)
-    return Loaded(catalogue, _bounded(problems), tokens, tools, advice, blocks)
+    return Loaded(catalogue, _bounded(problems), tokens, tools, blocks, partial(_advice, registries, count))
+
+
+def _advice(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
+    from sidecar.core.definitions.advice import advise  # noqa: PLC0415  only `sidecar validate` asks for it
+
+    return advise(registries, count)
 
 
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:

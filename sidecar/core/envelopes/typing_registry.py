@@ -6,9 +6,8 @@ over the validators whose schema text is unchanged.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jsonschema_rs
 import msgspec
 
 from sidecar.core.decoding import from_json
@@ -16,6 +15,9 @@ from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes.versions import major_of
 from sidecar.core.identifiers import ToolId
 from sidecar.core.json_schemas import canonical_text
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 
 class TypingKey(NamedTuple):
@@ -38,7 +40,7 @@ class PayloadSchema:
     text: str
     version: str
     declared_by: ToolId
-    validator: jsonschema_rs.Validator = field(repr=False, compare=False)
+    validator: "jsonschema_rs.Validator" = field(repr=False, compare=False)
 
     def accepts(self, payload: object) -> bool:
         """Return whether `payload`, made of plain JSON values, fits the schema."""
@@ -100,7 +102,7 @@ def build_typing_registry(
 
 
 def _schema_of_tool(
-    tool: ToolEntry, key: TypingKey, compiled: dict[str, jsonschema_rs.Validator]
+    tool: ToolEntry, key: TypingKey, compiled: dict[str, "jsonschema_rs.Validator"]
 ) -> PayloadSchema | RegistryProblem:
     if not tool.payload_schema:
         return RegistryProblem(tool.id, f"Tool {tool.id!r} is data-backed but has no payload_schema; declare one.")
@@ -131,6 +133,8 @@ def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | Re
     return known
 
 
-def _compile(text: str) -> jsonschema_rs.Validator:
+def _compile(text: str) -> "jsonschema_rs.Validator":
     """Compile a schema that can neither fetch anything nor run a pattern in more than linear time."""
+    import jsonschema_rs  # noqa: PLC0415  only cards with data services need it
+
     return jsonschema_rs.validator_for(from_json(text), offline=True, pattern_options=jsonschema_rs.RegexOptions())

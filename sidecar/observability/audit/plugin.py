@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from sidecar.observability.audit.sinks import LateSender, LogAuditSink, OtlpAuditSink
 from sidecar.observability.redaction import Redactor
-from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import AuditSinkSpec
 
 LOG_SINK: Final = AuditSinkSpec(
@@ -48,7 +47,6 @@ def cleaned_by(redactor: Redactor, spec: AuditSinkSpec) -> AuditSinkSpec:
     return replace(spec, factory=lambda settings: _sending(settings, redactor)) if spec is OTLP_SINK else spec
 
 
-@hookimpl
 def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:
     """Offer both."""
     return [LOG_SINK, OTLP_SINK]

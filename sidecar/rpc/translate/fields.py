@@ -1,6 +1,5 @@
 """Gathers all that is wrong with a request, so that its author hears it at once; times and durations of messages."""
 
-import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
@@ -49,6 +48,12 @@ KIB: Final = 1024
 INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that could forge a line of a log or of a prompt, or hide in it: controls, formats, separators."""
 NANOS: Final = 1_000_000_000
+
+
+def _is_any_invisible(value: str) -> bool:
+    import unicodedata  # noqa: PLC0415  a megabyte that only texts need which are not printable
+
+    return any(unicodedata.category(char) in INVISIBLE for char in value)
 
 
 class Fields:
@@ -109,7 +114,7 @@ class Fields:
         """A visible text of at most `most` characters, kept byte for byte."""
         if len(value) > most:
             self.refuse(field, f"is over {most} characters")
-        elif not value.isprintable() and any(unicodedata.category(char) in INVISIBLE for char in value):
+        elif not value.isprintable() and _is_any_invisible(value):
             self.refuse(field, "holds control, format or line-separating characters")
         return value
 

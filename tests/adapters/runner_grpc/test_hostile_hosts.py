@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from grpc import StatusCode
 
-from sidecar.adapters.runner_grpc import GrpcRunner, GrpcRunnerSettings
+from sidecar.adapters.runner_grpc.runner import GrpcRunner
+from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.policy.protocols import NarrationPart, RunFinished
 from subagents.runner.v1 import runner_pb2
 from tests.adapters.runner_grpc.wild_host import (

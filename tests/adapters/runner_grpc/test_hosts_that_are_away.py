@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from sidecar.adapters.runner_grpc import GrpcRunner
+from sidecar.adapters.runner_grpc.runner import GrpcRunner
 from sidecar.policy.faults import grpc_fault
 from tests.adapters.runner_grpc.wild_host import a_run, events_and_error, hosting, refusing
 

@@ -12,7 +12,8 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from msgspec.structs import replace
 
-from sidecar.adapters.runner_grpc import GrpcRunner, GrpcRunnerSettings
+from sidecar.adapters.runner_grpc.runner import GrpcRunner
+from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.policy.protocols import RunnerError, RunnerEvent, RunRequest
 from sidecar_conformance.run_requests import request_for
 from sidecar_conformance.runner_bench import AgentScript

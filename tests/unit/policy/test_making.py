@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from sidecar.adapters.flags_file import FILE_FLAGS
 from sidecar.adapters.flags_memory import MEMORY_FLAGS
 from sidecar.policy.factory import check_sections, make_connector, make_flag_backend, make_runner, section_of
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import PluginProblem
-from sidecar.policy.specs import FlagBackendSpec, PluginKind, RunnerConfig
+from sidecar.policy.specs import FlagBackendSpec, RunnerConfig
 from tests.unit.policy.offered import PLATFORM, QuietConnector, QuietRunner, connector, flags, host_of, runner
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}

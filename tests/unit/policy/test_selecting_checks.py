@@ -8,11 +8,12 @@ import pytest
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.platform import PLATFORM_POLICY
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyNames, PolicySettings, VerticalPlugins, resolve_policy
-from sidecar.policy.specs import GateClientSpec, LifecyclePolicySpec, PluginKind
+from sidecar.policy.specs import GateClientSpec, LifecyclePolicySpec
 from tests.unit.policy.offered import PLATFORM, Offering
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap, PolicyNames, PolicySettings, resolve_policy
-from sidecar.policy.specs import PluginKind
 from tests.unit.policy.offered import PLATFORM, connector, flags, host_of, runner
 
 SHOP, REWARDS = Vertical("shop"), Vertical("rewards")

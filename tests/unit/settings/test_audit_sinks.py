@@ -9,10 +9,10 @@ from sidecar.composition.plugins.from_settings import policy_settings
 from sidecar.composition.rollout.audit_sinks import opened_sinks
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import load_plugins
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap, resolve_policy
-from sidecar.policy.specs import PluginKind
 from sidecar.settings import Settings, SettingsProblem, read_settings
 
 NEEDED = '[definitions]\npath = "config"\n[dispatch]\nfan_out_cap = 3\n'

@@ -1,7 +1,6 @@
 """What is wrong with a configuration, said so that its author can mend it."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum, unique
 from typing import Final
 
@@ -73,6 +72,8 @@ def quoted(text: str) -> str:
 
 def nearest(key: str, choices: Iterable[str]) -> str | None:
     """Return the choice most like `key`, or None if none is alike."""
+    from difflib import get_close_matches  # noqa: PLC0415  only a wrong name needs it
+
     some = [choice for choice, _ in zip(choices, range(COMPARED_AT_MOST), strict=False)]
     matches = get_close_matches(key[:QUOTED_AT_MOST], some, n=1, cutoff=0.6)
     return matches[0] if matches else None

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import jsonschema_rs
-
 from sidecar.core.definitions.files.documents import Steps
 from sidecar.core.definitions.files.fields import Fields
 from sidecar.core.definitions.files.problems import printable
@@ -49,6 +47,8 @@ def problem_with(schema: Mapping[str, Any]) -> SchemaProblem | None:
     found = _reaching_out(schema, ())
     if found is not None:
         return found
+    import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
+
     try:
         # As they are compiled for use: without fetching, and with patterns that run in linear time.
         jsonschema_rs.Draft202012Validator(dict(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions())
