@@ -275,7 +275,12 @@ async def _hello(run: Run, chain: Chain) -> str:
 
 @asynccontextmanager
 async def running_chain(
-    edits: Edits | None = None, flags: WatchedFlags | None = None, *, unflagged_at_once: bool = True, **dispatch: Any
+    edits: Edits | None = None,
+    flags: WatchedFlags | None = None,
+    *,
+    unflagged_at_once: bool = True,
+    settings: Mapping[str, Any] | None = None,
+    **dispatch: Any,
 ) -> AsyncIterator[Chain]:
     """Run the whole of `examples/config`.
 
@@ -283,6 +288,7 @@ async def running_chain(
         edits: of `agent_config.yaml`, before the start; what names a flag was promoted before, and is at 100 %.
         flags: at the start; default: all off.
         unflagged_at_once: an entry that names no flag is served from the start.
+        settings: sections in place of the chain's own, such as those of a plugin.
         dispatch: settings of `[dispatch]` other than the example's.
     """
     flags = flags or WatchedFlags()
@@ -309,12 +315,12 @@ async def running_chain(
             return await doing.get(run.sub_agent_id, _hello)(run, parts[0])
 
         await stack.enter_async_context(host.serving(f"unix:{folder}/host.sock"))
-        settings = _settings(folder, dispatch, unflagged_at_once=unflagged_at_once)
-        await _served_before_it_was_flagged(folder / "config" / CONFIG, settings)
+        said = Settings(**{**_settings(folder, dispatch, unflagged_at_once=unflagged_at_once), **(settings or {})})
+        await _served_before_it_was_flagged(folder / "config" / CONFIG, said)
         sidecar = await stack.enter_async_context(
-            running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
+            running_sidecar(said, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
         )
-        channel = grpc.aio.insecure_channel(f"unix:{settings.server.dispatch_socket}")
+        channel = grpc.aio.insecure_channel(f"unix:{said.server.dispatch_socket}")
         stack.push_async_callback(channel.close)
         parts.append(Chain(sidecar, ccs, service, flags, folder, channel, heard, doing, runs, []))
         yield parts[0]
@@ -348,9 +354,9 @@ async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
                 pass
 
 
-def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: bool) -> Settings:
+def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: bool) -> dict[str, Any]:
     target = f"unix:{folder}/host.sock"
-    said: dict[str, Any] = {
+    return {
         "server": {
             "dispatch_socket": f"{folder}/d/s.sock",
             "agents_socket": f"{folder}/a/s.sock",
@@ -366,4 +372,3 @@ def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: b
         "runners": {"grpc": {}},
         "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
     }
-    return Settings(**said)

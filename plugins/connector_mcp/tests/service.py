@@ -21,16 +21,17 @@ from mcp_types import (
     Tool,
 )
 from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from examples.http_serving import serving
 from sidecar.core.decoding import base64url
 from sidecar.policy.on_behalf_of import ON_BEHALF_OF
+from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, ServiceScript
 from sidecar_connector_mcp.connector import ON_BEHALF_META, McpConnector
 from sidecar_connector_mcp.definitions import digest_of
 from sidecar_connector_mcp.plugin import mcp_connector
-from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, ServiceScript
 
 NOBODY: Final = "http://127.0.0.1:9/mcp"
 TOOL: Final = "recent_orders"
@@ -69,6 +70,12 @@ class ToolServer:
         calls: how often a tool was called.
         on_behalf_of: the header of each call.
         cut: breaks a connection off in the middle of the answer to a call.
+        legacy: it knows the protocol with sessions only.
+        forgetful: it knows no session in which a tool is called.
+        called: set once a tool was called.
+        session_ended: set once a client has said that it is done with a session.
+        session_ids: of all requests within a session, in order; empty text for one without.
+        authorizations: the credential of each call.
     """
 
     answer: Answering
@@ -77,6 +84,17 @@ class ToolServer:
     calls: int = 0
     on_behalf_of: list[str] = field(default_factory=list)
     cut: bool = False
+    legacy: bool = False
+    forgetful: bool = False
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+    session_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    session_ids: list[str] = field(default_factory=list)
+    authorizations: list[str] = field(default_factory=list)
+    _sessions: dict[str, Any] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Know no session any more, as after a restart."""
+        self._sessions.clear()
 
     def server(self) -> Server:
         """Return the SDK's server, without a transport."""
@@ -87,8 +105,9 @@ class ToolServer:
         """Serve over HTTP; yield the URL. Options are those of the SDK's app."""
         server = self.server()
         app = server.streamable_http_app(**options)
+        self._sessions = server.session_manager._server_instances
         async with server.session_manager.run():
-            wrapped: Any = self._cutting(app)
+            wrapped: Any = self._watched(app)
             async with serving(wrapped, lambda: None, "critical") as url:
                 yield f"{url}/mcp"
 
@@ -99,26 +118,41 @@ class ToolServer:
     async def _called(self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
         self.calls += 1
         if context.request is not None:
-            self.on_behalf_of.append(unquote(context.request.headers.get(ON_BEHALF_OF, "")))
+            headers = context.request.headers
+            self.on_behalf_of.append(unquote(headers.get(ON_BEHALF_OF, "")))
+            self.session_ids.append(headers.get("mcp-session-id", ""))
+            self.authorizations.append(headers.get("authorization", ""))
+        self.called.set()
         return await self.answer(context, params)
 
-    def _cutting(self, app: Starlette) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    def _watched(self, app: Starlette) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
-            before = self.calls
-            cutting = False
-
-            async def cut(message: Message) -> None:
-                nonlocal cutting
-                if cutting:
-                    return
-                if self.cut and self.calls > before and message["type"] == "http.response.body" and message["body"]:
-                    cutting = True
-                    message = {"type": message["type"], "body": message["body"][:20], "more_body": True}
-                await send(message)
-
-            await app(scope, receive, cut)
+            headers = dict(scope["headers"])
+            if self.legacy and b"mcp-method" in headers:
+                await PlainTextResponse("what is that?", 400)(scope, receive, send)
+                return
+            if scope["method"] == "DELETE":
+                self.session_ended.set()
+            if self.forgetful and b"mcp-session-id" in headers:
+                self.forget()
+            await app(scope, receive, _Cutting(self, send))
 
         return wrapped
+
+
+class _Cutting:
+    """Sends the beginning of an answer to a call, and never the rest."""
+
+    def __init__(self, tools: ToolServer, send: Send) -> None:
+        self._tools, self._send, self._before, self._cut = tools, send, tools.calls, False
+
+    async def __call__(self, message: Message) -> None:
+        if self._cut:
+            return
+        if self._tools.cut and self._tools.calls > self._before and message.get("body"):
+            self._cut = True
+            message = {"type": message["type"], "body": message["body"][:20], "more_body": True}
+        await self._send(message)
 
 
 def endpoint_of(tool: str = TOOL, server: str = "tests", pin: str | None = None) -> str:
