@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from a2a.server.routes import create_agent_card_routes
 from a2a.types.a2a_pb2 import (
     Artifact,
     Message,
@@ -15,8 +16,13 @@ from a2a.types.a2a_pb2 import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from plugins.runner_a2a.tests.agents import Agent, Asked, as_json, runner_of
+from examples.http_serving import serving
+from plugins.runner_a2a.tests.agents import Agent, Asked, as_json, card_of, runner_of
 from plugins.runner_a2a.tests.running import failed, ran, text_of
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, StatusReported
 from sidecar_conformance.run_requests import PRINCIPAL
@@ -177,6 +183,34 @@ async def test_a_stream_that_breaks_is_a_lost_connection() -> None:
     assert (failure.transient, failure.unreachable, failure.connection_lost) == (True, False, True)
     assert failure.fault is not None
     assert failure.fault.target == url
+
+
+async def test_an_agent_that_answers_before_it_is_done_is_asked_for_its_task() -> None:
+    """One that does not stream may give the task back at once; it is asked until the task has ended."""
+    asked: list[str] = []
+
+    async def rpc(request: Request) -> Response:
+        sent = await request.json()
+        asked.append(sent["method"])
+        state = "TASK_STATE_COMPLETED" if len(asked) == 3 else "TASK_STATE_WORKING"
+        artifacts = [{"artifactId": "a", "parts": [{"text": "Done."}]}] if len(asked) == 3 else []
+        task = {"id": "t", "status": {"state": state}, "artifacts": artifacts}
+        result = {"task": task} if sent["method"] == "SendMessage" else task
+        return JSONResponse({"jsonrpc": "2.0", "id": sent["id"], "result": result})
+
+    app = Starlette()
+    async with serving(app, lambda: None, "critical") as url:
+        card = card_of(f"{url}/a2a", "JSONRPC", streaming=False)
+        app.router.routes += [*create_agent_card_routes(card), Route("/a2a", rpc, methods=["POST"])]
+        events = await ran(runner_of(url, poll_seconds=0.01))
+
+    assert asked == ["SendMessage", "GetTask", "GetTask"]
+    assert events == [
+        StatusReported("a2a_working"),
+        StatusReported("a2a_working"),
+        NarrationPart("Done."),
+        RunFinished(),
+    ]
 
 
 # --- The ledger, for what no agent made with the SDK does -----------------------------------------------------------
