@@ -280,6 +280,7 @@ async def running_chain(
     *,
     unflagged_at_once: bool = True,
     flag_refresh: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     **dispatch: Any,
 ) -> AsyncIterator[Chain]:
     """Run the whole of `examples/config`.
@@ -289,6 +290,7 @@ async def running_chain(
         flags: at the start; default: all off.
         unflagged_at_once: an entry that names no flag is served from the start.
         flag_refresh: settings of `[flag_refresh]` other than the usual.
+        settings: sections in place of the chain's own, such as those of a plugin.
         dispatch: settings of `[dispatch]` other than the example's.
     """
     flags = flags or WatchedFlags()
@@ -315,12 +317,13 @@ async def running_chain(
             return await doing.get(run.sub_agent_id, _hello)(run, parts[0])
 
         await stack.enter_async_context(host.serving(f"unix:{folder}/host.sock"))
-        settings = _settings(folder, dispatch, flag_refresh or {}, unflagged_at_once=unflagged_at_once)
-        await _served_before_it_was_flagged(folder / "config" / CONFIG, settings)
+        chain_settings = _settings(folder, dispatch, flag_refresh or {}, unflagged_at_once=unflagged_at_once)
+        said = Settings(**{**chain_settings, **(settings or {})})
+        await _served_before_it_was_flagged(folder / "config" / CONFIG, said)
         sidecar = await stack.enter_async_context(
-            running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
+            running_sidecar(said, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
         )
-        channel = grpc.aio.insecure_channel(f"unix:{settings.server.dispatch_socket}")
+        channel = grpc.aio.insecure_channel(f"unix:{said.server.dispatch_socket}")
         stack.push_async_callback(channel.close)
         parts.append(Chain(sidecar, ccs, service, flags, folder, channel, heard, doing, runs, []))
         yield parts[0]
@@ -356,9 +359,9 @@ async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
 
 def _settings(
     folder: Path, dispatch: Mapping[str, Any], flag_refresh: Mapping[str, str], *, unflagged_at_once: bool
-) -> Settings:
+) -> dict[str, Any]:
     target = f"unix:{folder}/host.sock"
-    said: dict[str, Any] = {
+    return {
         "server": {
             "dispatch_socket": f"{folder}/d/s.sock",
             "agents_socket": f"{folder}/a/s.sock",
@@ -374,4 +377,3 @@ def _settings(
         "runners": {"grpc": {}},
         "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
     }
-    return Settings(**said)

@@ -1,0 +1,62 @@
+"""What the result of `tools/call` is to the gateway. The envelope is carried on as text, unopened."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sidecar.core.decoding import Undecodable, from_base64url, from_json
+from sidecar.core.faults import Fault
+from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, EnricherReply, RefusalKind
+
+REFUSALS: Final[Mapping[str, RefusalKind]] = {
+    "missing_principal": RefusalKind.MISSING_PRINCIPAL,
+    "principal_mismatch": RefusalKind.PRINCIPAL_MISMATCH,
+}
+"""Codes in a tool's error with which a data service refuses. Source: PC2-D-32, PC2-D-33."""
+LONGEST_REFUSAL: Final = 1024
+ERROR_REMEDY: Final = "the tool reported an error of its own: see the server's log"
+INPUT_REMEDY: Final = "the tool asks for input, which a data service may not: answer from the arguments alone"
+
+
+def reply_of(result: Mapping[str, Any], place: str, max_body_bytes: int) -> EnricherReply:
+    """Return the envelope in a result, or why there is none.
+
+    The envelope is the result's one content block: a text, or an embedded resource. `structuredContent` is not looked
+    at: the SDK has parsed it, so that a member that stands in it twice could no longer be seen.
+    """
+    if result.get("resultType", "complete") != "complete":
+        return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(place, place, "input required", INPUT_REMEDY))
+    body = _body_of(result.get("content"))
+    if result.get("isError"):
+        return _refusal(body, place)
+    if body is None:
+        return EnricherRefused(RefusalKind.MALFORMED)
+    return EnricherAnswer(body) if len(body) <= max_body_bytes else EnricherRefused(RefusalKind.TOO_LARGE)
+
+
+def _refusal(body: bytes | None, place: str) -> EnricherReply:
+    if body is not None and len(body) <= LONGEST_REFUSAL:
+        try:
+            said = from_json(body)
+        except Undecodable:
+            said = None
+        if isinstance(said, Mapping) and isinstance(code := said.get("code"), str) and code in REFUSALS:
+            return EnricherRefused(REFUSALS[code])
+    return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(place, place, "tool error", ERROR_REMEDY))
+
+
+def _body_of(content: Any) -> bytes | None:
+    if not isinstance(content, list) or len(content) != 1 or not isinstance(content[0], Mapping):
+        return None
+    try:
+        match content[0]:
+            case {"type": "text", "text": str() as text} | {"type": "resource", "resource": {"text": str() as text}}:
+                return text.encode()
+            case {"type": "resource", "resource": {"blob": str() as blob}}:
+                return from_base64url(blob.translate(_URL_SAFE).rstrip("="))
+            case _:
+                return None
+    except ValueError:  # half a surrogate pair, or no base64
+        return None
+
+
+_URL_SAFE: Final = str.maketrans("+/", "-_")

@@ -1,0 +1,97 @@
+"""Streamable HTTP: the SDK's transport over a client that bounds what a server may send.
+
+No redirects beyond what the SDK follows on one origin, no proxies from the environment, no cookies. The stream on which
+a server may speak unasked is not opened: nothing here listens to it, and it would be one more open connection per user.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import LAST_EVENT_ID, MCP_SESSION_ID, streamable_http_client
+from typing_extensions import override
+
+from sidecar_connector_mcp.wire import Wire
+
+NOT_OFFERED: Final = 405
+ERRORS_FROM: Final = 400
+
+
+class TooMuch(httpx2.StreamError):
+    """A response is larger than allowed, or is compressed although that was not asked for."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, wire: Wire) -> None:
+        self._stream, self._wire = stream, wire
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        received = 0
+        async for piece in self._stream:
+            received += len(piece)
+            self._wire.heard += 1
+            if received > self._wire.most_bytes:
+                self._wire.overflow()
+                raise TooMuch("the server sent too much")
+            yield piece
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Carries requests; bounds and watches the responses."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, wire: Wire) -> None:
+        self._inner, self._wire = inner, wire
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. Raises what the client's own transport raises, and `TooMuch`."""
+        if request.method == "GET" and LAST_EVENT_ID not in request.headers:
+            return httpx2.Response(NOT_OFFERED, request=request)
+        response = await self._inner.handle_async_request(request)
+        self._wire.heard += 1
+        if response.status_code >= ERRORS_FROM and request.method == "POST":
+            self._wire.refused(response.status_code, in_session=MCP_SESSION_ID in request.headers)
+        stream = response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream) or "content-encoding" in response.headers:
+            await response.aclose()
+            self._wire.overflow()
+            raise TooMuch("the server compressed its answer unasked")
+        response.stream = _Bounded(stream, self._wire)
+        return response
+
+    @override
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._inner.aclose()
+
+
+@asynccontextmanager
+async def over_http(
+    url: str, headers: Mapping[str, str], wire: Wire, connect_seconds: float
+) -> AsyncIterator[TransportStreams]:
+    """Open a transport to a server.
+
+    Args:
+        url: the endpoint.
+        headers: of every request: whose session it is, and the credential.
+        wire: is told what happens.
+        connect_seconds: longest time for one connection.
+    """
+    client = httpx2.AsyncClient(
+        transport=BoundedTransport(httpx2.AsyncHTTPTransport(trust_env=False), wire),
+        headers={**headers, "accept-encoding": "identity", "user-agent": "dispatch-sidecar"},
+        cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+        # How long an answer may take is the tool's to say; the call that waits for it is bounded.
+        timeout=httpx2.Timeout(None, connect=connect_seconds),
+        trust_env=False,
+    )
+    async with client, streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams:
+        yield streams

@@ -1,0 +1,69 @@
+"""`sidecar mcp-pins`: lists a server's tools as the `endpoint` that pins each, for review."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mcp import Client
+
+from sidecar_connector_mcp.definitions import digest_of, listed
+from sidecar_connector_mcp.endpoints import Pinned
+from sidecar_connector_mcp.http_transport import over_http
+from sidecar_connector_mcp.servers import token_in
+from sidecar_connector_mcp.settings import ServerSettings, settings_from
+from sidecar_connector_mcp.stdio_transport import over_stdio
+from sidecar_connector_mcp.wire import Wire
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+def main(words: Sequence[str]) -> int:
+    """Write one line for each tool; return 0, or 1 if the server cannot be asked, or 2 for wrong options."""
+    options = _parser().parse_args(list(words))
+    said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": options.command}
+    try:
+        given = {name: value for name, value in said.items() if value}
+        server = settings_from({"servers": {options.server: given}}).servers[options.server]
+    except ValueError as problem:
+        print(f"cannot ask: {problem}", file=sys.stderr)  # noqa: T201  said to a person
+        return 2
+    try:
+        definitions = asyncio.run(_definitions(server, options.seconds))
+    except BaseException as error:  # noqa: BLE001  task groups of the SDK raise groups of anything
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        print(f"{options.server} cannot be asked: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    for definition in sorted(definitions, key=lambda each: str(each["name"])):
+        pinned = Pinned(options.server, str(definition["name"]), digest_of(definition))
+        print(f"{pinned.place}#{pinned.pin}")  # noqa: T201  the command's result
+        if options.show:
+            print(json.dumps(definition, indent=2, ensure_ascii=False, sort_keys=True))  # noqa: T201
+    return 0
+
+
+async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mapping[str, Any]]:
+    wire = Wire(MOST_BYTES)
+    if server.url is None:
+        transport = over_stdio(server, wire)
+    else:
+        headers = {} if server.token_file is None else {"authorization": f"Bearer {token_in(server.token_file)}"}
+        transport = over_http(server.url, headers, wire, seconds)
+    async with asyncio.timeout(seconds), Client(transport) as client:
+        return await listed(client.session)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "sidecar mcp-pins", description="Lists the tools of an MCP server as endpoints with their pins."
+    )
+    parser.add_argument("server", help="its name in [connectors.mcp.servers]")
+    parser.add_argument("--url", help="endpoint of a server over streamable HTTP")
+    parser.add_argument("--token-file", help="holds a bearer token for --url")
+    parser.add_argument("--show", action="store_true", help="write each definition, as it is reviewed, below its pin")
+    parser.add_argument("--seconds", type=float, default=10.0, help="longest time for all of it")
+    parser.add_argument("command", nargs="*", help="after `--`: program and arguments of a server over stdio")
+    return parser

@@ -1,0 +1,108 @@
+"""Stdio: a server as a child process, with bounds that the SDK's own transport does not have.
+
+The SDK reads a line of any length into memory. Here a line that is too long ends the server. Its standard error is
+thrown away, since a server may write users' data there.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import TransportStreams
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from sidecar_connector_mcp.settings import ServerSettings
+from sidecar_connector_mcp.wire import Wire
+
+LEAVE_SECONDS: Final = 0.5
+"""For a server to end by itself once its input is closed, and again after SIGTERM, before SIGKILL."""
+
+
+@asynccontextmanager
+async def over_stdio(settings: ServerSettings, wire: Wire) -> AsyncIterator[TransportStreams]:
+    """Start a server and open a transport to it; the process, and what it started, is gone at the end.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *settings.command,
+        cwd=settings.directory,
+        env={**get_default_environment(), **settings.environment},
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        start_new_session=True,
+        limit=wire.most_bytes,
+    )
+    incoming, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    said, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    reading = asyncio.create_task(_read(process, incoming, wire))
+    writing = asyncio.create_task(_write(process, outgoing))
+    try:
+        yield heard, said
+    finally:
+        reading.cancel()
+        writing.cancel()
+        try:
+            await _stopped(process)
+        finally:
+            _signal(process, signal.SIGKILL)
+            await asyncio.gather(reading, writing, return_exceptions=True)
+            for stream in (incoming, heard, said, outgoing):
+                stream.close()
+
+
+async def _read(process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception], wire: Wire) -> None:
+    assert process.stdout is not None  # noqa: S101  it is a pipe
+    with incoming, contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        while line := await _line(process.stdout, wire):
+            wire.heard += 1
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                continue  # a line that is no message, such as a banner
+            await incoming.send(SessionMessage(message))
+    wire.spoiled()  # the program has ended, or is going to
+
+
+async def _line(stdout: asyncio.StreamReader, wire: Wire) -> bytes:
+    try:
+        return await stdout.readline()
+    except ValueError:  # longer than the limit; what is in the buffer is dropped with the process
+        wire.overflow()
+        return b""
+
+
+async def _write(process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    assert process.stdin is not None  # noqa: S101  it is a pipe
+    with contextlib.suppress(ConnectionError):
+        async with outgoing:
+            async for each in outgoing:
+                process.stdin.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await process.stdin.drain()
+
+
+async def _stopped(process: Process) -> None:
+    assert process.stdin is not None  # noqa: S101  it is a pipe
+    process.stdin.close()
+    for last in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), LEAVE_SECONDS)
+        _signal(process, last)  # the whole group: what the server has started must not stay behind either
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), LEAVE_SECONDS)
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,96 @@
+"""The official "everything" server from npm, over both transports. What it answers is carried, and is no envelope."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from plugins.connector_mcp.tests.asking import a_call, answered, asked, refused
+from sidecar.policy.protocols import EnricherRefused, RefusalKind
+from sidecar_connector_mcp.pins import main
+from sidecar_connector_mcp.plugin import mcp_connector
+from tests.support.named_skips import needs_tool
+from tests.support.operated_process import free_port
+
+PACKAGE: Final = Path(__file__).parent / "everything"
+PROGRAM: Final = "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the server from its lock; give its program."""
+    needs_tool("node", package="nodejs")
+    npm = needs_tool("npm")
+    folder = tmp_path_factory.mktemp("everything")
+    for file in ("package.json", "package-lock.json"):
+        (folder / file).write_bytes((PACKAGE / file).read_bytes())
+    environment = {**os.environ, "npm_config_cache": str(folder / "cache"), "npm_config_update_notifier": "false"}
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+    return folder / PROGRAM
+
+
+@asynccontextmanager
+async def serving(program: Path) -> AsyncIterator[str]:
+    """Run the server over HTTP; yield its URL."""
+    port = await free_port()
+    process = await asyncio.create_subprocess_exec(
+        *("node", str(program), "streamableHttp"),
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        while b"listening" not in await process.stderr.readline():
+            pass
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.system
+@pytest.mark.seconds(120)
+async def test_its_tools_are_called_over_http(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pinned with `sidecar mcp-pins`; a call that is given up is cancelled, and the session goes on."""
+    async with serving(everything) as url:
+        assert await asyncio.to_thread(main, ["all", "--url", url]) == 0
+        endpoints = {line.partition("#")[0]: line for line in capsys.readouterr().out.split()}
+        connector = mcp_connector({"servers": {"all": {"url": url}}})
+        said = await answered(connector, endpoint=endpoints["mcp:all/echo"], arguments_json='{"message": "häl\\u0000"}')
+        weather = await answered(
+            connector, endpoint=endpoints["mcp:all/get-structured-content"], arguments_json='{"location": "Chicago"}'
+        )
+        long = endpoints["mcp:all/trigger-long-running-operation"]
+        given_up = await asked(connector, endpoint=long, timeout=timedelta(milliseconds=300))
+        kind, _ = await refused(connector, endpoint=endpoints["mcp:all/get-sum"], arguments_json='{"a": "no number"}')
+        ignored, _ = await refused(connector, endpoint=endpoints["mcp:all/get-tiny-image"])
+        await connector.close()
+
+    assert said == "Echo: häl\x00".encode()
+    assert weather.startswith(b'{"temperature":')
+    assert given_up == EnricherRefused(RefusalKind.TIMEOUT)
+    assert kind is RefusalKind.UNAVAILABLE
+    assert ignored is RefusalKind.MALFORMED
+
+
+@pytest.mark.system
+@pytest.mark.seconds(120)
+async def test_its_tools_are_called_over_stdio(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the same pins command; two calls run at once."""
+    command = ["node", str(everything), "stdio"]
+    assert await asyncio.to_thread(main, ["all", "--", *command]) == 0
+    endpoints = {line.partition("#")[0]: line for line in capsys.readouterr().out.split()}
+    connector = mcp_connector({"servers": {"all": {"command": command}}})
+    calls = [a_call(endpoint=endpoints["mcp:all/echo"], arguments_json=f'{{"message": "{each}"}}') for each in "ab"]
+    replies = await asyncio.gather(*(connector.enrich(call) for call in calls))
+    await connector.close()
+
+    assert [reply.body for reply in replies if not isinstance(reply, EnricherRefused)] == [b"Echo: a", b"Echo: b"]

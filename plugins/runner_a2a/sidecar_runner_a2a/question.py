@@ -1,0 +1,90 @@
+"""What an agent is asked: one A2A message for one attempt."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import ROLE_USER, Message, Part, SendMessageRequest
+
+from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.json_schemas import canonical_text
+from sidecar.policy.protocols import RunRequest
+from sidecar_runner_a2a.agent_card import EXTENSION
+from sidecar_runner_a2a.settings import ContextScope
+
+OUTPUT_MODES: Final = ("text/plain", "application/json")
+
+
+def context_id_of(request: RunRequest, scope: ContextScope) -> str:
+    """Return the `contextId`: of one user, one conversation, one slot, and, unless it is shared, one call.
+
+    It is the same for every attempt of a call, and tells nothing of what it is made from.
+    """
+    context = request.context
+    parts = [context.principal, context.episode_id, request.card.definition.slot]
+    if scope is ContextScope.CALL:
+        parts.append(request.child_id)
+    return f"sidecar-{sha256(chr(31).join(parts).encode()).hexdigest()[:32]}"
+
+
+def question_of(request: RunRequest, scope: ContextScope, gateway: str) -> SendMessageRequest:
+    """Return the message.
+
+    Args:
+        request: the attempt.
+        scope: what shares a `contextId`.
+        gateway: where the agent reads data with the grant; empty: it is given none.
+    """
+    asked = SendMessageRequest(
+        message=Message(
+            message_id=request.attempt_id,
+            context_id=context_id_of(request, scope),
+            role=ROLE_USER,
+            parts=[Part(text=text_of(request), media_type="text/plain")],
+            extensions=[EXTENSION],
+        )
+    )
+    asked.configuration.accepted_output_modes.extend(OUTPUT_MODES)
+    # Texts, not numbers: a number of A2A's metadata is a float, which changes large ones.
+    asked.message.metadata.update({EXTENSION: _details_of(request, gateway)})
+    return asked
+
+
+def text_of(request: RunRequest) -> str:
+    """Return what is asked, in the form in which the LangChain runtime shows it to a model. Source: PC1-FR-7a."""
+    arguments = _arguments_of(request)
+    context = request.context
+    others = {name: value for name, value in arguments.items() if name not in {"request", "intent_count"}}
+    parts = {
+        "prior_context": context.prior_context,
+        "user_message": context.task_prompt,
+        "arguments": canonical_text(others) if others else "",
+    }
+    framed = [f"<{name}>\n{text}\n</{name}>" for name, text in parts.items() if text]
+    asked = arguments.get("request")
+    return "\n\n".join([*framed, asked] if isinstance(asked, str) and asked else framed)
+
+
+def _details_of(request: RunRequest, gateway: str) -> Mapping[str, str]:
+    context = request.context
+    details = {
+        "arguments_json": request.arguments_json,
+        "contract_json": request.contract_json,
+        "attempt": str(request.attempt),
+        "prior_context": context.prior_context,
+        "task_prompt": context.task_prompt,
+    }
+    if context.locale is not None:
+        details["locale"] = context.locale
+    if context.location is not None:
+        details["location"] = context.location
+    if gateway:
+        details |= {"gateway_target": gateway, "grant": request.grant}
+    return details
+
+
+def _arguments_of(request: RunRequest) -> Mapping[str, Any]:
+    try:
+        return from_json(request.arguments_json, dict[str, Any])
+    except Undecodable:
+        return {}

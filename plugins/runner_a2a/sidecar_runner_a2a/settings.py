@@ -1,0 +1,145 @@
+"""Settings of runner `a2a`."""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "target": {"type": "string", "description": "Agent for definitions that name none."},
+        "context": {
+            "enum": ["call", "conversation"],
+            "description": "What shares a `contextId`: the attempts of one call, or all calls of a conversation.",
+        },
+        "token_file": {"type": "string", "description": "Holds a bearer token for the agents; read for each attempt."},
+        "signing_key_file": {"type": "string", "description": "Key with which the user's identity is signed."},
+        "signing_key_id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,59}$", "description": "Its name."},
+        "share_grant": {
+            "type": "boolean",
+            "description": "Give agents on this machine the grant with which they read data through the tool gateway.",
+        },
+        "card_seconds": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 86400,
+            "description": "How long an agent card holds before it is fetched and checked again.",
+        },
+        "connect_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 60, "description": "To connect."},
+        "poll_seconds": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 60,
+            "description": "Between two questions to an agent that does not stream.",
+        },
+        "max_answer_bytes": {
+            "type": "integer",
+            "minimum": 65536,
+            "maximum": 67108864,
+            "description": "Most that an agent may send in one response or stream.",
+        },
+    },
+    "additionalProperties": False,
+}
+
+
+@unique
+class ContextScope(StrEnum):
+    """What shares a `contextId`."""
+
+    CALL = "call"
+    CONVERSATION = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class A2aSettings:
+    """What a runner is made from; see `SCHEMA`.
+
+    Raises:
+        ValueError: a key without its name, or a name without a key.
+    """
+
+    target: str = ""
+    context: ContextScope = ContextScope.CALL
+    token_file: Path | None = None
+    signing_key_file: Path | None = None
+    signing_key_id: str = ""
+    share_grant: bool = False
+    card_seconds: float = 300.0
+    connect_seconds: float = 2.0
+    poll_seconds: float = 1.0
+    max_answer_bytes: int = 4 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Check what a JSON schema cannot."""
+        if (self.signing_key_file is None) == bool(self.signing_key_id):
+            raise ValueError("signing_key_file and signing_key_id belong together")
+
+
+def settings_from(said: Mapping[str, Any]) -> A2aSettings:
+    """Return settings that fit `SCHEMA`. Raises `ValueError`."""
+    plain = dict(said)
+    for key in ("token_file", "signing_key_file"):
+        if key in plain:
+            plain[key] = Path(plain[key])
+    return A2aSettings(**{**plain, "context": ContextScope(plain.get("context", ContextScope.CALL))})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an agent is.
+
+    Attributes:
+        url: below which its card is, without a slash at the end.
+        pin: digest that its card has to have; empty: any card that passes the checks.
+        is_local: whether it is on this machine.
+    """
+
+    url: str
+    pin: str
+    is_local: bool
+
+    def covers(self, url: str) -> bool:
+        """Say whether an address is on the agent's own origin: same scheme, host and port."""
+        try:
+            return _origin(urlsplit(url)) == _origin(urlsplit(self.url))
+        except ValueError:
+            return False
+
+
+def target_from(said: str) -> Target:
+    """Return the agent that a target names, such as `https://agents.example/shop#sha256:<64 digits>`.
+
+    Raises:
+        ValueError: it names none, or users' data would travel in the open.
+    """
+    url, _, pin = said.partition("#")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme not in {"http", "https"} or not host:
+        raise ValueError("a runner of kind `a2a` needs a target, e.g. https://agents.example/shop")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ValueError("the target of a runner of kind `a2a` must hold no user name, password or query")
+    local = _on_this_machine(host)
+    if parts.scheme == "http" and not local:
+        raise ValueError("the target of a runner of kind `a2a` must be https:// beyond this machine")
+    if pin and not pin.startswith("sha256:"):
+        raise ValueError("the part of the target behind `#` must be the digest of the agent card, sha256:...")
+    return Target(url.rstrip("/"), pin, local)
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int]:
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _on_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
