@@ -18,7 +18,7 @@ PYTEST ?= $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo demo-langchain test check lint types protos bench growth scale torture mutants proto lock evidence clean
+.PHONY: help demo demo-langchain test check coverage lint types protos bench growth scale torture mutants proto lock evidence clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
@@ -70,6 +70,11 @@ check: $(VENV)/.ready ## the quick part of the tests (about a minute on two quie
 
 test: $(VENV)/.ready ## everything the pipeline runs (six minutes on two cores); ends with the time of each part
 	@$(BIN)/python -m scripts.run_parts test $(ARGS)
+
+coverage: $(VENV)/.ready ## which lines and branches of sidecar/ the unit tests run; takes half as long again as the tests
+	@mkdir -p .pytest_cache
+	@$(BIN)/python -m coverage run -m pytest -q tests/unit $(ARGS)
+	@$(BIN)/python -m coverage report
 
 bench: $(BENCH)/.ready ## compare with a bare gRPC stream, LangGraph, DBOS and Restate on this machine
 	@$(BENCH)/bin/python -m scripts.bench $(ARGS)

@@ -5,9 +5,12 @@ from typing import Final
 
 import pytest
 
+from sidecar.core.executing import states as execution
+from sidecar.core.rollout import states as lifecycle
 from tests.architecture.reading import REPOSITORY
 from tests.documents import commands
 from tests.documents.blocks import Block, blocks, blocks_of
+from tests.documents.diagrams import problems_with_diagram, transitions_in
 from tests.documents.held import HELD, ReadBy, RunBy
 from tests.documents.reading import problems_with_definitions, problems_with_json, problems_with_settings
 
@@ -24,6 +27,7 @@ CHECKS: Final[Mapping[str, Callable[[Block], Sequence[str]]]] = {
     "toml": problems_with_settings,
     "yaml": problems_with_definitions,
     "json": problems_with_json,
+    "mermaid": lambda block: list(problems_with_diagram(block.text)),
 }
 """What holds a block of a kind. Of JSON this says little, so the table has to name what holds it to the program."""
 NEED_MORE: Final = frozenset({"json"})
@@ -58,6 +62,16 @@ def test_the_table_names_blocks_and_tests_that_are_there() -> None:
     assert [(file, name) for file, _, name in tests if name not in (REPOSITORY / file).read_text("utf-8")] == []
 
 
+def test_the_state_diagrams_show_the_moves_of_the_code() -> None:
+    """Of a child, and of a definition: neither a move too many nor one too few."""
+    diagrams = [each.text for each in blocks() if each.text.startswith("stateDiagram") and "architecture" in each.page]
+
+    assert [transitions_in(text) for text in diagrams] == [
+        {(str(source), str(target)) for source, targets in execution.MOVES.items() for target in targets},
+        {(str(source), str(target)) for source, targets in lifecycle.MOVES.items() for target in targets},
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -65,6 +79,9 @@ def test_the_table_names_blocks_and_tests_that_are_there() -> None:
         ("```json\n{}\n```", "a new block"),
         ("```\nwhatever this is\n```", "unknown program 'whatever'"),
         ("```rust\nfn main() {}\n```", "a new block"),
+        ("```mermaid\nflowchart LR\n    a -> b\n```", "not a statement of a flowchart LR: a -> b"),
+        ("```mermaid\nflowchart LR\n    subgraph a\n```", "a block is not closed"),
+        ("```mermaid\npie\n```", "unknown kind of diagram"),
         ("```console\n$ sidecar subagent ramp\n```", "Missing argument"),
         ("```console\n$ sidecar subagent ramp shop 5 --resaon x\n```", "No such option: --resaon"),
         ("```console\n$ T=$(sidecar token mint --nothing) && true\n```", "No such option"),
