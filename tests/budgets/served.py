@@ -139,6 +139,10 @@ class Served:
         """Serve a lane until it has ended."""
         await self.outer.service(Details(f"{SERVICE}/Session")).stream_stream(messages, Listener(write))
 
+    def running(self) -> int:
+        """Return how many tasks have not ended, without a call of the sidecar's: how often this is asked is chance."""
+        return len(self.tasks._tasks)
+
     def _id(self) -> str:
         return f"{self.random.getrandbits(128):032x}"
 
