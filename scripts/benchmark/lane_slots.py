@@ -1,7 +1,8 @@
 """What has its turn over a session lane: a sidecar of its own, durable unless databases are left out."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,19 +48,8 @@ async def lane_slots(plan: Plan) -> AsyncIterator[Sequence[Slot]]:
             _sidecar(folder, plan, record) as (server, socket, secret),
             lane_to(server.channel, secret) as client,
         ):
-            one = partial(_dispatches, client, 1, INSTANT)
-            asleep = partial(_dispatches, client, MOST_CHILDREN, SLEEPING)
-            beside = _Stalled(server, client, socket, secret)
-            found = [_slot(LANE, in_flight, 480, server, client, client.dispatch, one) for in_flight in (MANY, MORE)]
-            found += [
-                _slot(LANE, 1, 200, server, client, client.dispatch, one),
-                _slot(LANE_ASLEEP, 1, SLEEPING_TURNS, server, client, client.dispatch, asleep),
-                _slot(LANE_BIND, 1, 200, server, client, client.bind_on_lane, _turns),
-                _slot(LANE_BIND, MANY, 480, server, client, client.bind_on_lane, _turns),
-                Slot(LANE_STALLED, MANY, 480, beside.measure),
-                Slot(IDLE_LANES, 1, LANES, partial(_idle, folder, plan)),
-            ]
-            yield found
+            over = _OverLane(server, client, partial(client_that_stops_reading, socket, secret))
+            yield [*over.slots(), Slot(IDLE_LANES, 1, LANES, partial(_idle, folder, plan))]
 
 
 @asynccontextmanager
@@ -71,38 +61,50 @@ async def _sidecar(folder: Path, plan: Plan, record: str) -> AsyncIterator[tuple
             yield server, socket, secret_file(socket).read_text(encoding="utf-8").strip()
 
 
-def _slot(
-    target: str, in_flight: int, usual: int, server: Server, client: LaneClient, call: Call, prepare: Prepare
-) -> Slot:
-    async def take(count: int) -> Sample:
-        sample = await measure(server, call, await prepare(count), in_flight)
-        await client.end_all()
+@dataclass(frozen=True, slots=True)
+class _OverLane:
+    """A lane, and how to make a second one whose client does not read."""
+
+    server: Server
+    client: LaneClient
+    unread: Callable[[], AbstractAsyncContextManager[None]]
+
+    def slots(self) -> Sequence[Slot]:
+        """Return what has its turn over the lane."""
+        dispatch, bind = self.client.dispatch, self.client.bind_on_lane
+        one = partial(self._dispatches, 1, INSTANT)
+        asleep = partial(self._dispatches, MOST_CHILDREN, SLEEPING)
+        found = [self._slot(LANE, in_flight, 480, dispatch, one) for in_flight in (MANY, MORE)]
+        return [
+            *found,
+            self._slot(LANE, 1, 200, dispatch, one),
+            self._slot(LANE_ASLEEP, 1, SLEEPING_TURNS, dispatch, asleep),
+            self._slot(LANE_BIND, 1, 200, bind, _turns),
+            self._slot(LANE_BIND, MANY, 480, bind, _turns),
+            Slot(LANE_STALLED, MANY, 480, self._beside_unread),
+        ]
+
+    def _slot(self, target: str, in_flight: int, usual: int, call: Call, prepare: Prepare) -> Slot:
+        async def take(count: int) -> Sample:
+            sample = await measure(self.server, call, await prepare(count), in_flight)
+            await self.client.end_all()
+            return sample
+
+        return Slot(target, in_flight, usual, take)
+
+    async def _dispatches(self, children: int, kind: str, count: int) -> Sequence[Any]:
+        return await self.client.prepared(kind, children, count)
+
+    async def _beside_unread(self, count: int) -> Sample:
+        async with self.unread():
+            jobs = await self.client.prepared(INSTANT, 1, count)
+            sample = await measure(self.server, self.client.dispatch, jobs, MANY)
+        await self.client.end_all()
         return sample
-
-    return Slot(target, in_flight, usual, take)
-
-
-async def _dispatches(client: LaneClient, children: int, kind: str, count: int) -> Sequence[Any]:
-    return await client.prepared(kind, children, count)
 
 
 async def _turns(count: int) -> Sequence[Any]:
     return [turn_request(INSTANT) for _ in range(count)]
-
-
-class _Stalled:
-    """The lane's dispatches while another client of the same sidecar does not read its own lane."""
-
-    def __init__(self, server: Server, client: LaneClient, socket: Path, secret: str) -> None:
-        self._server, self._client, self._socket, self._secret = server, client, socket, secret
-
-    async def measure(self, count: int) -> Sample:
-        """Dispatch so often."""
-        async with client_that_stops_reading(self._socket, self._secret):
-            jobs = await self._client.prepared(INSTANT, 1, count)
-            sample = await measure(self._server, self._client.dispatch, jobs, MANY)
-        await self._client.end_all()
-        return sample
 
 
 async def _idle(folder: Path, plan: Plan, count: int) -> Sample:

@@ -35,7 +35,7 @@ Scenario = Callable[[Meter, Served], Awaitable[Counts]]
 
 async def bind(meter: Meter, sidecar: Served) -> Counts:
     """Bind a turn."""
-    _, counts = await meter.count([sidecar.answered("BindTurn", sidecar.a_bind())], lambda: len(sidecar.tasks))
+    _, counts = await meter.count([sidecar.answered("BindTurn", sidecar.a_bind())], sidecar.running)
     return counts
 
 
@@ -44,7 +44,7 @@ async def end(meter: Meter, sidecar: Served) -> Counts:
     bound = await sidecar.bind()
     for _ in range(DISPATCHES_PER_TURN):
         await sidecar.dispatched(sidecar.a_dispatch(bound, 1))
-    _, counts = await meter.count([sidecar.answered("EndTurn", sidecar.an_end(bound))], lambda: len(sidecar.tasks))
+    _, counts = await meter.count([sidecar.answered("EndTurn", sidecar.an_end(bound))], sidecar.running)
     return counts
 
 
@@ -54,7 +54,7 @@ def dispatches(count: int, children: int) -> Scenario:
     async def dispatch(meter: Meter, sidecar: Served) -> Counts:
         turns = [await sidecar.bind() for _ in range(count)]
         works = [sidecar.dispatched(sidecar.a_dispatch(bound, children)) for bound in turns]
-        answers, counts = await meter.count(works, lambda: len(sidecar.tasks))
+        answers, counts = await meter.count(works, sidecar.running)
         for messages in answers:
             check(messages, children)
         return {**counts, "messages": Counter({Spot("the stream"): sum(map(len, answers))})}
@@ -65,7 +65,7 @@ def dispatches(count: int, children: int) -> Scenario:
 async def over_a_lane(meter: Meter, sidecar: Served) -> Counts:
     """Dispatch in so many turns at the same time over one lane, which is opened and closed for it."""
     requests = [sidecar.a_dispatch(await sidecar.bind(), 1) for _ in range(AT_ONCE)]
-    (messages,), counts = await meter.count([sidecar.dispatched_over_a_lane(requests)], lambda: len(sidecar.tasks))
+    (messages,), counts = await meter.count([sidecar.dispatched_over_a_lane(requests)], sidecar.running)
     check_lane(messages, AT_ONCE, 1)
     return {**counts, "messages": Counter({Spot("the lane"): len(messages)})}
 
@@ -73,7 +73,7 @@ async def over_a_lane(meter: Meter, sidecar: Served) -> Counts:
 async def by_the_client(meter: Meter, sidecar: Served) -> Counts:
     """Do the same with the lane of the SDK, and count the calls of the SDK alone."""
     requests = [sidecar.a_dispatch(await sidecar.bind(), 1) for _ in range(AT_ONCE)]
-    ((joined, answers),), counts = await meter.count([by_a_client(sidecar, requests)], lambda: len(sidecar.tasks))
+    ((joined, answers),), counts = await meter.count([by_a_client(sidecar, requests)], sidecar.running)
     for each in answers:
         check(each, 1)
     calls = {spot: count for spot, count in counts["calls"].items() if spot.place.startswith(SDK)}

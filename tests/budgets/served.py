@@ -47,8 +47,7 @@ class Listener:
 
     def __init__(self, write: Callable[[bytes], Coroutine[Any, Any, None]] | None = None) -> None:
         self.messages: list[bytes] = []
-        if write is not None:
-            self.write = write  # type: ignore[method-assign]
+        self._write = write
 
     def invocation_metadata(self) -> Sequence[tuple[str, str]]:
         """Return the boot secret."""
@@ -65,6 +64,8 @@ class Listener:
     async def write(self, message: bytes, /) -> None:
         """Take a message."""
         self.messages.append(message)
+        if self._write is not None:
+            await self._write(message)
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Fail: every call of these tests is answered."""
@@ -137,6 +138,10 @@ class Served:
     ) -> None:
         """Serve a lane until it has ended."""
         await self.outer.service(Details(f"{SERVICE}/Session")).stream_stream(messages, Listener(write))
+
+    def running(self) -> int:
+        """Return how many tasks have not ended, without a call of the sidecar's: how often this is asked is chance."""
+        return len(self.tasks._tasks)
 
     def _id(self) -> str:
         return f"{self.random.getrandbits(128):032x}"

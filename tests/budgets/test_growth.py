@@ -7,8 +7,8 @@ import asyncio
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from scripts.benchmark.sidecar_server import MEMORY, SQLITE, Varied
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.record_memory import JournalContents
+from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.budgets.live_objects import live_objects
 from tests.budgets.meter import CountingLoop, Meter, Spot
 from tests.budgets.scenarios import bind
@@ -31,6 +32,13 @@ OURS: Final = "sidecar."
 NUMBERS: Final = ("builtins.int", "builtins.float")
 """Left out: the budget of retries keeps the time of each call for some seconds, and Python shares small numbers."""
 LONG: Final = 60.0
+KEPT_BY_A_LANE: Final = (
+    "sidecar.core.session.incoming.Incoming",
+    "sidecar.core.session.outgoing.Outgoing",
+    "sidecar.rpc.methods.Call",
+    "sidecar.rpc.session.lane.Lane",
+    "sidecar.rpc.session.writing.LaneWriter",
+)
 OPEN: Final = (10, 2000)
 METER: Final = Meter()
 
@@ -75,6 +83,49 @@ def test_a_bind_costs_the_same_beside_many_open_turns(record: str, tmp_path: Pat
         few, many = runner.run(binds_counted(record, tmp_path))
     assert few.total() > 0
     assert many == few
+
+
+def test_an_idle_lane_keeps_a_few_objects_and_a_closed_one_none(tmp_path: Path) -> None:
+    """One task beside that of its call, the one that reads, and a handful of our objects."""
+    with still_loop() as runner:
+        none, opened, closed = runner.run(lanes_counted(tmp_path))
+    assert (opened - none)["_asyncio.Task"] == FEW
+    kept = {name: count for name, count in (opened - none).items() if name.startswith(OURS) and count >= FEW}
+    assert kept == dict.fromkeys(KEPT_BY_A_LANE, FEW)
+    assert [name for name in kept if closed[name] > none[name]] == []
+
+
+async def lanes_counted(folder: Path) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Return what is there without a lane, with idle ones, and once those have ended."""
+    async with served(folder, Varied(MEMORY, lanes=True)) as sidecar:
+        async with idle_lanes(sidecar, FEW):
+            pass  # what is made on first use is there
+        none = live_objects()
+        async with idle_lanes(sidecar, FEW):
+            opened = live_objects()
+        return none, opened, live_objects()
+
+
+@asynccontextmanager
+async def idle_lanes(sidecar: Served, count: int) -> AsyncIterator[None]:
+    """Keep so many lanes open on which nothing is sent but the hello."""
+    ends = asyncio.Event()
+    hello = pb.SessionRequest(hello=pb.SessionClientHello(contract_version=1)).SerializeToString()
+
+    async def sent() -> AsyncIterator[bytes]:
+        yield hello
+        await ends.wait()
+
+    async def taken(_: bytes) -> None:
+        opened.release()
+
+    opened = asyncio.Semaphore(0)
+    lanes = [asyncio.ensure_future(sidecar.session(sent(), taken)) for _ in range(count)]
+    for _ in lanes:
+        await opened.acquire()
+    yield
+    ends.set()
+    await asyncio.gather(*lanes)
 
 
 async def objects_counted(record: str, folder: Path) -> tuple[Counter[str], Counter[str]]:

@@ -176,7 +176,7 @@ async def test_an_operation_that_ends_just_after_a_stall_is_no_defect() -> None:
                 each.leave(Leaving.EXPIRED)
             stalled.set()
 
-        sidecar.lane_reports.stalled = at_the_stall  # type: ignore[method-assign]
+        sidecar.lane_reports.on_stall = at_the_stall
         await lane.send(operation(1, dispatch=sidecar.dispatch_request(bound, "ask_rewards")))
         await sidecar.runner.until_started("rewards")
         for at in range(2, 6):

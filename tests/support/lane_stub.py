@@ -96,10 +96,12 @@ class KeptLaneReports:
         """Begin with nothing."""
         self.stalls: list[Stall] = []
         self.credits: list[str] = []
+        self.on_stall: Callable[[Stall], None] = lambda _: None
 
     def stalled(self, stall: Stall) -> None:
         """Keep a stall."""
         self.stalls.append(stall)
+        self.on_stall(stall)
 
     def out_of_credit(self, credit: str) -> None:
         """Keep whose credit it was."""

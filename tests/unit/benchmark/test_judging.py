@@ -74,6 +74,23 @@ def sample(
     return Sample(rate, p50, cpu, messages, float(messages), p99)
 
 
+def over_lanes() -> dict[str, tuple[tuple[str, int], Sample]]:
+    """Return the part of the series that is about the session lane."""
+    return {
+        "bare_64": ((BARE, MORE), sample(1000, messages=6)),
+        "twin_64": ((TWIN, MORE), sample(1000, messages=6)),
+        "lane_16": ((LANE, MANY), sample(1300, cpu=0.0004)),
+        "lane_64": ((LANE, MORE), sample(1500)),
+        "lane_1": ((LANE, 1), sample(p50=0.0008)),
+        "lane_asleep_1": ((LANE_ASLEEP, 1), sample(p50=0.023)),
+        "lane_bind_1": ((LANE_BIND, 1), sample(p50=0.0011)),
+        "lane_bind_16": ((LANE_BIND, MANY), sample(p50=0.0009)),
+        "lane_stalled_16": ((LANE_STALLED, MANY), sample(1170)),
+        "idle_lanes_1": ((IDLE_LANES, 1), replace(sample(), kept_bytes=24 * 1024)),
+        "instant_node_1": ((INSTANT_NODE, 1), sample()),
+    }
+
+
 def a_series(**changed: list[Sample]) -> Series:
     """Return three rounds in which everything is met, but for what is changed, by `<target>_<in flight>`."""
     usual = {
@@ -116,17 +133,7 @@ def a_series(**changed: list[Sample]) -> Series:
         "end_16": ((END, MANY), sample(cpu=0.0006)),
         "sqlite_end_16": ((SQLITE_END, MANY), sample(cpu=0.0007)),
         "taken_away_1": ((TAKEN_AWAY, 1), sample_of([0.001] * 49 + [0.2], 1.0, 0.0)),
-        "bare_64": ((BARE, MORE), sample(1000, messages=6)),
-        "twin_64": ((TWIN, MORE), sample(1000, messages=6)),
-        "lane_16": ((LANE, MANY), sample(1300, cpu=0.0004)),
-        "lane_64": ((LANE, MORE), sample(1500)),
-        "lane_1": ((LANE, 1), sample(p50=0.0008)),
-        "lane_asleep_1": ((LANE_ASLEEP, 1), sample(p50=0.023)),
-        "lane_bind_1": ((LANE_BIND, 1), sample(p50=0.0011)),
-        "lane_bind_16": ((LANE_BIND, MANY), sample(p50=0.0009)),
-        "lane_stalled_16": ((LANE_STALLED, MANY), sample(1170)),
-        "idle_lanes_1": ((IDLE_LANES, 1), replace(sample(), kept_bytes=24 * 1024)),
-        "instant_node_1": ((INSTANT_NODE, 1), sample()),
+        **over_lanes(),
     }
     return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
 
