@@ -19,8 +19,6 @@ from sidecar.core.journal.facts import ChildrenOpened, DispatchOpened, TurnEnded
 from sidecar.core.journal.heads import progress_of
 from sidecar.core.journal.marks import What
 
-"""Close reason of a turn that its parent did not end."""
-
 
 class TurnLine(Struct, frozen=True):
     """A turn as lists show it after some of its facts.

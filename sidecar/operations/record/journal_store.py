@@ -1,12 +1,12 @@
 """A store over a journal: one writer, which decides about a batch when the one before was committed or failed.
 
-Batches form naturally: what is handed over while one commit runs goes into the next. No timer: an append waits for
-nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).
+What is handed over while one commit runs goes into the next batch. No timer: an append waits for nothing when the
+database is idle, and shares a commit when it is not (DESIGN section 14).
 """
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,9 +23,8 @@ from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
 from sidecar.operations.record.kept_turn import KeptTurn
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import Lists, lists_in_memory
 from sidecar.operations.record.ports import CommitUnknown, Journal
-from sidecar.operations.record.projector import Projector
 
 MOST_IN_A_BATCH: Final = 2000
 """Facts of one commit; a database takes a few milliseconds for that many."""
@@ -89,7 +88,7 @@ class JournalStore(ReadsOfJournal):
         lists: Lists | None = None,
     ) -> None:
         """Begin with nothing to write."""
-        super().__init__(journal, lists or _lists_in_memory(journal, recorder))
+        super().__init__(journal, lists or lists_in_memory(journal, recorder))
         self._journal = journal
         self._spawner = spawner
         self._recorder = recorder
@@ -181,7 +180,7 @@ class JournalStore(ReadsOfJournal):
                     by_turn.setdefault(group.drafts[0].turn_id, []).append(group)
             if not by_turn:
                 return
-            plans = list[_Plan]()
+            plans: list[_Plan] = []
             for number, (turn_id, groups) in enumerate(by_turn.items(), 1):
                 plans += filter(None, [await self._plan(turn_id, groups, again=attempt > 0)])
                 if number % TURNS_IN_A_ROW == 0:
@@ -275,8 +274,7 @@ class JournalStore(ReadsOfJournal):
 
     async def _keep(self, plans: Sequence[_Plan]) -> None:
         """Commit what was decided, and tell; groups of turns that others have appended to are told nothing yet."""
-        appends = [each.append for each in plans if each.append is not None]
-        kept: Mapping[TurnId, bool] = {}
+        appends, kept = [each.append for each in plans if each.append is not None], dict[TurnId, bool]()
         if appends:
             self.batches += 1
             try:
@@ -295,12 +293,6 @@ class JournalStore(ReadsOfJournal):
             if turn is not None and turn.standing.head.ended:
                 del self._turns[plan.turn_id]  # little comes after the end
             plan.tell()
-
-
-def _lists_in_memory(journal: Journal, recorder: Recorder) -> Lists:
-    from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
-
-    return Lists(Projector(journal, RowsInMemory(), recorder), at_once=True)
 
 
 def _settle(groups: Sequence[_Group], refused: SubagentsError | None) -> None:

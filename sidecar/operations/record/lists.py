@@ -10,7 +10,8 @@ from typing import Final
 
 from sidecar.core.executing.stored_record import EpisodeRow, Listed, TurnQuery, TurnRow
 from sidecar.core.listing.turn_rows import Newer
-from sidecar.operations.record.ports import NotThisJournal
+from sidecar.operations.ports import Recorder
+from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projector import Projector
 
 MOST_CHANGES: Final = 600
@@ -70,3 +71,10 @@ class Lists:
         newer = {turn_id: line.row for turn_id, line in lines.items() if kept.get(turn_id, 0) <= line.version}
         self.behind += changes.behind > 0
         return newer, changes.as_of
+
+
+def lists_in_memory(journal: Journal, recorder: Recorder) -> Lists:
+    """Return lists that project what has changed whenever one is asked for."""
+    from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
+
+    return Lists(Projector(journal, RowsInMemory(), recorder), at_once=True)
