@@ -69,5 +69,6 @@ TABLE: Final = (
     Budget("one, over a lane", SQLITE, "messages", AT_ONCE),
     *(Budget("bind", SQLITE, figure) for figure in ("calls", "statements")),
     *(Budget("end", SQLITE, figure) for figure in ("calls", "statements", "writes", "bytes", "syncs")),
+    *(Budget("projected", SQLITE, figure, AT_ONCE) for figure in ("calls", "statements", "writes", "bytes", "syncs")),
     Budget(COHORT_CHECK, MEMORY, "calls", CHECKED),
 )
