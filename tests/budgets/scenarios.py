@@ -81,6 +81,17 @@ async def by_the_client(meter: Meter, sidecar: Served) -> Counts:
     return {"calls": Counter(calls), "messages": Counter(messages)}
 
 
+async def projected(meter: Meter, sidecar: Served) -> Counts:
+    """Take turns of one dispatch each into the lists, in one pass. That writes a file of its own, beside dispatches."""
+    for _ in range(AT_ONCE):
+        bound = await sidecar.bind()
+        await sidecar.dispatched(sidecar.a_dispatch(bound, 1))
+        ended = sidecar.answered("EndTurn", sidecar.an_end(bound))
+        await meter.count([ended], lambda: len(sidecar.tasks))  # its conversation is written, too, before this counts
+    _, counts = await meter.count([sidecar.project()], lambda: len(sidecar.tasks))
+    return counts
+
+
 SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
     (name, record): scenario
     for record in (MEMORY, SQLITE)
@@ -92,8 +103,9 @@ SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
         "one, queued": dispatches(AT_ONCE, 1),
         "eight, queued": dispatches(AT_ONCE, MOST_CHILDREN),
         "one, over a lane": over_a_lane,
+        "projected": projected,
     }.items()
-    if (name, record) != ("eight", SQLITE) and (record == SQLITE or "queued" not in name)
+    if (name, record) != ("eight", SQLITE) and (record == SQLITE or not {"queued", "projected"} & set(name.split()))
 } | {("one, by the client of a lane", MEMORY): by_the_client}
 
 
@@ -135,4 +147,6 @@ async def _counted(meter: Meter, record: str, scenario: Scenario, before: Path) 
                 await warm_up(meter, sidecar)
             if scenario in {over_a_lane, by_the_client}:
                 await scenario(meter, sidecar)
+            if scenario is projected:
+                await sidecar.project()
             return await scenario(meter, sidecar)

@@ -21,6 +21,7 @@ from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
+from sidecar.operations.record.projector import Projector
 from sidecar.rpc import guarding, outermost
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.in_flight import InFlight
@@ -79,6 +80,13 @@ class Served:
     outer: outermost.Outermost
     tasks: OwnedTasks
     random: Random
+    projector: Projector | None
+
+    async def project(self) -> None:
+        """Have all that is on record in the lists, as the loop that runs beside dispatches does, without its pauses."""
+        assert self.projector is not None
+        while await self.projector.step():
+            pass
 
     async def bind(self) -> pb.BindTurnResponse:
         """Bind a new turn of a new episode."""
@@ -185,7 +193,8 @@ async def served(folder: Path, varied: Varied, seed: int = 1) -> AsyncIterator[S
         rpc = guarding.Surroundings(
             on_defect=lambda method, _, error: strays.append(f"{method}: {error!r}"), correlation_id=lambda: "none"
         )
-        yield Served(outermost.Outermost(plan.entrance, plan.methods, rpc), parts.tasks, Random(SEEDS + seed))
+        outer = outermost.Outermost(plan.entrance, plan.methods, rpc)
+        yield Served(outer, parts.tasks, Random(SEEDS + seed), None if kept.lists is None else kept.lists[1])
     assert strays == []
 
 

@@ -71,5 +71,6 @@ TABLE: Final = (
     Budget("one, by the client of a lane", MEMORY, "messages", AT_ONCE),
     *(Budget("bind", SQLITE, figure) for figure in ("calls", "statements")),
     *(Budget("end", SQLITE, figure) for figure in ("calls", "statements", "writes", "bytes", "syncs")),
+    *(Budget("projected", SQLITE, figure, AT_ONCE) for figure in ("calls", "statements", "writes", "bytes", "syncs")),
     Budget(COHORT_CHECK, MEMORY, "calls", CHECKED),
 )

@@ -57,7 +57,8 @@ def test_a_second_count_is_the_same(found: Counted) -> None:
 def test_nothing_but_the_log_is_written(found: Counted) -> None:
     """Moving it into the database file happens in a thread of its own, now and then; no scenario is to meet that."""
     files = {spot.place for counts in found.values() for spot in counts.get("writes", ())}
-    assert files == {"record.sqlite-wal", "conversations.sqlite-wal"}
+    assert files == {"record.sqlite-wal", "record.sqlite.lists-wal", "conversations.sqlite-wal"}
+    assert {spot.place for spot in found["projected", SQLITE]["writes"]} == {"record.sqlite.lists-wal"}
 
 
 @requirement("PF1-NFR-4a", "PF1-NFR-4b")

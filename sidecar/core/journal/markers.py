@@ -30,7 +30,7 @@ class FactsRemoved(msgspec.Struct, frozen=True):
     root: str
     ended_before: datetime
     made_at: datetime
-    key_id: str
+    key_id: str = ""
     signature: str = ""
 
     def payload(self) -> bytes:
@@ -59,7 +59,7 @@ class TextsErased(msgspec.Struct, frozen=True):
     facts: int
     root: str
     made_at: datetime
-    key_id: str
+    key_id: str = ""
     signature: str = ""
 
     def payload(self) -> bytes:
@@ -115,7 +115,7 @@ def erasure_of(
     )
     if not facts:
         return None
-    marker = TextsErased(marker_id, partition, len(facts), root_over(fact.link for fact in facts), at, "")
+    marker = TextsErased(marker_id, partition, len(facts), root_over(fact.link for fact in facts), at)
     return Erasure(signed(marker, signer), facts)
 
 
@@ -129,13 +129,13 @@ def root_over(links: Iterable[bytes]) -> str:
 
 def removal_of(state: RootState, ended_before: datetime, made_at: datetime, signer: Signer) -> FactsRemoved:
     """Return the marker under which the facts of a running root may be removed, signed."""
-    return signed(FactsRemoved(state.instance, state.day, state.number, state.root, ended_before, made_at, ""), signer)
+    return signed(FactsRemoved(state.instance, state.day, state.number, state.root, ended_before, made_at), signer)
 
 
 def signed(marker: Marker, signer: Signer) -> Marker:
     """Return a marker with its signature."""
-    unsigned = msgspec.structs.replace(marker, key_id=signer.key_id, signature="")
-    return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.payload()))
+    keyed = msgspec.structs.replace(marker, key_id=signer.key_id)
+    return msgspec.structs.replace(keyed, signature=signer.sign(keyed.payload()))
 
 
 def _payload(kind: bytes, marker: FactsRemoved | TextsErased) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from sidecar.core.journal.facts import (
@@ -112,6 +113,13 @@ REFUSED: list[tuple[str, list[Before], Body, Reason, str]] = [
         later(3, parent=0),
         Reason.ILLEGAL_STATE,
         f"DELEGATED of {CHILD_0}, which is waiting_for_merge",
+    ),
+    (
+        "a delegation that nothing tells of, by a child that waits",
+        [_waiting],
+        msgspec.structs.replace(later(3, parent=0), progress=()),
+        Reason.ILLEGAL_STATE,
+        "step 0 is waiting_for_merge",
     ),
     (
         "a second end of the work",
