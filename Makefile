@@ -71,7 +71,7 @@ check: $(VENV)/.ready ## the quick part of the tests (about a minute on two quie
 test: $(VENV)/.ready ## everything the pipeline runs (six minutes on two cores); ends with the time of each part
 	@$(BIN)/python -m scripts.run_parts test $(ARGS)
 
-coverage: $(VENV)/.ready ## which lines and branches of sidecar/ the unit tests run; takes half as long again as the tests
+coverage: $(VENV)/.ready ## which lines and branches of sidecar/ the unit tests run; twice their time
 	@mkdir -p .pytest_cache
 	@$(BIN)/python -m coverage run -m pytest -q tests/unit $(ARGS)
 	@$(BIN)/python -m coverage report

@@ -96,12 +96,12 @@ class DispatchSettings(Section):
         SECOND, gt=NOTHING, description="How often to look on record for what other sidecars do, or have left."
     )
     turn_lifetime: Duration = setting(
-        900 * SECOND, gt=NOTHING, description="A turn that nobody ended is closed after this; its token expires then."
+        900 * SECOND, gt=NOTHING, description="A turn that was not ended is closed after this time; its token expires."
     )
     idle_lifetime: Duration = setting(
         300 * SECOND,
         gt=NOTHING,
-        description="A turn in which nothing has run for so long, and for which nobody has asked, is closed earlier.",
+        description="A turn without running work and without a call for so long is closed earlier.",
     )
     record_timeout: Duration = setting(2 * SECOND, gt=NOTHING, description="Longest wait for the store.")
     facts_timeout: Duration = setting(

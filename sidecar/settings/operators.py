@@ -43,7 +43,7 @@ class IssuerSettings(Section):
     keys_kept: Duration = setting(
         timedelta(hours=1),
         le=timedelta(days=1),
-        description="Keys that were last fetched longer ago count no more: without the issuer, nobody gets in.",
+        description="Keys that were fetched longer ago are invalid: without the issuer, its tokens are refused.",
     )
 
     def _check(self) -> None:
@@ -68,7 +68,7 @@ class OperatorKeySettings(Section):
     roles: tuple[Role, ...] = setting(min_length=1, description="Roles that its tokens may have.")
     subjects: tuple[str, ...] = setting(
         min_length=1,
-        description='Whom its tokens may name: `"ada@example"`, anybody of a domain `"*@example"`, or anybody `"*"`.',
+        description='Subjects of its tokens: `"ada@example"`, those of a domain `"*@example"`, or all `"*"`.',
     )
 
     def _check(self) -> None:
@@ -90,8 +90,8 @@ class OperatorSettings(Section):
     keys: tuple[Path, ...] = setting(
         (),
         description="Files with the public keys (Ed25519, PEM) whose role tokens count for every role and subject: "
-        "whoever holds one is anybody. Taking one out revokes all its tokens. Neither keys nor an issuer: there is no "
-        "operator listener.",
+        "a holder can act as any operator. Removing a key revokes all its tokens. Without keys and an issuer there is "
+        "no operator listener.",
     )
     key: dict[str, OperatorKeySettings] = setting(
         {}, description="Keys that are for some roles and subjects only, by a name for messages and logs."

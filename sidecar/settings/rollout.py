@@ -19,8 +19,8 @@ class RolloutSettings(Section):
         False,
         description="Whether an entry that names no flag and is alone in a slot where nothing was promoted yet serves "
         "every user at once, without a gate. Off: it starts at dev, and serves no user until it names a flag and is "
-        "promoted. What is on record as serving goes on serving. For trying things out, and for the first start on a "
-        "record that does not know the entries that serve already.",
+        "promoted. A definition that is recorded as serving continues to serve. For tests, and for the first start on "
+        "a record that does not know the entries that serve already.",
     )
     decommission_days: int = setting(
         90,

@@ -169,7 +169,7 @@ class PolicyNamesSettings(Section):
 
 
 class PlatformPolicySettings(Section):
-    """Which plugins serve whoever says nothing else, by name."""
+    """Plugins of all verticals without an entry of their own, by name."""
 
     flags: str = setting("embedded", description="Flag backend; `embedded` keeps flags in the record's database.")
     runner: str = setting("grpc", description="Runner of definitions that name none.")
