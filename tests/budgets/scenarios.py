@@ -87,8 +87,8 @@ async def projected(meter: Meter, sidecar: Served) -> Counts:
         bound = await sidecar.bind()
         await sidecar.dispatched(sidecar.a_dispatch(bound, 1))
         ended = sidecar.answered("EndTurn", sidecar.an_end(bound))
-        await meter.count([ended], lambda: len(sidecar.tasks))  # its conversation is written, too, before this counts
-    _, counts = await meter.count([sidecar.project()], lambda: len(sidecar.tasks))
+        await meter.count([ended], sidecar.running)  # its conversation is written, too, before this counts
+    _, counts = await meter.count([sidecar.project()], sidecar.running)
     return counts
 
 
