@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -23,6 +24,7 @@ from subagents_loadgen.reports.page import page_of
 from subagents_loadgen.running import run
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 
+PAGE = Path(__file__).parents[3] / "docs/load-testing.md"
 SCENARIO = """\
 targets:
 TARGETS
@@ -177,18 +179,13 @@ async def test_turns_that_cannot_be_ended_are_told() -> None:
     assert any("3 turns could not be ended" in one for one in report.warnings())
 
 
-LOCUSTFILE = """\
-from subagents_loadgen.locust_user import user_of
-
-Sidecar = user_of({scenario!r}, most_turns=12)
-"""
-
-
 async def test_locust_runs_the_same_scenario(tmp_path: Path) -> None:
     """The real program without its web page: two users, twelve turns, no failure, and nothing left open."""
     async with running_sidecar_for_tests() as sidecar:
         path = scenario(tmp_path, sidecar)
-        (tmp_path / "locustfile.py").write_text(LOCUSTFILE.format(scenario=str(path)))
+        shown = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+        assert '"examples/load.yaml"' in shown
+        (tmp_path / "locustfile.py").write_text(shown.replace('"examples/load.yaml"', f"{str(path)!r}, most_turns=12"))
         program = await asyncio.create_subprocess_exec(
             *(str(Path(sys.executable).with_name("locust")), "-f", str(tmp_path / "locustfile.py"), "--headless"),
             *("-u", "2", "-r", "2", "--json"),
