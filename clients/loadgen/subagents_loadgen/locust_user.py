@@ -16,12 +16,12 @@ from gevent import spawn
 from grpc.experimental.gevent import init_gevent
 from locust.exception import StopUser
 
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Plan
-from subagents_loadgen.rpcs import CHANNEL_OPTIONS, BlockingRpcs, finished
 from subagents_loadgen.running import metadata_of
 from subagents_loadgen.scenario_file import read_plan
 from subagents_loadgen.turns import Connection, Turns
+from subagents_loadgen.wire.operation import Finished
+from subagents_loadgen.wire.rpcs import CHANNEL_OPTIONS, BlockingRpcs, finished
 
 init_gevent()
 

@@ -12,8 +12,8 @@ import yaml
 
 from subagents_loadgen.plan import ARGUMENTS, Arrivals, Load, Mix, Plan, Scenario, Target
 from subagents_loadgen.quantities import duration, positive, rate, share, size
-from subagents_loadgen.targets import is_local
 from subagents_loadgen.thresholds import Threshold, latency_in, threshold
+from subagents_loadgen.wire.targets import is_local
 
 MOST_BYTES: Final = 1024 * 1024
 TOP: Final = (

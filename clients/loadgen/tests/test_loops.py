@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from subagents_loadgen.loops import Progress, Sample, arrival_times, run_load
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Arrivals, Load, Mix, Plan, Target
 from subagents_loadgen.report import Report
 from subagents_loadgen.tally import Tally
+from subagents_loadgen.wire.operation import Finished
 from tests.support.virtual_time import Trace, VirtualLoop, simulate
 
 

@@ -18,9 +18,9 @@ from clients.loadgen.tests.support.forgetful_sidecar_host import Forgetful
 from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, served
 from subagents_loadgen.__main__ import exit_code, main
 from subagents_loadgen.asking import understood
+from subagents_loadgen.hdr import write_logs
+from subagents_loadgen.page import page_of
 from subagents_loadgen.report import Report, as_json
-from subagents_loadgen.reports.hdr import write_logs
-from subagents_loadgen.reports.page import page_of
 from subagents_loadgen.running import run
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 try:
     from opentelemetry import propagate
 except ImportError:  # the SDK does not need it; without it there is no current trace
-    propagate = None  # type: ignore[assignment]
+    propagate = None  # type: ignore[assignment]  # a module, or nothing
 
 
 def current_trace() -> Mapping[str, str]:
