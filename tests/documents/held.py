@@ -119,6 +119,12 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
         f"{HERE}::test_the_policy_of_the_page_denies_on_fridays"
     ),
     "docs/lifecycle.md: dev ──▶ test ──▶ promote ──▶ rollback": CannotRun(DRAWING),
+    "docs/load-testing.md: # A scenario for `subagents-loadgen --file`; docs/": RunBy(
+        "clients/loadgen/tests/test_documentation.py::test_the_scenario_of_the_page_runs"
+    ),
+    "docs/load-testing.md: from subagents_loadgen.locust_user import user_of": RunBy(
+        "clients/loadgen/tests/test_scenarios.py::test_locust_runs_the_same_scenario"
+    ),
     "docs/load-testing.md: latency in ms               count        p50": CannotRun(OUTPUT),
     'docs/plugins.md: {"flags": {"ai_assistant_subagent_shop": true, "ai': ReadBy(
         lambda block: flags_in_json(block.text)

@@ -135,6 +135,11 @@ class ResponseDispatches:
             prior_context=(hand.prior_context or "") if names else "",
             task_prompt=hand.said,
             declared_intent_count=declared_intents(self.response),
-            # Only a run that is kept in checkpoints can come back for outcomes; without one nobody ever asks again.
-            on_disconnect=OnDisconnect.CONTINUE if hand.can_go_on else OnDisconnect.CANCEL,
+            on_disconnect=self.rules.on_disconnect or _on_disconnect(can_go_on=hand.can_go_on),
+            continue_for=self.rules.continue_for,
         )
+
+
+def _on_disconnect(*, can_go_on: bool) -> OnDisconnect:
+    """Without checkpoints no other run can ever ask for the outcomes."""
+    return OnDisconnect.CONTINUE if can_go_on else OnDisconnect.CANCEL

@@ -21,7 +21,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, StreamWriter
 from typing_extensions import override
 
-from subagents_client import CallOutcome, Gathering, SidecarClient
+from subagents_client import CallOutcome, SidecarClient
+from subagents_client.coalescing import Gathering
 from subagents_langchain.acknowledging.filtering import filtered
 from subagents_langchain.acknowledging.notes import notes_for
 from subagents_langchain.acknowledging.statements import (

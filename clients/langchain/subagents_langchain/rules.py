@@ -9,7 +9,7 @@ from typing import Final
 
 from langchain_core.language_models import BaseChatModel
 
-from subagents_client import StatusRenderer
+from subagents_client import OnDisconnect, StatusRenderer
 from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, Phrases
 from subagents_langchain.costs import ExtraCall, Price
 from subagents_langchain.prompts import ModelCall
@@ -75,6 +75,9 @@ class OrchestratorRules:
         gather_timeout: longest time that a sub-agent call waits for the others of its response, while other middleware
             holds or answers them. What comes later is a further dispatch.
         dispatch_timeout: until the outcomes of one dispatch must be there; None: the SDK's own.
+        on_disconnect: what becomes of running calls when this process goes away. None: `CONTINUE` if the graph keeps
+            checkpoints, so that another run can come back for the outcomes, else `CANCEL`.
+        continue_for: with `OnDisconnect.CONTINUE_UNTIL`: how long they may run on; more than 0.
         summary_timeout: longest time for `prior_context`; without it in time the dispatch goes out with none.
         status: words for progress.
         phrases: by locale (`de`, `de-AT`): preamble and notes on what is missing, in place of the built-in ones
@@ -93,6 +96,8 @@ class OrchestratorRules:
 
     gather_timeout: timedelta = timedelta(milliseconds=200)
     dispatch_timeout: timedelta | None = None
+    on_disconnect: OnDisconnect | None = None
+    continue_for: timedelta = timedelta(0)
     summary_timeout: timedelta = timedelta(seconds=10)
     status: StatusRenderer = field(default_factory=StatusRenderer)
     phrases: Mapping[str, Phrases] = field(default_factory=lambda: MappingProxyType({}))

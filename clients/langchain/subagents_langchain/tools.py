@@ -14,13 +14,13 @@ from typing_extensions import override
 from subagents_client import (
     BoundTurn,
     CallOutcome,
-    Coalescer,
     DispatchContext,
     SubagentsError,
     SubAgentTool,
     ToolCall,
     failed_call,
 )
+from subagents_client.coalescing import Coalescer
 from subagents_client.turn import NO_CONTEXT
 from subagents_langchain.calls import answer_to
 from subagents_langchain.outcomes.artifacts import artifact_of

@@ -14,13 +14,13 @@ from subagents_client import (
     CallOutcome,
     DispatchResult,
     Episode,
-    Gathering,
     Integration,
     SubagentsError,
     TurnEnd,
     TurnRequest,
     Verdict,
 )
+from subagents_client.coalescing import Gathering
 from subagents_langchain.acknowledging.notes import MissingNote
 from subagents_langchain.acknowledging.statements import Asked
 from subagents_langchain.costs import Costs

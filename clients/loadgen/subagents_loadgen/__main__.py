@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from subagents_loadgen.asking import Asked, understood
+from subagents_loadgen.hdr import write_logs
+from subagents_loadgen.page import page_of
 from subagents_loadgen.report import FORMAT, Report, as_json
-from subagents_loadgen.reports.hdr import write_logs
-from subagents_loadgen.reports.page import page_of
-from subagents_loadgen.reports.text import as_text
 from subagents_loadgen.running import NotMeasured, progress_screen, run
+from subagents_loadgen.text import as_text
 
 KEPT: Final = 0
 BROKEN: Final = 1

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from subagents_loadgen.plan import ARGUMENTS, Arrivals, Load, Mix, Plan, Scenario, Target
 from subagents_loadgen.quantities import duration, fan_out, names, positive, rate, share
 from subagents_loadgen.scenario_file import UnusableScenario, read_plan
-from subagents_loadgen.targets import is_local
+from subagents_loadgen.wire.targets import is_local
 
 DESCRIPTION: Final = """\
 Puts load on a running dispatch sidecar and reports latencies, outcomes, errors and broken promises.

@@ -16,12 +16,12 @@ from gevent import spawn
 from grpc.experimental.gevent import init_gevent
 from locust.exception import StopUser
 
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Plan
-from subagents_loadgen.rpcs import CHANNEL_OPTIONS, BlockingRpcs, finished
 from subagents_loadgen.running import metadata_of
 from subagents_loadgen.scenario_file import read_plan
 from subagents_loadgen.turns import Connection, Turns
+from subagents_loadgen.wire.operation import Finished
+from subagents_loadgen.wire.rpcs import CHANNEL_OPTIONS, BlockingRpcs, finished
 
 init_gevent()
 
@@ -46,14 +46,14 @@ def user_of(scenario: str | Path, *, most_turns: int | None = None, allow_remote
     plan = read_plan(Path(scenario), allow_remote=allow_remote)
     numbers, done = count(), count(1)
 
-    class SidecarUser(User):  # type: ignore[misc]  # Locust's metaclass is not typed
+    class SidecarUser(User):
         """One consumer-agent that carries out turns one after the other."""
 
         def on_start(self) -> None:
             """Connect."""
             self.turns = Turns(_connections(plan), plan.mixes, plan.seed, uuid4().hex[:12])
 
-        @task  # type: ignore[untyped-decorator]  # so are its decorators
+        @task
         def turn(self) -> None:
             """Carry out the next turn of the scenario."""
             number = next(numbers)
@@ -93,4 +93,5 @@ def _tell(done: Finished) -> None:
 def _fire(name: str, seconds: float, failure: str | None) -> None:
     event: dict[str, Any] = {"request_type": "grpc", "name": name, "response_length": 0, "context": {}}
     event["exception"] = None if failure is None else Failed(failure)
-    events.request.fire(response_time=seconds * MILLISECONDS, **event)
+    fire: Any = events.request.fire  # has no types
+    fire(response_time=seconds * MILLISECONDS, **event)

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Arrivals, Load
+from subagents_loadgen.wire.operation import Finished
 
 Operation = Callable[[int], Awaitable[Finished]]
 """Carries out operation number n. Does not raise for what a server does wrong."""

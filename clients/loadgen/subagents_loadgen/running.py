@@ -12,12 +12,12 @@ import grpc
 
 from subagents_loadgen.asking import Asked
 from subagents_loadgen.loops import Progress, run_load
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Mix, Plan, Scenario, Target
 from subagents_loadgen.report import Report
-from subagents_loadgen.rpcs import CHANNEL_OPTIONS, AsyncRpcs, Metadata
 from subagents_loadgen.tally import Tally
 from subagents_loadgen.turns import Connection, Turns
+from subagents_loadgen.wire.operation import Finished
+from subagents_loadgen.wire.rpcs import CHANNEL_OPTIONS, AsyncRpcs, Metadata
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of a header, not its value
 PROGRESS_SECONDS: Final = 0.5

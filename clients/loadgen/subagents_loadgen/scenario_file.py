@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -11,8 +12,8 @@ import yaml
 
 from subagents_loadgen.plan import ARGUMENTS, Arrivals, Load, Mix, Plan, Scenario, Target
 from subagents_loadgen.quantities import duration, positive, rate, share, size
-from subagents_loadgen.targets import is_local
 from subagents_loadgen.thresholds import Threshold, latency_in, threshold
+from subagents_loadgen.wire.targets import is_local
 
 MOST_BYTES: Final = 1024 * 1024
 TOP: Final = (
@@ -230,7 +231,7 @@ def _stage(field: Field, warm_up: float, grace: float) -> Load:
 def _thresholds(field: Field, turns: Sequence[str]) -> Sequence[Threshold]:
     found = []
     for metric, bound in field.fields(None).items():
-        made = bound.read(lambda text, metric=metric: threshold(metric, text))
+        made = bound.read(partial(threshold, metric))
         if metric.startswith("turn.") and latency_in(metric)[0].removeprefix("turn.") not in turns:
             bound.refuse(f"there is no such turn; allowed: {', '.join(turns)}")
         found.append(made)

@@ -11,11 +11,11 @@ import grpc
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2
-from subagents_loadgen.failures import UNEXPLAINED, reason_of, status_and_reason, status_of
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Choice, Mix, Scenario, arguments_for, choice_of, place_of, tools_for
-from subagents_loadgen.promises import StreamCheck, bind_violations, end_violations
-from subagents_loadgen.rpcs import Rpcs
+from subagents_loadgen.wire.failures import UNEXPLAINED, reason_of, status_and_reason, status_of
+from subagents_loadgen.wire.operation import Finished
+from subagents_loadgen.wire.promises import StreamCheck, bind_violations, end_violations
+from subagents_loadgen.wire.rpcs import Rpcs
 
 NARRATION = "Here is what was found."
 NOTHING_BOUND = "dispatch - THE_SURFACE_IS_EMPTY"

@@ -13,7 +13,7 @@ from subagents_loadgen.asking import understood
 from subagents_loadgen.plan import Mix, choice_of, tools_for
 from subagents_loadgen.quantities import duration, fan_out, share, size
 from subagents_loadgen.running import run
-from subagents_loadgen.targets import is_local
+from subagents_loadgen.wire.targets import is_local
 
 
 @pytest.mark.parametrize(

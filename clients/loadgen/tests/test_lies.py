@@ -4,8 +4,8 @@ from clients.loadgen.tests.support.lying_sidecar_host import Lie, LyingSidecar, 
 from subagents_loadgen.__main__ import exit_code
 from subagents_loadgen.asking import understood
 from subagents_loadgen.report import Report, as_json
-from subagents_loadgen.reports.text import as_text
 from subagents_loadgen.running import NotMeasured, run
+from subagents_loadgen.text import as_text
 
 
 async def report_of(servicer: LyingSidecar, *more: str) -> Report:

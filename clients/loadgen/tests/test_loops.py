@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from subagents_loadgen.loops import Progress, Sample, arrival_times, run_load
-from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Arrivals, Load, Mix, Plan, Target
 from subagents_loadgen.report import Report
 from subagents_loadgen.tally import Tally
+from subagents_loadgen.wire.operation import Finished
 from tests.support.virtual_time import Trace, VirtualLoop, simulate
 
 
@@ -155,3 +155,20 @@ def test_random_arrivals_follow_the_seed_and_the_rate() -> None:
     assert times == sorted(times)
     assert 195 < times[-1] < 205
     assert max(later - earlier for earlier, later in pairwise(times)) > 0.05
+
+
+@pytest.mark.parametrize(("first", "last"), [(10, 30), (30, 10)])
+def test_a_ramp_goes_evenly_from_one_rate_to_the_other(first: float, last: float) -> None:
+    """Four seconds at 20 a second on average; a quarter of the way, the rate has made a quarter of its change."""
+    load = Load(rate=first, ramp_to=last, in_flight=1000, seconds=4)
+    times = [at for at in islice(arrival_times(load, 1), 80) if at < 4]
+    per_second = [sum(second <= at < second + 1 for at in times) for second in range(4)]
+    step = (last - first) / 4
+    assert len(times) == 80
+    assert [abs(count - (first + step * (place + 0.5))) <= 1 for place, count in enumerate(per_second)] == [True] * 4
+
+
+def test_an_operation_that_a_falling_rate_never_reaches_is_not_due() -> None:
+    """From 10 a second to none in two seconds: ten operations."""
+    times = arrival_times(Load(rate=10, ramp_to=0, in_flight=1, seconds=2), 1)
+    assert [at < 2 for at in islice(times, 12)] == [True] * 10 + [False] * 2

@@ -5,7 +5,7 @@ import pytest
 from clients.loadgen.tests.support.answers import a_bound_turn, a_frame, a_request, an_ended_turn, an_event, an_outcome
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
-from subagents_loadgen.promises import StreamCheck, bind_violations, end_violations
+from subagents_loadgen.wire.promises import StreamCheck, bind_violations, end_violations
 
 Spoil = Callable[[list[pb.DispatchFrame]], object]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -9,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
@@ -17,12 +19,19 @@ from clients.loadgen.tests.support.forgetful_sidecar_host import Forgetful
 from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, served
 from subagents_loadgen.__main__ import exit_code, main
 from subagents_loadgen.asking import understood
+from subagents_loadgen.hdr import write_logs
+from subagents_loadgen.loops import Progress, Sample
+from subagents_loadgen.page import page_of
+from subagents_loadgen.plan import Load, Mix, Plan, Target
 from subagents_loadgen.report import Report, as_json
-from subagents_loadgen.reports.hdr import write_logs
-from subagents_loadgen.reports.page import page_of
 from subagents_loadgen.running import run
+from subagents_loadgen.tally import Tally
+from subagents_loadgen.turns import Connection, Turns
+from subagents_loadgen.wire.operation import Finished
+from subagents_loadgen.wire.rpcs import AsyncRpcs
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 
+PAGE = Path(__file__).parents[3] / "docs/load-testing.md"
 SCENARIO = """\
 targets:
 TARGETS
@@ -96,6 +105,54 @@ async def test_the_files_of_a_run_can_be_read_again(tmp_path: Path) -> None:
     assert page.count("<svg") == 3
     assert "Compared with the earlier run" in page
     Balanced().check(page)
+
+
+def test_a_log_counts_each_operation_also_if_several_took_the_same_time(tmp_path: Path) -> None:
+    """Three of 5 ms and one of 7 ms."""
+    tally = Tally()
+    for milliseconds in (5, 5, 5, 7):
+        tally.note(Sample(1.0, 1.0, 1.0 + milliseconds / 1000, True, Finished()))
+    load = Load(rate=None, in_flight=1, seconds=1)
+    report = Report(Plan("x", [Target("unix:/x")], [Mix()], [load]), tally, [Progress()])
+    whole = HdrHistogram(1, 24 * 3600 * 1_000_000, 3)
+    log = next(one for one in write_logs(report, tmp_path) if one.stem == "whole_since_due")
+    reader = HistogramLogReader(str(log), whole)
+    reader.add_next_interval_histogram()
+    reader.close()
+    assert (whole.get_total_count(), whole.get_count_at_value(5000), whole.get_count_at_value(7000)) == (4, 3, 1)
+
+
+class Watched(AsyncRpcs):
+    """Notes the pauses instead of making them."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.pauses: list[float] = []
+
+    async def pause(self, seconds: float) -> None:
+        """Note it."""
+        self.pauses.append(seconds)
+
+
+async def test_a_slow_reader_pauses_after_each_frame() -> None:
+    """Two frames of a dispatch, with the pause that the scenario says."""
+    async with served(LyingSidecar()) as target, grpc.aio.insecure_channel(target) as channel:
+        rpcs = Watched(channel, target, ())
+        await Turns([Connection(target, [rpcs])], [Mix(slow_reader=0.25)], 1, "run").carry_out(0)
+    assert rpcs.pauses == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("way", ["resume", "reconnect"])
+async def test_a_reconnect_resumes_over_another_connection(way: str) -> None:
+    """And a resume over the same."""
+    servicer = LyingSidecar()
+    async with served(servicer, over_tcp=True) as target, grpc.aio.insecure_channel(target) as channel:
+        mix = Mix(resume=float(way == "resume"), reconnect=float(way == "reconnect"))
+        turns = Turns([Connection(target, [AsyncRpcs(channel, target, ())])], [mix], 1, "run")
+        finished = await turns.carry_out(0)
+    assert (finished.errors, finished.violations, finished.outcomes) == ([], [], ["SUCCEEDED"])
+    assert len(servicer.resumed_by) == 1
+    assert (servicer.resumed_by == servicer.peers) is (way == "resume")
 
 
 class Balanced(HTMLParser):
@@ -177,18 +234,13 @@ async def test_turns_that_cannot_be_ended_are_told() -> None:
     assert any("3 turns could not be ended" in one for one in report.warnings())
 
 
-LOCUSTFILE = """\
-from subagents_loadgen.locust_user import user_of
-
-Sidecar = user_of({scenario!r}, most_turns=12)
-"""
-
-
 async def test_locust_runs_the_same_scenario(tmp_path: Path) -> None:
     """The real program without its web page: two users, twelve turns, no failure, and nothing left open."""
     async with running_sidecar_for_tests() as sidecar:
         path = scenario(tmp_path, sidecar)
-        (tmp_path / "locustfile.py").write_text(LOCUSTFILE.format(scenario=str(path)))
+        shown = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+        assert '"examples/load.yaml"' in shown
+        (tmp_path / "locustfile.py").write_text(shown.replace('"examples/load.yaml"', f"{str(path)!r}, most_turns=12"))
         program = await asyncio.create_subprocess_exec(
             *(str(Path(sys.executable).with_name("locust")), "-f", str(tmp_path / "locustfile.py"), "--headless"),
             *("-u", "2", "-r", "2", "--json"),

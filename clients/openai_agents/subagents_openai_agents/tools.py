@@ -8,7 +8,8 @@ from agents.tool_context import ToolContext
 from openai.types.responses import ResponseFunctionToolCall
 from typing_extensions import override
 
-from subagents_client import Coalescer, SubAgentTool, ToolCall
+from subagents_client import SubAgentTool, ToolCall
+from subagents_client.coalescing import Coalescer
 
 
 class SubAgents:

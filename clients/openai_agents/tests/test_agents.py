@@ -21,7 +21,8 @@ from agents import (
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from subagents_client import BoundTurn, CallOutcome, Coalescer, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client import BoundTurn, CallOutcome, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client.coalescing import Coalescer
 from subagents_openai_agents import SubAgents
 from tests.support.builders import a_card
 from tests.support.fake_runner import meets, raises

@@ -1,12 +1,11 @@
 """Client of the dispatch sidecar: bind a turn, dispatch the model's calls, end the turn.
 
-The other half, hosting sub-agents, is in `subagents_client.runner`. Every failure of a call is a class of
+The other half, hosting sub-agents, is in `subagents_client.runner`; what adapters for agent frameworks need is in
+`subagents_client.coalescing`. Every failure of a call is a class of
 `subagents_errors`; the failure of one sub-agent is a value, `CallOutcome`.
 """
 
 from subagents_client.client import SidecarClient
-from subagents_client.coalescing.coalescer import Coalescer
-from subagents_client.coalescing.gathering import Gathering
 from subagents_client.dispatching import DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, RoutedCall, RoutingDecision, TurnEnd, Verdict
 from subagents_client.events import (
@@ -87,7 +86,6 @@ __all__ = [
     "CapBehaviour",
     "ChildEvent",
     "ChildSummary",
-    "Coalescer",
     "Cohort",
     "CompactionDue",
     "Component",
@@ -105,7 +103,6 @@ __all__ = [
     "EpisodeView",
     "EventBatch",
     "Gap",
-    "Gathering",
     "Integration",
     "IntentReport",
     "Limits",

@@ -10,17 +10,16 @@ from typing import Protocol
 from uuid import uuid4
 
 try:
-    from opentelemetry.propagate import inject
-except ImportError:
-
-    def inject(carrier: dict[str, str]) -> None:
-        """Add nothing: without OpenTelemetry there is no current trace."""
+    from opentelemetry import propagate
+except ImportError:  # the SDK does not need it; without it there is no current trace
+    propagate = None  # type: ignore[assignment]  # a module, or nothing
 
 
 def current_trace() -> Mapping[str, str]:
     """Return `traceparent` and `tracestate` of OpenTelemetry's current span; empty if there is none."""
     carrier: dict[str, str] = {}
-    inject(carrier)
+    if propagate is not None:
+        propagate.inject(carrier)
     return {name: carrier[name] for name in ("traceparent", "tracestate") if name in carrier}
 
 

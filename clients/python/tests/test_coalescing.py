@@ -7,7 +7,8 @@ import pytest
 
 from clients.python.tests.support.fake_sidecar_host import FakeSidecar, Scene, scene
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents_client import Coalescer, DispatchContext, Outcome, StatusUpdate, ToolCall
+from subagents_client import DispatchContext, Outcome, StatusUpdate, ToolCall
+from subagents_client.coalescing import Coalescer
 from subagents_errors import InvalidRequest
 
 SHOP, REWARDS, SUPPORT = (ToolCall(f"call-{one}", f"ask_{one}") for one in ("shop", "rewards", "support"))

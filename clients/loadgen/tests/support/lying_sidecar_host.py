@@ -25,6 +25,7 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         lie: what becomes of the outcomes.
         surface: what every turn is bound to.
         peers: the connections that turns came over.
+        resumed_by: the connections that dispatches were resumed over.
         principals: of the turns, in order.
         has_enough: set once 20 turns were bound.
         left: dispatches that go on when their client leaves, and were left.
@@ -34,6 +35,7 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         self.lie = lie
         self.surface = a_bound_turn()
         self.peers: set[str] = set()
+        self.resumed_by: set[str] = set()
         self.principals: list[str] = []
         self.left: set[str] = set()
         self.has_enough = asyncio.Event()
@@ -67,6 +69,7 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         self, request: pb.ResumeDispatchRequest, context: Any
     ) -> AsyncIterator[pb.ResumeDispatchResponse]:
         """Stream the rest of a dispatch that was left."""
+        self.resumed_by.add(context.peer())
         dispatch = self._running[request.dispatch_id]
         ids = [one.call_id for one in dispatch.calls]
         yield pb.ResumeDispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))

@@ -96,7 +96,12 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     async def BindTurn(self, request: dispatch_pb2.BindTurnRequest, context: Any) -> dispatch_pb2.BindTurnResponse:
         """Bind every turn to the same three tools."""
         await self._admit("BindTurn", request, context)
-        tools = [surface_pb2.SubAgentTool(name=name, sub_agent_id=name.removeprefix("ask_")) for name in TOOLS]
+        tools = [
+            surface_pb2.SubAgentTool(
+                name=name, sub_agent_id=name.removeprefix("ask_"), arguments_schema_json='{"type": "object"}'
+            )
+            for name in TOOLS
+        ]
         surface = surface_pb2.Surface(sub_agent_tools=tools, fan_out_cap=self.cap, binding_digest="sha256:1")
         return dispatch_pb2.BindTurnResponse(
             surface=surface,

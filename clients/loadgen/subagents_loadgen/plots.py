@@ -82,7 +82,7 @@ class _Axes:
 
 
 def _nines(percent: float) -> float:
-    return MOST_NINES if percent >= 100 else -math.log10(1 - percent / 100)  # noqa: PLR2004  per cent
+    return MOST_NINES if percent >= 100 else -math.log10(1 - percent / 100)  # noqa: PLR2004  the whole, in per cent
 
 
 def _rounded(value: float) -> float:

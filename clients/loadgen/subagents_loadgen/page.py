@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from subagents_loadgen.reports.plots import Line, plot
+from subagents_loadgen.plots import Line, plot
 
 STYLE: Final = """
 :root{color-scheme:light dark;--ink:light-dark(#1b1f24,#e6e8eb);--soft:light-dark(#5b6470,#9aa4b0);

@@ -80,7 +80,8 @@ class BlockingRpcs:
     """Over blocking stubs. Its coroutines never suspend, so `finished` runs them without an event loop."""
 
     def __init__(self, channel: grpc.Channel, target: str, metadata: Metadata) -> None:
-        self._stub: Any = dispatch_pb2_grpc.DispatchServiceStub(channel)
+        generated: Any = dispatch_pb2_grpc.DispatchServiceStub  # typed for `grpc.aio` alone; takes both
+        self._stub = generated(channel)
         self._target = target
         self._metadata = metadata
         self.clock: Callable[[], float] = time.monotonic

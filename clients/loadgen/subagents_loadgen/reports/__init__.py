@@ -1,1 +1,0 @@
-"""What a run leaves behind: text, an HTML page, HDR histogram logs."""

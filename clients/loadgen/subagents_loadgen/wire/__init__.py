@@ -1,0 +1,1 @@
+"""What goes over the wire: RPCs, failures, and the promises that answers are held to."""
