@@ -37,12 +37,17 @@ def main(words: Sequence[str]) -> int:
             error = error.exceptions[0]
         print(f"{options.server} cannot be asked: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
         return 1
-    for definition in sorted(definitions, key=lambda each: str(each["name"])):
-        pinned = Pinned(options.server, str(definition["name"]), digest_of(definition))
-        print(f"{pinned.place}#{pinned.pin}")  # noqa: T201  the command's result
+    for endpoint, definition in sorted(pins_of(options.server, definitions).items()):
+        print(endpoint)  # noqa: T201  the command's result
         if options.show:
             print(json.dumps(definition, indent=2, ensure_ascii=False, sort_keys=True))  # noqa: T201
     return 0
+
+
+def pins_of(server: str, definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Return each definition by the endpoint that pins it."""
+    pinned = ((Pinned(server, str(each["name"]), digest_of(each)), each) for each in definitions)
+    return {f"{one.place}#{one.pin}": each for one, each in pinned}
 
 
 async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mapping[str, Any]]:
