@@ -59,7 +59,7 @@ async def over_stdio(settings: ServerSettings, wire: Wire) -> AsyncIterator[Tran
         finally:
             _signal(process, signal.SIGKILL)
             # Nothing public releases the pipes of a server whose output is not read to its end.
-            getattr(process, "_transport").close()  # noqa: B009
+            getattr(process, "_transport").close()  # noqa: B009  a private attribute is what it is
             await asyncio.gather(reading, writing, return_exceptions=True)
             for stream in (incoming, heard, said, outgoing):
                 stream.close()
@@ -106,9 +106,10 @@ async def _stopped(process: Process) -> None:
 
 async def _ended(process: Process) -> None:
     """Wait a moment for the end; `Process.wait` would wait for the end of the output too, which nothing reads now."""
-    until = asyncio.get_running_loop().time() + LEAVE_SECONDS
-    while process.returncode is None and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110  as below
-        await asyncio.sleep(POLL_SECONDS)  # there is no event for it
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LEAVE_SECONDS
+    while process.returncode is None and loop.time() < until:  # noqa: ASYNC110  there is no event for it
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
