@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from sidecar.cli.app import Commands, make_app
+from sidecar_connector_mcp.pins import parser as parser_of_pins
 from subagents_evals.asking import parser
 from tests.architecture.reading import REPOSITORY, planted
 
@@ -127,6 +128,11 @@ def _the_command_line() -> Any:
 def _misspelt(words: list[str]) -> Iterator[str]:
     if words[:1] == ["eval"]:
         yield from _misspelt_eval(words[1:])
+        return
+    if words[:1] == ["mcp-pins"]:  # a command of `plugins/connector_mcp`
+        known = {option for one in parser_of_pins()._actions for option in one.option_strings}
+        words = words[: words.index("--")] if "--" in words else words
+        yield from (f"sidecar mcp-pins {word}" for word in words if re.match(r"--[a-z]", word) and word not in known)
         return
     command, said = _the_command_line(), ["sidecar"]
     while words and hasattr(command, "commands") and words[0][0].isalpha():

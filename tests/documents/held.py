@@ -151,6 +151,12 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     ),
     'docs/validate-refs.md: rollout_export = "rollouts.json"  # from the folde': _from_file(checks_settings),
     "docs/validate-refs.md: set -eu": RunBy("tests/cli/test_validate_refs_workflow.py::publishing"),
+    "plugins/connector_mcp/README.md: import json": RunBy(
+        "plugins/connector_mcp/tests/test_readme.py::test_the_server_of_the_readme_writes_envelopes"
+    ),
+    "plugins/runner_a2a/README.md: import base64": RunBy(
+        "plugins/runner_a2a/tests/test_readme.py::test_the_readme_verifies_a_signed_identity"
+    ),
     'plugins/README.md: """The flag backend `directory`: each empty file i': RunBy(
         "tests/plugins/test_written_example.py::README"
     ),

@@ -94,10 +94,6 @@ UNPROVEN: Final = reasons(
             "not built: a target in dollars by user and month; PC1-NFR-7a gives the cost of each turn's extra calls",
             ("PC1-NFR: 7d",),
         ),
-        (
-            "not built: MCP; the row says `may`. REST and gRPC give one envelope (PC2-D-23); another way is a plugin",
-            ("PC2-D: 22",),
-        ),
         ("document row: settled by a newcomer who tries it with docs/, not by a program", ("PC1-AC: 1",)),
         ("document row: change control of blocks is git and review, outside the program", ("PC1-D: 36",)),
         ("document row: order of work, tickets and migrations", ("PC1-D: 56 57", "PC2-D: 59", "PF1-D: 70")),

@@ -22,7 +22,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 def main(words: Sequence[str]) -> int:
     """Write one line for each tool; return 0, or 1 if the server cannot be asked, or 2 for wrong options."""
-    options = _parser().parse_args(list(words))
+    options = parser().parse_args(list(words))
     said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": options.command}
     try:
         given = {name: value for name, value in said.items() if value}
@@ -35,14 +35,19 @@ def main(words: Sequence[str]) -> int:
     except BaseException as error:  # noqa: BLE001  task groups of the SDK raise groups of anything
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        print(f"{options.server} cannot be asked: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+        print(f"{options.server} cannot be asked: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201  said to a person
         return 1
-    for definition in sorted(definitions, key=lambda each: str(each["name"])):
-        pinned = Pinned(options.server, str(definition["name"]), digest_of(definition))
-        print(f"{pinned.place}#{pinned.pin}")  # noqa: T201  the command's result
+    for endpoint, definition in sorted(pins_of(options.server, definitions).items()):
+        print(endpoint)  # noqa: T201  the command's result
         if options.show:
-            print(json.dumps(definition, indent=2, ensure_ascii=False, sort_keys=True))  # noqa: T201
+            print(json.dumps(definition, indent=2, ensure_ascii=False, sort_keys=True))  # noqa: T201  said to a person
     return 0
+
+
+def pins_of(server: str, definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Return each definition by the endpoint that pins it."""
+    pinned = ((Pinned(server, str(each["name"]), digest_of(each)), each) for each in definitions)
+    return {f"{one.place}#{one.pin}": each for one, each in pinned}
 
 
 async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mapping[str, Any]]:
@@ -56,14 +61,15 @@ async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mappi
         return await listed(client.session)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the options."""
+    made = argparse.ArgumentParser(
         "sidecar mcp-pins", description="Lists the tools of an MCP server as endpoints with their pins."
     )
-    parser.add_argument("server", help="its name in [connectors.mcp.servers]")
-    parser.add_argument("--url", help="endpoint of a server over streamable HTTP")
-    parser.add_argument("--token-file", help="holds a bearer token for --url")
-    parser.add_argument("--show", action="store_true", help="write each definition, as it is reviewed, below its pin")
-    parser.add_argument("--seconds", type=float, default=10.0, help="longest time for all of it")
-    parser.add_argument("command", nargs="*", help="after `--`: program and arguments of a server over stdio")
-    return parser
+    made.add_argument("server", help="its name in [connectors.mcp.servers]")
+    made.add_argument("--url", help="endpoint of a server over streamable HTTP")
+    made.add_argument("--token-file", help="holds a bearer token for --url")
+    made.add_argument("--show", action="store_true", help="write each definition, as it is reviewed, below its pin")
+    made.add_argument("--seconds", type=float, default=10.0, help="longest time for all of it")
+    made.add_argument("command", nargs="*", help="after `--`: program and arguments of a server over stdio")
+    return made

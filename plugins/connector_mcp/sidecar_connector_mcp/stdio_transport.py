@@ -25,6 +25,7 @@ from sidecar_connector_mcp.wire import Wire
 
 LEAVE_SECONDS: Final = 0.5
 """For a server to end by itself once its input is closed, and again after SIGTERM, before SIGKILL."""
+POLL_SECONDS: Final = 0.01
 
 
 @asynccontextmanager
@@ -57,6 +58,8 @@ async def over_stdio(settings: ServerSettings, wire: Wire) -> AsyncIterator[Tran
             await _stopped(process)
         finally:
             _signal(process, signal.SIGKILL)
+            # Nothing public releases the pipes of a server whose output is not read to its end.
+            getattr(process, "_transport").close()  # noqa: B009  a private attribute is what it is
             await asyncio.gather(reading, writing, return_exceptions=True)
             for stream in (incoming, heard, said, outgoing):
                 stream.close()
@@ -96,11 +99,17 @@ async def _stopped(process: Process) -> None:
     assert process.stdin is not None  # noqa: S101  it is a pipe
     process.stdin.close()
     for last in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), LEAVE_SECONDS)
+        await _ended(process)
         _signal(process, last)  # the whole group: what the server has started must not stay behind either
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), LEAVE_SECONDS)
+    await _ended(process)
+
+
+async def _ended(process: Process) -> None:
+    """Wait a moment for the end; `Process.wait` would wait for the end of the output too, which nothing reads now."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LEAVE_SECONDS
+    while process.returncode is None and loop.time() < until:  # noqa: ASYNC110  there is no event for it
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _signal(process: Process, number: signal.Signals) -> None:

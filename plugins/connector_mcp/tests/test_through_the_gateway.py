@@ -10,7 +10,6 @@ from mcp.server import ServerRequestContext
 from mcp_types import CallToolRequestParams, CallToolResult
 
 from plugins.connector_mcp.tests.service import DEFINITION, TOOL, ToolServer, endpoint_of, text_result
-from sidecar.observability import names
 from sidecar_connector_mcp.connector import ON_BEHALF_META
 from sidecar_connector_mcp.definitions import digest_of
 from subagents_client.runner import DataUnavailable
@@ -51,7 +50,7 @@ async def chained(offers: Offers, **server: Any) -> AsyncIterator[Chain]:
 
 def told(chain: Chain, event: str) -> list[str]:
     """Return the lines of an event, or of an anomaly of that kind."""
-    found = [*chain.heard.of(event), *chain.heard.of(names.ANOMALY)]
+    found = [*chain.heard.of(event), *chain.heard.of("sidecar.anomaly")]
     return [each.getMessage() for each in found if each.__dict__["fields"].get("kind", event) == event]
 
 
@@ -74,8 +73,8 @@ async def test_an_envelope_for_the_user_of_the_turn_is_released() -> None:
 @pytest.mark.parametrize(
     ("change", "event"),
     [
-        ({"principal": "user-bob"}, names.SECURITY_INCIDENT),
-        ({"nonce": "another"}, names.SECURITY_INCIDENT),
+        ({"principal": "user-bob"}, "security.incident"),
+        ({"nonce": "another"}, "security.incident"),
         ({"status": "error"}, "data_withheld"),
         ({"payload": {"offers": "none"}}, "data_withheld"),
     ],

@@ -1,0 +1,37 @@
+"""The server in the README is one whose envelopes are released."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from examples.http_serving import serving
+from plugins.connector_mcp.tests.asking import answered
+from sidecar_connector_mcp.pins import _definitions, pins_of
+from sidecar_connector_mcp.plugin import mcp_connector
+from sidecar_connector_mcp.settings import ServerSettings
+
+PAGE = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+async def test_the_server_of_the_readme_writes_envelopes() -> None:
+    """It echoes what it was asked for, so that every check of the gateway can pass."""
+    (sample,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(sample, "README.md", "exec"), names)
+    async with names["server"].session_manager.run(), serving(names["app"], lambda: None, "critical") as address:
+        url = f"{address}/mcp"
+        (endpoint,) = pins_of("rewards", await _definitions(ServerSettings(url=url), 10))
+        connector = mcp_connector({"servers": {"rewards": {"url": url}}})
+        envelope = json.loads(await answered(connector, endpoint=endpoint, nonce="n-1"))
+        await connector.close()
+
+    assert envelope == {
+        "principal": "ada",
+        "domain_type": "orders",
+        "enricher_id": "recent_orders",
+        "nonce": "n-1",
+        "version": "1.2.0",
+        "status": "ok",
+        "payload": {"balance": 1200},
+    }
