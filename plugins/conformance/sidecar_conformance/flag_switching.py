@@ -97,7 +97,7 @@ async def switching(bench: FlagBackendBench, *on: str) -> AsyncIterator[Switchin
     """Have a backend that has fetched once."""
     async with made(bench, *on) as backend:
         assert isinstance(backend, FlagWriter), "the backend does not switch: it has no `switch` and `edit_for`"
-        both: SwitchingBackend = backend  # type: ignore[assignment]  # an intersection, which types cannot say
+        both: SwitchingBackend = backend  # an intersection, which types cannot say
         await fetched(both)
         yield both
 

@@ -18,6 +18,7 @@ from sidecar.observability.redaction import Redactor
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings
 from tests.adapters.records.postgresql_bench import connection_to
 from tests.support.record_builders import a_whole_turn
+from tests.support.recording.translation import drafts_of
 
 MOST: Final = 10
 """One writes the record, four read it and rollouts, one projects, two are for rollouts, two for conversations.
@@ -36,7 +37,7 @@ async def test_a_sidecar_has_ten_connections_however_much_is_asked_at_once(postg
     async with opened_record(said, around) as record:
         await memory.open()
         loops = [asyncio.ensure_future(loop()) for _, loop in record.loops]
-        await record.store.append(a_whole_turn("turn-1"))
+        await record.store.append(drafts_of(a_whole_turn("turn-1"), record.store.instance))
         work: list[Callable[[], Awaitable[object]]] = [
             lambda: record.store.turn(TurnId("turn-1")),
             lambda: record.store.episodes(5),
