@@ -34,12 +34,16 @@ def packed(attempt: RecordedAttempt, narration: str) -> bytes:
         attempt: what came from outside.
         narration: of the outcome that its child settled with.
     """
-    pieces = [frame.text for frame in attempt.frames if isinstance(frame, Narration)]
+    pieces, frames = list[str](), list[Frame]()
+    for frame in attempt.frames:
+        if isinstance(frame, Narration):
+            pieces.append(frame.text)
+            frame = Narration(frame.at, "")  # noqa: PLW2901  its text is in the outcome
+        frames.append(frame)
     if not pieces or "".join(pieces) != narration:
         return _ENCODE(_Packed(VERSION, attempt))
-    frames = tuple(_with_text(frame, "") if isinstance(frame, Narration) else frame for frame in attempt.frames)
-    lengths = tuple(len(piece) for piece in pieces)
-    return _ENCODE(_Packed(VERSION, msgspec.structs.replace(attempt, frames=frames), lengths))
+    lengths = tuple(map(len, pieces))
+    return _ENCODE(_Packed(VERSION, msgspec.structs.replace(attempt, frames=tuple(frames)), lengths))
 
 
 def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
@@ -56,12 +60,8 @@ def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
     for frame in found.attempt.frames:
         if isinstance(frame, Narration):
             end = begin + next(lengths, 0)
-            frames.append(_with_text(frame, narration[begin:end]))
+            frames.append(Narration(frame.at, narration[begin:end]))
             begin = end
         else:
             frames.append(frame)
     return msgspec.structs.replace(found.attempt, frames=tuple(frames))
-
-
-def _with_text(frame: Narration, text: str) -> Frame:
-    return Narration(frame.at, text)

@@ -39,7 +39,9 @@ def digest_of_texts(stored: Stored) -> bytes:
 
 def link_of(stored: Stored, links: Sequence[bytes]) -> bytes:
     """Return the link of a fact that follows `links`; 32 bytes. What is stored as its link plays no part."""
-    covered = (stored.turn_id, stored.by, stored.at, stored.body, digest_of_texts(stored), tuple(links))
+    salt, texts = stored.salt, stored.texts
+    digest = stored.texts_digest or b"" if salt is None or texts is None else texts_digest(salt, texts)
+    covered = (stored.turn_id, stored.by, stored.at, stored.body, digest, tuple(links))
     return sha256(b"fact\x1f" + msgspec.msgpack.encode(covered)).digest()
 
 

@@ -105,24 +105,33 @@ def progress_of(body: Body) -> tuple[Progress, ...]:
     return progress
 
 
-def named_steps(head: TurnHead, body: Body) -> tuple[int, ...]:
+def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
     """Return the steps of children that a fact concerns without telling anything of them: their calls settle."""
-    if not isinstance(body, CallsSettled) or body.dispatch_id not in head.dispatches:
-        return ()
-    first, told = head.dispatches[body.dispatch_id].first_step, [each.step for each in body.progress]
     named: list[int] = []
+    if body.dispatch_id not in head.dispatches:
+        return named
+    first, seen = head.dispatches[body.dispatch_id].first_step, set[int]()
+    for told in body.progress:
+        seen.add(told.step)
     for each in body.calls:
         step = first + each.place
-        if each.ran and step not in told and step not in named:
+        if each.ran and step not in seen:
+            seen.add(step)
             named.append(step)
-    return tuple(named)
+    return named
 
 
 def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:
     """Return what a fact has to follow. Children and dispatches that are not there have no link."""
-    steps = (*named_steps(head, body), *(each.step for each in progress_of(body)))
-    children = [head.children[step].link for step in steps if step in head.children]
-    if isinstance(body, TurnEnded):
-        return (head.chain, *children)
-    dispatch = head.dispatches.get(body.dispatch_id)
-    return tuple(children) if children or dispatch is None else (dispatch.link,)
+    steps = named_steps(head, body) if isinstance(body, CallsSettled) else []
+    progress: tuple[Progress, ...] = getattr(body, "progress", ())
+    for each in progress:
+        steps.append(each.step)
+    links = [head.chain] if isinstance(body, TurnEnded) else []
+    for step in steps:
+        child = head.children.get(step)
+        if child is not None:
+            links.append(child.link)
+    if not links and not isinstance(body, TurnEnded) and body.dispatch_id in head.dispatches:
+        links.append(head.dispatches[body.dispatch_id].link)
+    return tuple(links)

@@ -82,7 +82,7 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
     if head.ended:
         raise Broken(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
     changed = _RULES[type(body)](head, body, fact)
-    return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.link))
+    return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.stored.link))
 
 
 # --- one rule for each kind of fact
@@ -93,7 +93,7 @@ def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHe
         raise Broken(Reason.ON_RECORD, body.dispatch_id)
     refuse_outdated(head, fact)
     calls = len(body.asked.call_ids)
-    dispatch = DispatchHead(fact.draft.by, 0, body.first_step, calls, fact.link)
+    dispatch = DispatchHead(fact.draft.by, 0, body.first_step, calls, fact.stored.link)
     head = with_children(with_dispatch(bound(head, body), body.dispatch_id, dispatch), body, fact)
     return with_steps(head, ((1 << calls) - 1) << body.first_step)
 

@@ -63,8 +63,8 @@ class Standing:
             self.day = draft.at.astimezone(UTC).date()
         body = draft.body
         if isinstance(body, CallsSettled):
-            if not self._called:
-                self._called = any(each.ran or each.slot is not None for each in body.calls)
+            for each in body.calls if not self._called else ():
+                self._called = self._called or each.ran or each.slot is not None
         elif isinstance(body, DispatchOpened | TurnEnded):
             if body.claims is not None:
                 self._bind(body.claims)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.executing.states import ExecutionState
-from sidecar.core.identifiers import DispatchId
+from sidecar.core.identifiers import ChildId, DispatchId
 from sidecar.core.journal.entries import Fact
 from sidecar.core.journal.facts import (
     CallsSettled,
@@ -102,11 +102,13 @@ def refuse_over(dispatch: DispatchHead, step: int) -> None:
 
 def refuse_outdated(head: TurnHead, fact: Fact) -> None:
     """Raise `Broken` if a fact does not follow what it has to."""
-    expected, concerned = links_of(head, fact.draft.body), len(progress_of(fact.draft.body))
+    expected = links_of(head, fact.draft.body)
+    if fact.links == expected:
+        return
+    concerned = len(progress_of(fact.draft.body))
     if concerned and fact.links[-concerned:] != expected[-concerned:]:
         raise Broken(Reason.NOT_FOLLOWING)
-    if fact.links != expected:
-        raise Broken(Reason.OUTDATED)
+    raise Broken(Reason.OUTDATED)
 
 
 def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHead) -> TurnHead:
@@ -139,18 +141,20 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
 
 def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: Fact) -> TurnHead:
     """Return the head with the children that start. Raises `Broken`."""
-    dispatch, children = head.dispatches[body.dispatch_id], dict(head.children)
+    dispatch, children, link = head.dispatches[body.dispatch_id], dict(head.children), fact.stored.link
+    known = {child.child_id for child in children.values()} if children else set[ChildId]()
     for start in body.children:
         if start.step in children:
             raise Broken(Reason.STEP_TAKEN, f"step {start.step}")
-        if any(child.child_id == start.child_id for child in children.values()):
+        if start.child_id in known:
             raise Broken(Reason.ON_RECORD, start.child_id)
         if start.parent is not None:
             head = with_steps(_delegated(head, body, start), 1 << start.step)
         elif dispatch.place_of(start.step) is None:
             raise Broken(Reason.UNKNOWN_CALL, f"step {start.step}")
+        known.add(start.child_id)
         children[start.step] = ChildHead(
-            start.child_id, body.dispatch_id, ExecutionState.RUNNING, 0, start.parent is not None, fact.link
+            start.child_id, body.dispatch_id, ExecutionState.RUNNING, 0, start.parent is not None, link
         )
     return msgspec.structs.replace(head, children=children)
 
@@ -174,16 +178,17 @@ def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats
     """
     body = fact.draft.body
     dispatch_id = None if isinstance(body, TurnEnded) else body.dispatch_id
-    children, replace = dict(head.children), msgspec.structs.replace
-    for each in progress_of(body):
+    children, replace, progress = dict(head.children), msgspec.structs.replace, progress_of(body)
+    for each in progress:
         child = child_of(head, each.step, dispatch_id)
-        if not child.is_open:
+        if child.state is ExecutionState.CLOSED:
             raise Broken(Reason.CHILD_CLOSED, child.child_id)
     refuse_outdated(head, fact)
-    for step in named_steps(head, body):
-        children[step] = replace(children[step], link=fact.link)
-    for each in progress_of(body):
-        children[each.step] = _progressed(children[each.step], each, ends, repeats, fact.link)
+    link = fact.stored.link
+    for step in named_steps(head, body) if isinstance(body, CallsSettled) else ():
+        children[step] = replace(children[step], link=link)
+    for each in progress:
+        children[each.step] = _progressed(children[each.step], each, ends, repeats, link)
     return replace(head, children=children)
 
 

@@ -6,12 +6,9 @@ Only a hint: what another process appends comes without one, so whoever watches 
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.entries import AttemptFrames, Draft
-from sidecar.core.journal.facts import Body
-from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.entries import Draft
 from sidecar.operations.record.delegated_reads import DelegatedReads
 from sidecar.operations.record.ports import Store
 
@@ -56,22 +53,7 @@ class HintingStore(DelegatedReads):
         super().__init__(store)
         self._store = store
         self._hints = hints
-
-    @property
-    def waits(self) -> bool:
-        """Say whether `append` may have to wait for anything."""
-        return self._store.waits
-
-    @property
-    def shared(self) -> bool:
-        """Say whether other processes may append to the same record."""
-        return self._store.shared
-
-    def draft(
-        self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
-    ) -> Draft:
-        """Return what happened as a draft of this process, with its salt."""
-        return self._store.draft(turn_id, at, body, texts, frames)
+        self.waits, self.shared, self.draft = store.waits, store.shared, store.draft
 
     async def append(self, drafts: Sequence[Draft]) -> None:
         """Append, then say so. See the port."""

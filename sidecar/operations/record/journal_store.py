@@ -52,11 +52,7 @@ class _Plan(Struct):
     turn_id: TurnId
     append: TurnAppend | None = None
     groups: list[tuple[_Group, RecordConflict | None]] = field(default_factory=list)
-
-    @property
-    def refuses(self) -> bool:
-        """Say whether any group is refused."""
-        return any(refused is not None for _, refused in self.groups)
+    refuses: bool = False
 
     def tell(self) -> None:
         """Tell those who wait."""
@@ -89,7 +85,7 @@ class JournalStore(ReadsOfJournal):
     ) -> None:
         """Begin with nothing to write."""
         super().__init__(journal, lists or lists_in_memory(journal, recorder))
-        self._journal = journal
+        self._journal, self._by, self._shared = journal, journal.instance, journal.shared
         self._spawner = spawner
         self._recorder = recorder
         self._salt = salt
@@ -118,7 +114,7 @@ class JournalStore(ReadsOfJournal):
         self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
     ) -> Draft:
         """Return what happened as a draft of this process, with its salt."""
-        return Draft(turn_id, self._journal.instance, at, body, texts, self._salt(), frames)
+        return Draft(turn_id, self._by, at, body, texts, self._salt(), frames)
 
     async def append(self, drafts: Sequence[Draft]) -> None:
         """Make `drafts`, all of one turn, durable, in order. See the port."""
@@ -215,33 +211,30 @@ class JournalStore(ReadsOfJournal):
     # --- deciding
 
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
-        """Decide about the groups of one turn; None if that cannot be now."""
-        plan = await self._tried(turn_id, groups, again=again)
-        while plan is None and (groups := [each for each in groups if not each.decided.settled]):
-            plan = await self._tried(turn_id, groups, again=True)  # without the one that was a defect
-        return plan
-
-    async def _tried(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
-        """Decide about the groups of one turn; None if the turn cannot be read now, or one group is a defect.
+        """Decide about the groups of one turn; None if the turn cannot be read now, or only defects are left.
 
         Memory may be old if others append to the journal, and what is not in it is taken for a new turn if its first
         group can begin one. Neither can do harm: see `docs/journal.md`.
         """
         turn = self._turns.get(turn_id)
-        certain = turn is not None and not self._journal.shared
+        certain = turn is not None and not self._shared
         if turn is None and not again and isinstance(groups[0].drafts[0].body, DispatchOpened):
             turn = self.kept(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
-            if plan is None or certain or not plan.refuses:
+            if plan is not None and (certain or not plan.refuses):
                 return plan
-        self._turns.pop(turn_id, None)
-        try:
-            return self._decided(self.kept(turn_id, (await self._journal.facts(turn_id)).facts), groups)
-        except StoreUnavailable as refused:
-            _settle(groups, refused)
-        except UnreadableFact as why:
-            _settle(groups, unreadable(why))
+        while groups := [each for each in groups if not each.decided.settled]:  # without those that were defects
+            self._turns.pop(turn_id, None)
+            try:
+                plan = self._decided(self.kept(turn_id, (await self._journal.facts(turn_id)).facts), groups)
+            except StoreUnavailable as refused:
+                _settle(groups, refused)
+            except UnreadableFact as why:
+                _settle(groups, unreadable(why))
+            else:
+                if plan is not None:
+                    return plan
         return None
 
     def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
@@ -263,6 +256,7 @@ class JournalStore(ReadsOfJournal):
                 return None
             if isinstance(taken, str):
                 plan.groups.append((group, RecordConflict(taken, metadata={"turn_id": state.turn_id})))
+                plan.refuses = True
                 continue
             plan.groups.append((group, None))
             facts += taken.facts
@@ -284,7 +278,10 @@ class JournalStore(ReadsOfJournal):
                     self._turns.pop(append.turn_id, None)
                 raise
             kept = {append.turn_id: answer for append, answer in zip(appends, answers, strict=True)}
-            self._lists.appended(sum(len(each.facts) for each in appends if kept[each.turn_id]))
+            facts = 0
+            for append in appends:
+                facts += len(append.facts) if kept[append.turn_id] else 0
+            self._lists.appended(facts)
         for plan in plans:
             turn = self._turns.get(plan.turn_id)
             if not kept.get(plan.turn_id, True):

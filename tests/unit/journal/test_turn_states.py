@@ -138,7 +138,7 @@ NARROWED = {
     "a later attempt is one too many": {"least <= progress.attempts": "least < progress.attempts"},
     "a child that was delegated reserves nothing": {"1 << start.step)": "0)"},
     "a dispatch reserves one step": {"((1 << calls) - 1) << body.first_step": "1 << body.first_step"},
-    "the end follows the newest fact only": {"chain=chained(head.chain, fact.link)": "chain=fact.link"},
+    "the end follows the newest fact only": {"chain=chained(head.chain, fact.stored.link)": "chain=fact.link"},
     "what only a running child can cause is forgotten": {
         "frozenset(What) - FIRST_AND_LAST": "frozenset({What.WAITING, What.FAILED})"
     },

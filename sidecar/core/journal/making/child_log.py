@@ -3,7 +3,6 @@
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -42,8 +41,8 @@ class ChildLog:
         self.sequence = BEGUN
         self.attempts = 0
         self._waiting: list[_Happened] = []
-        self._made: Counter[What] = Counter()
-        self._left_out: Counter[What] = Counter()
+        self._made: dict[What, int] = {}
+        self._left_out: dict[What, int] = {}
 
     @property
     def waiting(self) -> int:
@@ -57,7 +56,8 @@ class ChildLog:
         for event in events:
             self.state = STATE_AFTER.get(event.name, self.state)
             self.sequence = event.sequence
-            self._made[OF_NAME[event.name]] += 1
+            what = OF_NAME[event.name]
+            self._made[what] = self._made.get(what, 0) + 1
             if event.name == ATTEMPT:
                 self.attempts = event.details().get("number", self.attempts + 1)
 
@@ -83,7 +83,9 @@ class ChildLog:
 
     def attempt(self, at: datetime, number: int, attempt_id: AttemptId) -> None:
         """An attempt begins. Source: SX-42."""
-        self.noted(at, What.ATTEMPT, number, attempt_id)
+        if self.state is not ExecutionState.RUNNING:
+            raise ChildClosed(f"no attempt is possible for a child that is {self.state}")
+        self._mark(What.ATTEMPT, at, (number, attempt_id))
         self.attempts = number
 
     def noted(self, at: datetime, what: What, *values: object) -> None:
@@ -97,11 +99,12 @@ class ChildLog:
 
         After `MOST_OF_A_KIND` marks of the kind the rest is only counted, for `left_out`.
         """
-        if self._made[what] < MOST_OF_A_KIND:
+        made = self._made.get(what, 0)
+        if made < MOST_OF_A_KIND:
             self.noted(at, what, *values)
-            self._made[what] += 1
+            self._made[what] = made + 1
         else:
-            self._left_out[what] += 1
+            self._left_out[what] = self._left_out.get(what, 0) + 1
 
     def left_out(self, at: datetime) -> None:
         """Note how many marks of which kind were only counted, if there are any.

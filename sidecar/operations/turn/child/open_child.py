@@ -16,7 +16,6 @@ from sidecar.core.identifiers import ChildId, DispatchId
 from sidecar.core.journal.facts import ChildrenOpened, ChildStart
 from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.opening.contracts import (
-    BareContract,
     ContractTexts,
     asked_in,
     bare_template,
@@ -55,13 +54,14 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
         description = None
     else:
         description = differing(planned.request, asked_in(call))
+    prompt, goal = text.task_prompt, contract.parent.goal_summary
     own = ContractTexts(
         description,
-        differing(text.task_prompt, request.task_prompt),
-        differing(contract.parent.goal_summary, request.prior_context[:GOAL_SUMMARY_LIMIT]),
+        None if prompt == request.task_prompt else prompt,
+        None if goal == request.prior_context[:GOAL_SUMMARY_LIMIT] else goal,
     )
     child = _child(dispatch, planned, written, ChildId(ids.new("child")))
-    return NewChild(child, _start(child, bare), own)
+    return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, bare), own)
 
 
 def make_delegated_child(parent: Child, errand: Errand, planned: PlannedCall, contract: Contract) -> NewChild:
@@ -70,17 +70,13 @@ def make_delegated_child(parent: Child, errand: Errand, planned: PlannedCall, co
     child = _child(errand, planned, written, ChildId(planned.call.call_id), parent)
     place = below(errand.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
     bare, texts = stripped(contract, place)
-    return NewChild(child, _start(child, bare, parent.step_idx), texts)
+    return NewChild(child, ChildStart(child.child_id, child.slot, child.step_idx, 0, bare, parent.step_idx), texts)
 
 
 def opened_later(dispatch_id: DispatchId, new: Sequence[NewChild]) -> tuple[ChildrenOpened, Texts]:
     """Return the fact that children exist which do not start with their dispatch."""
     body = ChildrenOpened(dispatch_id, tuple([each.start for each in new]))
     return body, Texts(contracts=tuple([each.texts for each in new]))
-
-
-def _start(child: Child, bare: BareContract, parent: int | None = None) -> ChildStart:
-    return ChildStart(child.child_id, child.slot, child.step_idx, 0, bare, parent)
 
 
 def _child(

@@ -41,12 +41,10 @@ NOT_STOPPED: Final = Ending[CallFailure]()
 
 
 class RunChild:
-    """Runs children.
+    """Runs children, which share `budget` and `breakers`.
 
     Attributes:
-        limits: on what one attempt may bring.
-        budget, breakers: what all children share.
-        quarantine: of attempts that run on although they were told to stop.
+        limits, quarantine: on what one attempt may bring; of attempts that run on although they were told to stop.
     """
 
     def __init__(self, rules: DispatchRules, outside: Outside) -> None:
@@ -99,9 +97,8 @@ class ChildRun:
         self._stop.on_settled(self._stopped)
         try:
             self._runner: Runner = out.runners.runner_for(child.tool.card)
-            going = child.restored and not self._stop.settled  # one that was cancelled ends as that
-            lost = lost_with_its_sidecar(child, attempts_of(child)) if going else None
-            if lost is None:
+            lost = lost_with_its_sidecar(child, attempts_of(child)) if child.restored else None
+            if lost is None or self._stop.settled:  # one that was cancelled ends as that
                 self._try(now, self._began)
             else:
                 self._conclude(lost)
@@ -132,10 +129,10 @@ class ChildRun:
             self._errand.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
-        child, turn, values, stopped = self._child, self._errand.turn, list[Values](), self._stop.how
-        if stopped is not None:  # no fact of another attempt may follow a cancel
+        child, turn, values = self._child, self._errand.turn, list[Values]()
+        if self._stop.settled:  # no fact of another attempt may follow a cancel
             self._tell_breaker(None, heard=False)
-            return LaidOut(lambda *_: self._conclude(Broken(stopped, "stopped before the attempt")))
+            return LaidOut(lambda _, then: self._try(then, self._out.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
         body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
         draft = self._out.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))
