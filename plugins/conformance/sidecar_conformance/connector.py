@@ -151,7 +151,9 @@ class ConnectorSuite(Suite):
                     continue
                 bench.script = script
                 before = len(bench.seen)
-                await enriched(connector, bench, timeout=timedelta(milliseconds=300))
+                # Only a service that hangs is waited for; reaching it may take a connector several messages.
+                seconds = 1 if script is ServiceScript.HANG else 60
+                await enriched(connector, bench, timeout=timedelta(seconds=seconds))
                 assert len(bench.seen) == before + 1, f"{script} (script {times}) was sent again"
 
     @case()

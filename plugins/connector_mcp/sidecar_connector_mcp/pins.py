@@ -22,11 +22,12 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 def main(words: Sequence[str]) -> int:
     """Write one line for each tool; return 0, or 1 if the server cannot be asked, or 2 for wrong options."""
-    options = parser().parse_args(list(words))
-    said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": options.command}
+    given, command = _divided(words)  # argparse takes options between a name and a list of words for an error
+    options = parser().parse_args(given)
+    said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": command}
     try:
-        given = {name: value for name, value in said.items() if value}
-        server = settings_from({"servers": {options.server: given}}).servers[options.server]
+        plain = {name: value for name, value in said.items() if value}
+        server = settings_from({"servers": {options.server: plain}}).servers[options.server]
     except ValueError as problem:
         print(f"cannot ask: {problem}", file=sys.stderr)  # noqa: T201  said to a person
         return 2
@@ -42,6 +43,11 @@ def main(words: Sequence[str]) -> int:
         if options.show:
             print(json.dumps(definition, indent=2, ensure_ascii=False, sort_keys=True))  # noqa: T201  said to a person
     return 0
+
+
+def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    at = list(words).index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
 
 
 def pins_of(server: str, definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
@@ -64,12 +70,13 @@ async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mappi
 def parser() -> argparse.ArgumentParser:
     """Return what reads the options."""
     made = argparse.ArgumentParser(
-        "sidecar mcp-pins", description="Lists the tools of an MCP server as endpoints with their pins."
+        "sidecar mcp-pins",
+        description="Lists the tools of an MCP server as endpoints with their pins.",
+        epilog="Of a server over stdio, program and arguments follow after `--`.",
     )
     made.add_argument("server", help="its name in [connectors.mcp.servers]")
     made.add_argument("--url", help="endpoint of a server over streamable HTTP")
     made.add_argument("--token-file", help="holds a bearer token for --url")
     made.add_argument("--show", action="store_true", help="write each definition, as it is reviewed, below its pin")
     made.add_argument("--seconds", type=float, default=10.0, help="longest time for all of it")
-    made.add_argument("command", nargs="*", help="after `--`: program and arguments of a server over stdio")
     return made

@@ -73,6 +73,7 @@ class Session:
         `ClientSession.call_tool` is not used: it checks the structured content by the schema that the server gave,
         whose patterns may take for ever, and sends a call again that the server says it has refused.
         """
+        self.wire.status = 0  # what a server refused while the protocol was negotiated explains no call
         params = CallToolRequestParams.model_validate({"name": tool, "arguments": arguments, "_meta": meta})
         asking = asyncio.create_task(self._entered().session.send_request(CallToolRequest(params=params), Raw))
         self._asking.add(asking)

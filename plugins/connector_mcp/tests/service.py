@@ -174,12 +174,12 @@ async def connected(url: str, **settings: Any) -> AsyncIterator[McpConnector]:
 class McpBench(ConnectorBench):
     """The server does what the suite's script says."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, legacy: bool = False) -> None:
         self._seen: list[SeenCall] = []
         self._changed = asyncio.Condition()
         self._released: asyncio.Event | None = None
         self._url = ""
-        self.tools = ToolServer(self._answer)
+        self.tools = ToolServer(self._answer, legacy=legacy)
 
     @override
     @asynccontextmanager

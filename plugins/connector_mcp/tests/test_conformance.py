@@ -6,8 +6,17 @@ from plugins.connector_mcp.tests.service import McpBench
 from sidecar_conformance.connector import ConnectorSuite
 
 
-class TestMcp(ConnectorSuite):
-    """Over streamable HTTP on the loopback."""
+class TestWithSessions(ConnectorSuite):
+    """Over streamable HTTP as older servers speak it: a handshake, and sessions."""
+
+    @pytest.fixture
+    def bench(self) -> McpBench:
+        """Make one."""
+        return McpBench(legacy=True)
+
+
+class TestWithoutSessions(ConnectorSuite):
+    """Over streamable HTTP as it is since the revision of July 2026."""
 
     @pytest.fixture
     def bench(self) -> McpBench:

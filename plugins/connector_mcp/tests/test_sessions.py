@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_types import CallToolRequestParams, CallToolResult, TextContent
 
@@ -96,6 +97,16 @@ async def test_a_result_without_exactly_one_text_is_no_envelope(result: CallTool
 
     async with ToolServer(answer).running() as url, connected(url) as connector:
         assert (await refused(connector))[0] is kind
+
+
+async def test_what_was_refused_in_the_negotiation_explains_no_later_error() -> None:
+    """An older server refuses the first request with HTTP 400, and is used all the same."""
+
+    async def answer(_: ServerRequestContext[Any, Any], __: CallToolRequestParams) -> CallToolResult:
+        raise MCPError(code=-32603, message="broken")
+
+    async with ToolServer(answer, legacy=True).running() as url, connected(url) as connector:
+        assert (await refused(connector))[1].errno == "MCP error -32603"
 
 
 async def test_a_server_that_hangs_harms_no_other_server() -> None:

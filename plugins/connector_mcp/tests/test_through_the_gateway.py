@@ -1,5 +1,6 @@
 """A sub-agent of the real sidecar reads an MCP tool through the gateway: with a grant, and judged like any data."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,11 +23,14 @@ class Offers:
 
     def __init__(self) -> None:
         self.change: dict[str, Any] = {}
+        self.hangs = False
         self.arguments: list[dict[str, Any]] = []
         self.tools = ToolServer(self._answer)
 
     async def _answer(self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
         meta: Any = dict(params.meta or {})
+        if self.hangs:
+            await asyncio.Event().wait()
         asked = meta[ON_BEHALF_META]
         self.arguments.append(params.arguments or {})
         payload = {"query": "coffee", "offers": []}
@@ -35,13 +39,16 @@ class Offers:
 
 
 @asynccontextmanager
-async def chained(offers: Offers, **server: Any) -> AsyncIterator[Chain]:
+async def chained(offers: Offers, timeout: str = "5s") -> AsyncIterator[Chain]:
     """Run the example with `search_offers` behind the MCP server."""
-    edits = {"    endpoint: http": f"    connector: mcp\n    endpoint: {endpoint_of()} # instead of http"}
+    edits = {
+        "    endpoint: http": f"    connector: mcp\n    endpoint: {endpoint_of()} # instead of http",
+        "    timeout: 5s": f"    timeout: {timeout}",
+    }
     async with offers.tools.running() as url:
         more = {
             "plugins": {"enabled": ["sidecar-connector-mcp"]},
-            "connectors": {"mcp": {"servers": {"tests": {"url": url, **server}}}},
+            "connectors": {"mcp": {"servers": {"tests": {"url": url}}}},
         }
         async with running_chain(edits, settings=more) as chain:
             chain.use("shop", asks("search_offers", query="coffee"))
@@ -107,3 +114,15 @@ async def test_a_changed_definition_is_on_the_log_with_both_digests() -> None:
     assert "review it, then pin the new one" in line
     assert isinstance(chain.received[0], DataUnavailable)
     assert offers.tools.calls == 0
+
+
+async def test_a_server_that_hangs_harms_its_own_tools_only() -> None:
+    """Another vertical gets its data from another service in the same dispatch."""
+    offers = Offers()
+    offers.hangs = True
+    async with chained(offers, timeout="200ms") as chain:
+        chain.use("rewards", asks("points_balance"))
+        result = await chain.dispatch(await chain.bind(), "ask_shop", "ask_rewards")
+
+    assert [outcome.data_unavailable for outcome in result.outcomes] == [True, False]
+    assert sorted(isinstance(each, DataUnavailable) for each in chain.received) == [False, True]

@@ -60,6 +60,7 @@ def http_client(settings: A2aSettings) -> httpx.AsyncClient:
         transport=BoundedTransport(httpx.AsyncHTTPTransport(trust_env=False), settings.max_answer_bytes),
         headers={"accept-encoding": "identity", "user-agent": "dispatch-sidecar"},
         cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+        limits=httpx.Limits(max_connections=None),  # how many attempts run at once is the sidecar's to bound
         timeout=httpx.Timeout(None, connect=settings.connect_seconds),
         follow_redirects=False,
         trust_env=False,
