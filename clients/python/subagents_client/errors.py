@@ -58,7 +58,7 @@ CLASS_OF: Final = {code: cls for cls, code in STATUS_OF.items()} | {grpc.StatusC
 
 
 ADVICE: Final[dict[type[SubagentsError], str]] = {
-    DependencyAway: "check that the sidecar runs and that the address is its dispatch socket, then try again",
+    DependencyAway: "check that the sidecar runs and that the address is its socket, then try again",
     OutOfTime: "try again with a longer timeout; see Limits",
     Overloaded: "send less at a time, and come back after `retry_after` if it is set",
     Unauthenticated: "check that the boot secret is the one that the sidecar wrote at its last start",

@@ -11,8 +11,10 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from clients.python.tests.support.fake_sidecar_host import CALLS, FakeSidecar, scene
 from subagents.dispatch.v1 import dispatch_pb2
+from subagents.tools.v1 import tools_pb2
 from subagents_client import BoundTurn, Limits, SidecarClient, Surroundings
 from subagents_client.retrying import repeat_safely
+from subagents_client.runner.gateway import Gateways
 from subagents_errors import DependencyAway, Draining, StoreUnavailable, Unauthenticated
 
 
@@ -100,6 +102,17 @@ async def test_an_unreachable_sidecar_is_named_with_its_address_and_advice() -> 
 
     assert f"BindTurn at {here.target}" in str(caught.value)
     assert "check that the sidecar runs" in str(caught.value)
+
+
+async def test_a_tool_that_cannot_be_called_is_named_with_its_gateway(tmp_path: Path) -> None:
+    """On the host side, too: which tool, and at which address."""
+    gateways, target = Gateways(allow_remote=False), f"unix:{tmp_path}/none"
+    try:
+        with pytest.raises(DependencyAway) as caught:
+            await gateways.call(target, "grant", tools_pb2.CallToolRequest(tool_id="search_offers"), 5.0)
+    finally:
+        await gateways.close()
+    assert f"CallTool of search_offers at {target}" in str(caught.value)
 
 
 async def test_an_error_of_the_sidecar_keeps_its_words_and_says_where_and_what_to_do() -> None:

@@ -51,7 +51,7 @@ class Gateways:
             try:
                 answer = await stub.CallTool(request, timeout=left, metadata=((GRANT_KEY, grant),))
             except grpc.aio.AioRpcError as failure:
-                raise error_from(failure, "CallTool") from failure
+                raise error_from(failure, f"CallTool of {request.tool_id}", target) from failure
         return _result(answer)
 
     async def own_turns(self, target: str, grant: str, max_turns: int, left: float) -> Sequence[OwnTurn]:
@@ -63,7 +63,7 @@ class Gateways:
             try:
                 answer = await stub.ReadOwnTurns(request, timeout=left, metadata=((GRANT_KEY, grant),))
             except grpc.aio.AioRpcError as failure:
-                raise error_from(failure, "ReadOwnTurns") from failure
+                raise error_from(failure, "ReadOwnTurns", target) from failure
         return [_own_turn(one) for one in answer.turns]
 
     async def delegate(self, target: str, grant: str, request: tools_pb2.DelegateRequest, left: float) -> Delegated:
@@ -74,7 +74,7 @@ class Gateways:
             try:
                 answer = await stub.Delegate(request, timeout=left, metadata=((GRANT_KEY, grant),))
             except grpc.aio.AioRpcError as failure:
-                raise error_from(failure, "Delegate") from failure
+                raise error_from(failure, f"Delegate to {request.tool_name}", target) from failure
         return _delegated(answer)
 
     async def close(self) -> None:
