@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from sidecar_flags_openfeature import OpenFeatureFlags, OpenFeatureSettings
-from sidecar_flags_openfeature.backend import MOST_THREADS, ProviderHangs, ProviderNotReady
-from sidecar_flags_openfeature.plugin import sidecar_flag_backends
 
 from plugins.flags_openfeature.tests.benches import Bench, FileBench, FlagdBench, OfrepBench, flag
 from plugins.flags_openfeature.tests.providers import OwnProvider
 from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.loading import PluginProblem
 from sidecar_conformance.flag_backend import SourceFault
+from sidecar_flags_openfeature import OpenFeatureFlags, OpenFeatureSettings
+from sidecar_flags_openfeature.backend import MOST_THREADS, ProviderHangs, ProviderNotReady
+from sidecar_flags_openfeature.plugin import sidecar_flag_backends
 from tests.support.flag_services import COHORT, KILL, closes_and_opens_again
 from tests.support.requirement import requirement
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from sidecar_flags_openfeature import OpenFeatureFlags
-from sidecar_flags_openfeature.evaluation import NothingClear
-from sidecar_flags_openfeature.settings import OpenFeatureSettings
 from starlette.responses import JSONResponse
 
 from plugins.flags_openfeature.tests.benches import Bench, FileBench, FlagdBench, OfrepBench, flag
 from sidecar.policy.protocols import FlagReport
+from sidecar_flags_openfeature import OpenFeatureFlags
+from sidecar_flags_openfeature.evaluation import NothingClear
+from sidecar_flags_openfeature.settings import OpenFeatureSettings
 from tests.support.requirement import requirement
 
 KNOWN: Final = "ai_assistant_subagent_known"

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from sidecar_flags_unleash import UnleashFlags
-from sidecar_flags_unleash.wire import NotUnderstood
 from starlette.responses import Response
 
 from plugins.flags_unleash.tests.bench import UnleashBench
@@ -14,6 +12,8 @@ from plugins.flags_unleash.tests.unleash import OTHER_ENVIRONMENT, Unleash, shar
 from sidecar.core.errors import StoreUnavailable
 from sidecar.policy.protocols import FlagReport
 from sidecar_conformance.flag_backend import SourceFault
+from sidecar_flags_unleash import UnleashFlags
+from sidecar_flags_unleash.wire import NotUnderstood
 from tests.support.flag_services import COHORT, KILL, closes_and_opens_again
 from tests.support.requirement import requirement
 
