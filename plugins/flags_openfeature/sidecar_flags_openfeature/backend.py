@@ -132,7 +132,8 @@ class OpenFeatureFlags:
             def work() -> tuple[Session, FlagReport]:
                 return self._looked(session, names, hint)
 
-            self._session, report = await self._in_thread(work, lambda done: done[0].end())
+            looked = await self._in_thread(work, _end)
+            self._session, report = looked
         if self._closed:
             await self.close()
         return report
@@ -201,3 +202,7 @@ class OpenFeatureFlags:
 
         threading.Thread(target=run, name="flags-openfeature", daemon=True).start()
         return await waiting
+
+
+def _end(looked: tuple[Session, FlagReport]) -> None:
+    looked[0].end()
