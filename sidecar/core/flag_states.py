@@ -7,11 +7,14 @@ snapshots is `operations/flag_snapshot.py`. Times here are monotonic seconds.
 from collections.abc import Mapping
 from enum import Enum, unique
 from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
-from sidecar.core.rollout.bucketing import WHOLE
+
+EVERYBODY: Final = 10_000
+"""Basis points of users, as of a ramp."""
 
 
 @unique
@@ -113,7 +116,7 @@ class FlagSnapshot(Struct, frozen=True):
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
         """Return for how many users a flag that is on is on, in basis points; 10,000 for any other flag."""
         report = self.fresh.get(self.routes.backend_of(vertical))
-        return WHOLE if report is None else report.shares.get(flag_name, WHOLE)
+        return EVERYBODY if report is None else report.shares.get(flag_name, EVERYBODY)
 
     def exists(self, flag_name: str, vertical: Vertical | None = None) -> bool:
         """Say whether the vertical's backend is known to have a flag, on or off; False also where it was not heard."""

@@ -68,7 +68,7 @@ class Clings(Switches):
         """Wait on."""
         while self._fault is FlagFault.HANG:
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 continue
         await super().switch(name, on, by)

@@ -115,7 +115,7 @@ class SyncService(sync_pb2_grpc.FlagSyncServiceServicer):
                 yield sync_pb2.SyncFlagsResponse(flag_configuration=self._bench.document())
             await news.wait()
 
-    async def FetchAllFlags(self, request: Any, context: Any) -> Any:  # noqa: N802  the same
+    async def FetchAllFlags(self, request: Any, context: Any) -> Any:  # noqa: N802  named by the proto
         """Tell all flags once."""
         while self._bench.fault is SourceFault.HANG:
             await self._bench.news.wait()

@@ -49,8 +49,10 @@ class OwnProvider(AbstractProvider):
     def resolve_boolean_details(self, flag_key: str, default_value: bool, evaluation_context: Any = None) -> Details:
         return self._resolved(flag_key)
 
-    resolve_string_details = resolve_integer_details = resolve_float_details = resolve_boolean_details  # type: ignore[assignment]
-    resolve_object_details = resolve_boolean_details  # type: ignore[assignment]  # they share one set of values
+    resolve_string_details = resolve_boolean_details  # type: ignore[assignment]  # there is one set of values
+    resolve_integer_details = resolve_boolean_details  # type: ignore[assignment]  # there is one set of values
+    resolve_float_details = resolve_boolean_details  # type: ignore[assignment]  # there is one set of values
+    resolve_object_details = resolve_boolean_details  # type: ignore[assignment]  # there is one set of values
 
     def _resolved(self, name: str) -> Details:
         self.during()
