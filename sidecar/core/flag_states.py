@@ -89,6 +89,7 @@ class FlagSnapshot(Struct, frozen=True):
         fresh_until: monotonic seconds at which the first of `fresh` becomes stale; infinity if there is none.
         active: the names that `active_flags` returns.
         confirmed_at: monotonic seconds at which the fetch of each of `fresh` was begun.
+        narrowed: whether a flag of `fresh` is on for a share of users only.
     """
 
     routes: FlagRoutes
@@ -96,6 +97,7 @@ class FlagSnapshot(Struct, frozen=True):
     fresh_until: float
     active: tuple[str, ...]
     confirmed_at: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    narrowed: bool = False
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the state of a flag as the vertical's backend knows it.
@@ -164,4 +166,5 @@ def flag_snapshot_of(
         fresh_until=min(ends, default=float("inf")),
         active=tuple(sorted(names)),
         confirmed_at=MappingProxyType({name: contact.confirmed_at for name, contact in fresh.items()}),
+        narrowed=any(contact.report.shares for contact in fresh.values()),
     )

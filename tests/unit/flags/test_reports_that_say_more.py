@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sidecar.composition.rollout.flag_names import flag_names
+from sidecar.composition.rollout.flag_writers import flag_names
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, FlagValue, flag_snapshot_of
 from sidecar.core.identifiers import Vertical
