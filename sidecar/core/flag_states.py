@@ -7,11 +7,14 @@ snapshots is `operations/flag_snapshot.py`. Times here are monotonic seconds.
 from collections.abc import Mapping
 from enum import Enum, unique
 from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
-from sidecar.core.rollout.bucketing import WHOLE
+
+EVERYBODY: Final = 10_000
+"""Basis points of users, as of a ramp."""
 
 
 @unique
@@ -86,6 +89,7 @@ class FlagSnapshot(Struct, frozen=True):
         fresh_until: monotonic seconds at which the first of `fresh` becomes stale; infinity if there is none.
         active: the names that `active_flags` returns.
         confirmed_at: monotonic seconds at which the fetch of each of `fresh` was begun.
+        narrowed: whether a flag of `fresh` is on for a share of users only.
     """
 
     routes: FlagRoutes
@@ -93,6 +97,7 @@ class FlagSnapshot(Struct, frozen=True):
     fresh_until: float
     active: tuple[str, ...]
     confirmed_at: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    narrowed: bool = False
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the state of a flag as the vertical's backend knows it.
@@ -113,7 +118,7 @@ class FlagSnapshot(Struct, frozen=True):
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
         """Return for how many users a flag that is on is on, in basis points; 10,000 for any other flag."""
         report = self.fresh.get(self.routes.backend_of(vertical))
-        return WHOLE if report is None else report.shares.get(flag_name, WHOLE)
+        return EVERYBODY if report is None else report.shares.get(flag_name, EVERYBODY)
 
     def exists(self, flag_name: str, vertical: Vertical | None = None) -> bool:
         """Say whether the vertical's backend is known to have a flag, on or off; False also where it was not heard."""
@@ -161,4 +166,5 @@ def flag_snapshot_of(
         fresh_until=min(ends, default=float("inf")),
         active=tuple(sorted(names)),
         confirmed_at=MappingProxyType({name: contact.confirmed_at for name, contact in fresh.items()}),
+        narrowed=any(contact.report.shares for contact in fresh.values()),
     )

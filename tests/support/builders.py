@@ -22,6 +22,8 @@ MODEL = ModelEntry(ModelId("small"), "small-1", context_window=100_000)
 class FixedFlags:
     """Flags that are what a test says; everything else is off."""
 
+    narrowed = False
+
     def __init__(self, on: Sequence[str] = (), unreachable: Sequence[str] = ()) -> None:
         """Keep the names."""
         self._on = on

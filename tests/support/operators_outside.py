@@ -36,6 +36,7 @@ class FlagsForTests:
         """Begin with all off."""
         self._clock = clock
         self.on: dict[str, bool] = {}
+        self.shares: dict[str, int] = {}
         self.away = False
         self.read_only = False
         self.refuses = False
@@ -44,9 +45,9 @@ class FlagsForTests:
         """Return the flags now."""
         names = frozenset(name for name, on in self.on.items() if on)
         now = self._clock.monotonic()
-        contacts = (
-            {} if self.away else {"memory": BackendContact(FlagReport(names, "1", frozenset(self.on) - names), now)}
-        )
+        shares = {name: share for name, share in self.shares.items() if name in names}
+        report = FlagReport(names, "1", frozenset(self.on) - names, shares)
+        contacts = {} if self.away else {"memory": BackendContact(report, now)}
         return flag_snapshot_of(FlagRoutes("memory"), contacts, now=now, max_staleness=10.0)
 
     def ages(self) -> Mapping[str, timedelta | None]:

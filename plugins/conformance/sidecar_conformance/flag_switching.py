@@ -97,9 +97,8 @@ async def switching(bench: FlagBackendBench, *on: str) -> AsyncIterator[Switchin
     """Have a backend that has fetched once."""
     async with made(bench, *on) as backend:
         assert isinstance(backend, FlagWriter), "the backend does not switch: it has no `switch` and `edit_for`"
-        both: SwitchingBackend = backend  # an intersection, which types cannot say
-        await fetched(both)
-        yield both
+        await fetched(backend)
+        yield backend
 
 
 async def switched(backend: SwitchingBackend, name: str, on: bool) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.event import ProviderEvent, ProviderEventDetails
@@ -91,6 +91,13 @@ class Session:
             self._hint()
 
 
+class Looked(NamedTuple):
+    """What a session has told; it can be asked again."""
+
+    session: Session
+    report: FlagReport
+
+
 class OpenFeatureFlags:
     """The backend. The SDK's global registry is not used: two backends share nothing."""
 
@@ -129,13 +136,18 @@ class OpenFeatureFlags:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self._moved.set)
 
-            def work() -> tuple[Session, FlagReport]:
+            def work() -> Looked:
                 return self._looked(session, names, hint)
 
-            self._session, report = await self._in_thread(work, lambda done: done[0].end())
+            try:
+                looked = await self._in_thread(work, lambda late: late.session.end())
+            except ProviderHangs:
+                self._session = session  # it was not asked
+                raise
+            self._session = looked.session
         if self._closed:
             await self.close()
-        return report
+        return looked.report
 
     async def changed(self) -> None:
         """Return when the provider has told something since the last fetch."""
@@ -150,9 +162,7 @@ class OpenFeatureFlags:
                 async with asyncio.timeout(TO_CLOSE):
                     await self._in_thread(session.end, lambda _: None)
 
-    def _looked(
-        self, session: Session | None, names: frozenset[str], hint: Callable[[], None]
-    ) -> tuple[Session, FlagReport]:
+    def _looked(self, session: Session | None, names: frozenset[str], hint: Callable[[], None]) -> Looked:
         if session is not None and session.outdated():
             session.end()
             session = None
@@ -161,7 +171,7 @@ class OpenFeatureFlags:
         try:
             if new:
                 session.begin()
-            return session, session.look(self._questions, names)
+            return Looked(session, session.look(self._questions, names))
         except BaseException:
             session.end()
             raise

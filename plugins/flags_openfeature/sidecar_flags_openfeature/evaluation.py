@@ -108,7 +108,7 @@ class Questions:
             percent = self._asked(provider.resolve_float_details, name, float(NO_PERCENTAGE))
         if percent is None:
             return 0
-        share = round(percent * 100)
+        share: int = round(percent * 100)
         if not 0 <= share <= EVERYBODY or abs(share - percent * 100) > FINE:
             raise Unclear(f"{name} is no percentage in steps of 0.01")
         return share

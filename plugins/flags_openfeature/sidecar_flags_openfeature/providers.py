@@ -50,7 +50,7 @@ def maker_of(settings: OpenFeatureSettings) -> Callable[[], Made]:
 def _flagd(settings: OpenFeatureSettings) -> Made:
     try:
         from openfeature.contrib.provider.flagd import FlagdProvider  # noqa: PLC0415  its library is an extra
-        from openfeature.contrib.provider.flagd.config import ResolverType  # noqa: PLC0415  the same
+        from openfeature.contrib.provider.flagd.config import ResolverType  # noqa: PLC0415  the same library
     except ModuleNotFoundError:
         raise ValueError("needs the extra: pip install 'sidecar-flags-openfeature[flagd]'") from None
     said = {**FLAGD, "resolver_type": "in-process", **settings.options, **_secrets(settings)}
@@ -81,7 +81,7 @@ def _told_by_flagd(provider: Any) -> object:
     Raises:
         Exception: there is no answer, or it is no set of flags.
     """
-    from openfeature.schemas.protobuf.flagd.sync.v1 import sync_pb2  # noqa: PLC0415  as above
+    from openfeature.schemas.protobuf.flagd.sync.v1 import sync_pb2  # noqa: PLC0415  its library is an extra
 
     config, stub = provider.config, provider.resolver.connector.stub
     asked = sync_pb2.FetchAllFlagsRequest(selector=config.selector or "")

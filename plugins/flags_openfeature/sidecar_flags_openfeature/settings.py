@@ -29,7 +29,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         },
         "reasons": {
             "type": "array",
-            "items": {"type": "string", "pattern": "^(?!SPLIT$|ERROR$|STALE$)[A-Z_]{1,40}$"},
+            "items": {"type": "string", "pattern": "^[A-Z_]{1,40}$", "not": {"enum": ["SPLIT", "ERROR", "STALE"]}},
             "minItems": 1,
             "description": "A value counts that comes with one of these; unless said STATIC, CACHED and DISABLED.",
         },

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import grpc
 from openfeature.schemas.protobuf.flagd.sync.v1 import sync_pb2, sync_pb2_grpc
-from sidecar_flags_openfeature import OpenFeatureFlags, OpenFeatureSettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,6 +24,7 @@ from typing_extensions import override
 from examples.http_serving import serving
 from sidecar.policy.protocols import FlagBackend
 from sidecar_conformance.flag_backend import ASK, OTHER, SOON, FlagBackendBench, SourceFault
+from sidecar_flags_openfeature import OpenFeatureFlags, OpenFeatureSettings
 
 HALF: Final = '{"flags": {"ai_assistant_subagent_shop": {"sta'
 TOKEN: Final = "Bearer s3cret-of-ofrep"
@@ -115,7 +115,7 @@ class SyncService(sync_pb2_grpc.FlagSyncServiceServicer):
                 yield sync_pb2.SyncFlagsResponse(flag_configuration=self._bench.document())
             await news.wait()
 
-    async def FetchAllFlags(self, request: Any, context: Any) -> Any:  # noqa: N802  the same
+    async def FetchAllFlags(self, request: Any, context: Any) -> Any:  # noqa: N802  named by the proto
         """Tell all flags once."""
         while self._bench.fault is SourceFault.HANG:
             await self._bench.news.wait()

@@ -8,7 +8,6 @@ from typing import Final
 from uuid import uuid4
 
 import httpx
-from sidecar_flags_unleash import UnleashFlags, UnleashSettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,6 +17,7 @@ from typing_extensions import override
 from examples.http_serving import serving
 from plugins.flags_unleash.tests.unleash import ADMIN, CLIENT, ENVIRONMENT, Unleash
 from sidecar_conformance.flag_backend import FlagBackendBench, SourceFault
+from sidecar_flags_unleash import UnleashFlags, UnleashSettings
 
 KNOWN: Final = ("ai_assistant_subagent_shop", "ai_assistant_subagent_rewards")
 HALF: Final = b'{"version":2,"features":[{"name":"ai_assistant_subagent_shop","ena'

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from sidecar_flags_unleash.settings import settings_from
-from sidecar_flags_unleash.wire import NotUnderstood, features_in, report_of
 
 from plugins.flags_unleash.tests.unleash import ENVIRONMENT, share
+from sidecar_flags_unleash.settings import settings_from
+from sidecar_flags_unleash.wire import NotUnderstood, features_in, report_of
 
 NAME = "ai_assistant_subagent_shop"
 CONSTRAINT = {"contextName": "userId", "operator": "IN", "values": ["ada"]}

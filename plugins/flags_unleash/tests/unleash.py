@@ -53,6 +53,7 @@ class Unleash:
 
     url: str
     client: httpx.Client
+    process: subprocess.Popen[bytes]
 
     def admin(self, method: str, path: str, content: Any = None) -> httpx.Response:
         """Ask the admin API of the project `default`."""
@@ -77,7 +78,15 @@ class Unleash:
         until = time.monotonic() + SOON
         while not self._shows(name, on, wanted):
             assert time.monotonic() < until, f"clients do not see {name}: {self.features().get(name)}"
-            time.sleep(0.1)
+            self.runs_on()
+
+    def runs_on(self) -> None:
+        """Wait a moment, in which the server must not end."""
+        try:
+            code = self.process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            return
+        raise AssertionError(f"Unleash has ended with {code}")
 
     def _shows(self, name: str, on: bool, wanted: list[Mapping[str, Any]]) -> bool:
         seen = self.features().get(name, {"enabled": None, "strategies": []})
@@ -142,8 +151,8 @@ def running_unleash(postgres: PostgresServer) -> Iterator[Unleash]:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         with httpx.Client(trust_env=False, verify=False, timeout=SOON) as client:
-            unleash = Unleash(f"http://127.0.0.1:{port}", client)
-            _until_healthy(unleash, process, folder / f"log-{port}")
+            unleash = Unleash(f"http://127.0.0.1:{port}", client, process)
+            _until_healthy(unleash, folder / f"log-{port}")
             yield unleash
     finally:
         process.send_signal(signal.SIGTERM)
@@ -162,17 +171,16 @@ def unleash(postgres: PostgresServer) -> Iterator[Unleash]:
         yield server
 
 
-def _until_healthy(unleash: Unleash, process: subprocess.Popen[bytes], log: Path) -> None:
+def _until_healthy(unleash: Unleash, log: Path) -> None:
     until = time.monotonic() + TO_START
-    while True:
-        well = process.poll() is None and time.monotonic() < until
-        assert well, f"Unleash did not start: {log.read_text()[-2000:]}"
+    while time.monotonic() < until:
         try:
             if unleash.client.get(f"{unleash.url}/health").is_success:
                 return
         except httpx.HTTPError:
             pass
-        time.sleep(0.1)
+        unleash.runs_on()
+    raise AssertionError(f"Unleash did not start: {log.read_text()[-2000:]}")
 
 
 def _free_port() -> int:

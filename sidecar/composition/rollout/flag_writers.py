@@ -1,14 +1,16 @@
-"""Who switches the flags of which vertical."""
+"""Which flags each backend is read for, and who switches the flags of which vertical."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.adapters.flags_file import FILE_FLAGS, FileFlagEdits, FileFlags
 from sidecar.adapters.flags_memory import FlagsInTheSettings, MemoryFlags, MemoryFlagWriter
+from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
+from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere, FlagsOfPlugin
 from sidecar.operations.rollout.store.ports import RolloutStore
@@ -47,3 +49,23 @@ def _writer(
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
     return FlagsOfPlugin(name, backend) if isinstance(backend, FlagWriter) else FlagsKeptElsewhere(name)
+
+
+def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, view: RolloutView) -> frozenset[str]:
+    """Return the names that `backend` is read for: those of the configuration, and of rollouts that it has dropped."""
+    named = (*_of_cards(catalogue), *_of_rollouts(view))
+    return frozenset(name for name, vertical in named if name is not None and routes.backend_of(vertical) == backend)
+
+
+def _of_cards(catalogue: Catalogue | None) -> Iterator[tuple[str | None, Vertical]]:
+    for card in () if catalogue is None else catalogue.cards.values():
+        definition = card.definition
+        for name in (definition.enabled_via_flag, definition.cohort_flag, *(b.feature_gated for b in card.blocks)):
+            yield name, definition.vertical
+
+
+def _of_rollouts(view: RolloutView) -> Iterator[tuple[str | None, Vertical]]:
+    for rollout in view.slots.values():
+        for facts in rollout.definitions.values():
+            yield facts.flag, facts.vertical
+            yield facts.cohort_flag, facts.vertical

@@ -14,8 +14,7 @@ from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.adapters.tombstones.file import TombstonesUnusable
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.audit_sinks import opened_sinks
-from sidecar.composition.rollout.flag_names import flag_names
-from sidecar.composition.rollout.flag_writers import flag_writers
+from sidecar.composition.rollout.flag_writers import flag_names, flag_writers
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.rollout.bucketing import moved_buckets
 from sidecar.core.rollout.view import RolloutView

@@ -33,6 +33,11 @@ class CandidateVerdict(StrEnum):
 class ReadsFlags(Protocol):
     """The flags, in memory."""
 
+    @property
+    def narrowed(self) -> bool:
+        """Say whether any flag is on for a share of users; without one, nobody asks for shares."""
+        ...
+
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the state of a flag."""
         ...
@@ -125,8 +130,13 @@ def _flags_say(facts: DefinitionFacts, flags: ReadsFlags, salt: str, key: str) -
         return CandidateVerdict.FLAG_OFF
     if cohort is FlagValue.OFF:
         return CandidateVerdict.COHORT
-    share = flag_share(facts, flags)
-    return CandidateVerdict.CHOSEN if share == WHOLE or in_ramp(salt, key, share) else CandidateVerdict.COHORT
+    if flags.narrowed and not _inside(flag_share(facts, flags), salt, key):
+        return CandidateVerdict.COHORT
+    return CandidateVerdict.CHOSEN
+
+
+def _inside(share: int, salt: str, key: str) -> bool:
+    return share == WHOLE or in_ramp(salt, key, share)
 
 
 def flag_share(facts: DefinitionFacts, flags: ReadsFlags) -> int:

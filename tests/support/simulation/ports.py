@@ -110,6 +110,8 @@ class KeepingRecorder:
 class AllOn:
     """Every flag is on."""
 
+    narrowed = False
+
     def current(self) -> "AllOn":
         """Return itself."""
         return self

@@ -42,6 +42,8 @@ CATALOGUE = a_catalogue(a_card("shop"), a_card("rewards"))
 class FlagsOfVerticals:
     """Flags that are on in one vertical each."""
 
+    narrowed = False
+
     def __init__(self, **on: str) -> None:
         """Keep the vertical by flag."""
         self._on = on

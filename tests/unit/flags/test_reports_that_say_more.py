@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sidecar.composition.rollout.flag_names import flag_names
+from sidecar.composition.rollout.flag_writers import flag_names
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, FlagValue, flag_snapshot_of
 from sidecar.core.identifiers import Vertical
@@ -49,8 +49,8 @@ def test_a_flag_for_a_share_of_users_is_on_and_is_not_listed_as_on_for_all() -> 
         FlagReport(frozenset({ONE}), "1", shares={ONE: WHOLE}),
         FlagReport(frozenset({ONE}), "1", shares={ONE: 0.5}),  # type: ignore[dict-item]  # what it is about
         FlagReport(frozenset({ONE}), "1", shares={TWO: 10}),
-        FlagReport(frozenset(), "1", unclear=[ONE]),  # type: ignore[arg-type]  # the same
-        FlagReport(frozenset(), "1", asked={ONE}),  # type: ignore[arg-type]  # the same
+        FlagReport(frozenset(), "1", unclear=[ONE]),  # type: ignore[arg-type]  # what it is about
+        FlagReport(frozenset(), "1", asked={ONE}),  # type: ignore[arg-type]  # what it is about
     ],
 )
 def test_a_report_that_breaks_the_contract_is_no_contact(report: FlagReport) -> None:

@@ -131,6 +131,8 @@ def test_a_deprecated_entry_serves_nobody() -> None:
 class NamesAndVerticals:
     """Flags that remember who asked for what."""
 
+    narrowed = False
+
     def __init__(self) -> None:
         """Begin unasked."""
         self.asked: list[tuple[str, str | None]] = []

@@ -12,6 +12,7 @@ import msgspec
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
 from sidecar.core.identifiers import Slot, Vertical
+from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.step import Change
 from sidecar.core.rollout.view import sharing_flag
@@ -52,12 +53,15 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
             return
         whose = [before] if after.flags is FlagPair.RETIRED else self._live_behind(change, after)
         for name in (before.flag, before.cohort_flag):
-            value = FlagValue.ON if name is None or not whose else await self._value(name, before.vertical)
-            if value is not FlagValue.ON:
+            if name is None or not whose:
+                continue
+            value, share = await self._value(name, before.vertical), self.snapshot().share(name, before.vertical)
+            if value is not FlagValue.ON or share < WHOLE:
                 one = f"{whose[0].definition_id} ({whose[0].digest[7:15]})"
+                seen = value.value if value is not FlagValue.ON else f"on for {share / 100:g} % of users"
                 raise TransitionRefused(
-                    f"the flag {name} is {value.value}, which keeps {one} from its users, and this would give it"
-                    " back to them; it can be done once both flags are seen on"
+                    f"the flag {name} is {seen}, which keeps {one} from its users, and this would give it"
+                    " back to them; it can be done once both flags are seen on for everybody"
                 )
 
     def _live_behind(self, change: Change, facts: DefinitionFacts) -> list[DefinitionFacts]:

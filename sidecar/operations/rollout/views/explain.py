@@ -63,6 +63,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 class FlagsThen:
     """Flags as a rollout had switched them."""
 
+    narrowed = False
+
     def __init__(self, rollout: SlotRollout) -> None:
         """Keep the names of those that were on."""
         switched = [facts for facts in rollout.definitions.values() if facts.flags is FlagPair.ON]
