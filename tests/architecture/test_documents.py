@@ -131,7 +131,7 @@ def _misspelt(words: list[str]) -> Iterator[str]:
         return
     if words[:1] == ["mcp-pins"]:  # a command of `plugins/connector_mcp`
         known = {option for one in parser_of_pins()._actions for option in one.option_strings}
-        words = words[: words.index("--")] if "--" in words else words
+        words = words[: words.index("--command")] if "--command" in words else words
         yield from (f"sidecar mcp-pins {word}" for word in words if re.match(r"--[a-z]", word) and word not in known)
         return
     command, said = _the_command_line(), ["sidecar"]

@@ -22,9 +22,8 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 def main(words: Sequence[str]) -> int:
     """Write one line for each tool; return 0, or 1 if the server cannot be asked, or 2 for wrong options."""
-    given, command = _divided(words)  # argparse takes options between a name and a list of words for an error
-    options = parser().parse_args(given)
-    said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": command}
+    options = parser().parse_args(list(words))
+    said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": options.command}
     try:
         plain = {name: value for name, value in said.items() if value}
         server = settings_from({"servers": {options.server: plain}}).servers[options.server]
@@ -43,11 +42,6 @@ def main(words: Sequence[str]) -> int:
         if options.show:
             print(json.dumps(definition, indent=2, ensure_ascii=False, sort_keys=True))  # noqa: T201  said to a person
     return 0
-
-
-def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    at = list(words).index("--") if "--" in words else len(words)
-    return list(words[:at]), list(words[at + 1 :])
 
 
 def pins_of(server: str, definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
@@ -72,11 +66,15 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         "sidecar mcp-pins",
         description="Lists the tools of an MCP server as endpoints with their pins.",
-        epilog="Of a server over stdio, program and arguments follow after `--`.",
     )
     made.add_argument("server", help="its name in [connectors.mcp.servers]")
     made.add_argument("--url", help="endpoint of a server over streamable HTTP")
     made.add_argument("--token-file", help="holds a bearer token for --url")
     made.add_argument("--show", action="store_true", help="write each definition, as it is reviewed, below its pin")
+    made.add_argument(
+        "--command",
+        nargs=argparse.REMAINDER,
+        help="program and arguments of a server over stdio; takes all words that follow",
+    )
     made.add_argument("--seconds", type=float, default=10.0, help="longest time for all of it")
     return made

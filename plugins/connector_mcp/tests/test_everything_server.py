@@ -86,7 +86,7 @@ async def test_its_tools_are_called_over_http(everything: Path, capsys: pytest.C
 async def test_its_tools_are_called_over_stdio(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the same pins command; two calls run at once."""
     command = ["node", str(everything), "stdio"]
-    assert await asyncio.to_thread(main, ["all", "--", *command]) == 0
+    assert await asyncio.to_thread(main, ["all", "--command", *command]) == 0
     endpoints = {line.partition("#")[0]: line for line in capsys.readouterr().out.split()}
     connector = mcp_connector({"servers": {"all": {"command": command}}})
     calls = [a_call(endpoint=endpoints["mcp:all/echo"], arguments_json=f'{{"message": "{each}"}}') for each in "ab"]

@@ -1,6 +1,7 @@
 """`sidecar mcp-pins` says what it cannot do, and why; the tests of the everything server read what it lists."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sidecar_connector_mcp.pins import main
     ("words", "code", "told"),
     [
         (["x", "--url", NOBODY], 1, "x cannot be asked: ConnectError"),
-        (["x", "--", "/nowhere/server"], 1, "x cannot be asked: FileNotFoundError"),
+        (["x", "--command", "/nowhere/server", "--show"], 1, "x cannot be asked: FileNotFoundError"),
         (["x", "--url", "http://example.com/mcp"], 2, "must be https:// beyond this machine"),
         (["x"], 2, "needs either `url` or `command`"),
     ],
@@ -31,11 +32,12 @@ def test_what_cannot_be_asked_is_told(
     assert said.out == ""
 
 
-def test_a_definition_is_shown_below_its_pin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is reviewed is what the digest is of."""
+def test_a_definition_is_shown_below_its_pin(tmp_path: Path) -> None:
+    """What is reviewed is what the digest is of. As a command of `sidecar`, since that reads the words first."""
     command = [sys.executable, "-I", lying_server.__file__, str(tmp_path / "starts")]
-    assert main(["lying", "--show", "--", *command]) == 0
-    endpoint, _, rest = capsys.readouterr().out.partition("\n")
+    sidecar = [sys.executable, "-m", "sidecar", "mcp-pins", "lying", "--show", "--command", *command]
+    printed = subprocess.run(sidecar, capture_output=True, text=True, check=True).stdout
+    endpoint, _, rest = printed.partition("\n")
     shown, _ = json.JSONDecoder().raw_decode(rest)
 
     assert endpoint == f"mcp:lying/answer#{digest_of(shown)}"
