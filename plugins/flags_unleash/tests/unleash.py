@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -42,6 +43,8 @@ SETTINGS: Final = {
     "NODE_OPTIONS": "--max-old-space-size=256 --no-deprecation",
     "SEND_TELEMETRY": "false",
 }
+NODE: Final = 20
+"""Oldest that this Unleash runs on."""
 TO_START: Final = 60.0
 TO_INSTALL: Final = 240.0
 SOON: Final = 10.0
@@ -139,7 +142,7 @@ def installed() -> Path:
 @contextmanager
 def running_unleash(postgres: PostgresServer) -> Iterator[Unleash]:
     """Start a server over a database of its own; stop it, and only it, at the end."""
-    node, folder, port = needs_tool("node", package="nodejs"), installed(), _free_port()
+    node, folder, port = _node(), installed(), _free_port()
     database = {
         "DATABASE_HOST": str(postgres.socket.parent),
         "DATABASE_PORT": "5432",
@@ -181,6 +184,16 @@ def _until_healthy(unleash: Unleash, log: Path) -> None:
             pass
         unleash.runs_on()
     raise AssertionError(f"Unleash did not start: {log.read_text()[-2000:]}")
+
+
+def _node() -> str:
+    """Return node's program, or skip the test, by name, unless it is there and new enough."""
+    node = needs_tool("node", package="nodejs")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True, timeout=SOON).stdout
+    found = re.match(r"v(\d+)\.", version)
+    if found is None or int(found[1]) < NODE:
+        pytest.skip(f"missing tool: node {NODE} or newer (Debian package nodejs); this one is {version.strip()}")
+    return node
 
 
 def _free_port() -> int:

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from sidecar.composition.rollout.flag_writers import flag_names
+from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
+from sidecar.composition.rollout.flag_writers import flag_names, flag_writers
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, FlagValue, flag_snapshot_of
 from sidecar.core.identifiers import Vertical
@@ -121,3 +122,33 @@ async def test_a_plugin_that_switches_badly_fails_its_own_switch_only() -> None:
     with pytest.raises(StoreUnavailable, match=rf"`own` did not switch the flag {ONE} \(KeyError\)"):
         await writer.switch(ONE, True, "ada")
     assert writer.edit_for(ONE, False) == f"own: switch {ONE} off"
+
+
+class Switches(ByName):
+    """A backend that switches its flags."""
+
+    def __init__(self) -> None:
+        """Begin with nothing switched."""
+        self.switched: list[tuple[str, bool, str]] = []
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Remember it."""
+        self.switched.append((name, on, by))
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Leave nothing to a person."""
+        return ""
+
+
+async def test_a_plugin_that_switches_is_the_writer_of_its_verticals() -> None:
+    """Of one that does not, a person is told what to do."""
+    clock, switches = SettableClock(), Switches()
+    routes = FlagRoutes("reads", {Vertical("shop"): "switches"})
+    store = MemoryRollouts(clock, RolloutsInMemory())
+    writer_of = flag_writers({"reads": ByName(), "switches": switches}, routes, {}, store, clock)
+
+    await writer_of(Vertical("shop")).switch(ONE, True, "ada")
+
+    assert switches.switched == [(ONE, True, "ada")]
+    assert writer_of(Vertical("shop")).edit_for(ONE, True) == ""
+    assert writer_of(Vertical("rewards")).edit_for(TWO, True) == f"reads: switch {TWO} on"
