@@ -1,6 +1,7 @@
 """The official "everything" server from npm, over both transports. What it answers is carried, and is no envelope."""
 
 import asyncio
+import json
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -94,3 +95,15 @@ async def test_its_tools_are_called_over_stdio(everything: Path, capsys: pytest.
     await connector.close()
 
     assert [reply.body for reply in replies if not isinstance(reply, EnricherRefused)] == [b"Echo: a", b"Echo: b"]
+
+
+def test_the_lock_names_versions_and_hashes_but_no_address() -> None:
+    """Any mirror that has the same files will do."""
+    text = (PACKAGE / "package-lock.json").read_text(encoding="utf-8")
+    wanted = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    packages = {name: entry for name, entry in json.loads(text)["packages"].items() if name}
+
+    assert "://" not in text
+    assert "resolved" not in text
+    assert all(entry["integrity"].startswith("sha512-") for entry in packages.values())
+    assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted

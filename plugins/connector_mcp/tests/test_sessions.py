@@ -125,7 +125,7 @@ async def test_a_server_that_hangs_harms_no_other_server() -> None:
     assert full.errno == "1 sessions in use"
 
 
-async def test_a_session_that_nobody_uses_is_closed() -> None:
+async def test_an_idle_session_is_closed() -> None:
     """The server is told, so that it can forget the session."""
     tools = ToolServer(fine, legacy=True)
     async with tools.running() as url, connected(url, idle_seconds=0.01) as connector:

@@ -11,7 +11,7 @@ from sidecar.policy.protocols import RunnerError
 from sidecar_runner_a2a.ledger import Ledger
 
 CANCEL_SECONDS: Final = 2.0
-"""For telling an agent that nobody waits for its task any more."""
+"""Longest time for telling an agent that its task is cancelled."""
 MOST_WAITING: Final = 16
 
 

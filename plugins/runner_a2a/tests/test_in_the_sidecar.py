@@ -44,7 +44,7 @@ async def test_its_answer_is_the_childs() -> None:
 
 
 async def test_a_question_of_the_agents_ends_the_child_with_the_question_in_its_detail() -> None:
-    """It cannot be passed on to the user yet; the agent is told that nobody will answer."""
+    """It cannot be passed on to the user yet; the task is cancelled at the agent."""
 
     async def work(asked: Asked) -> None:
         await asked.updates.requires_input(asked.words("Which size of shoe?"))
