@@ -45,6 +45,8 @@ SETTINGS: Final = {
 }
 NODE: Final = 20
 """Oldest that this Unleash runs on."""
+SPARING: Final = ("--omit=optional", "--omit=peer", "--no-bin-links")
+"""A quarter less to install; the server needs none of it."""
 TO_START: Final = 60.0
 TO_INSTALL: Final = 240.0
 SOON: Final = 10.0
@@ -132,7 +134,16 @@ def installed() -> Path:
         if not (folder / "done").exists():
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(LOCK / name, folder / name)
-            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--silent"]
+            command = [
+                npm,
+                "ci",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--prefer-offline",
+                "--silent",
+                *SPARING,
+            ]
             ended = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=TO_INSTALL)
             assert ended.returncode == 0, f"npm ci: {ended.stderr[-2000:]}"
             (folder / "done").touch()
