@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sidecar.adapters.record_memory import JournalContents
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import CallId, DispatchId, InstanceId
 from sidecar.core.journal.encoding import body_of
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import AttemptRepeated, CallsCancelled, CallsSettled, ChildrenOpened, DispatchTaken
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
+from subagents_errors import CallFailure
 from tests.rpc.test_cancel import cancel
 from tests.support.fake_runner import hangs
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
@@ -74,6 +75,7 @@ async def test_the_answer_waits_for_the_record_and_the_work_does_not() -> None:
         cancelling = asyncio.create_task(cancel(sidecar, bound, "call-1"))
         await store.asked.wait()
         await sidecar.runner.until_cancelled("shop")
+        await sidecar.bind()  # an answer would have come before this one
         assert not cancelling.done()
         store.held.set()
 
@@ -104,6 +106,25 @@ async def test_a_cancelled_call_is_not_run_by_the_sidecar_that_takes_the_dispatc
         reasons = [reply.of(call).status.reason for call in ("call-1", "call-2")]
         assert reasons == [ErrorReason.ERROR_REASON_CALL_CANCELLED] * 2
         assert (second.runner.started, kinds(record, AttemptRepeated)) == ([], [])
+        running.cancel()
+
+
+async def test_no_child_is_opened_for_a_call_that_was_cancelled_after_its_lane_was_free() -> None:
+    """The step was ready before the cancel came, and is laid out after it: the rules would refuse the child."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound, running = await begun(sidecar)
+        operations = sidecar.operations
+        dispatch = operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")]
+        planned, now = dispatch.calls.planned[CallId("call-2")], datetime.now(UTC)
+        begin_late = operations.dispatch_calls._carry_out._begin_late
+
+        assert begin_late(dispatch, planned, None, None, now).opening is not None
+        dispatch.calls.stop(CallId("call-2"), CallFailure.CALL_CANCELLED)
+        laid = begin_late(dispatch, planned, None, None, now)
+
+        assert laid.opening is None
+        assert laid.settled is not None
+        assert laid.settled.call.reason is CallFailure.CALL_CANCELLED
         running.cancel()
 
 

@@ -17,8 +17,7 @@ from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import TurnEnded
-from sidecar.core.journal.making.ending import rest_of
-from sidecar.core.journal.making.settling import settled_call, settled_together
+from sidecar.core.journal.making.settling import rest_of, settled_call, settled_together
 from sidecar.core.journal.marks import Values
 from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.operations.record.ports import Store

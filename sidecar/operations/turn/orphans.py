@@ -10,7 +10,8 @@ from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
 from sidecar.core.identifiers import DispatchId, TurnId
-from sidecar.core.journal.making.abandoned import Said, closing, settling
+from sidecar.core.journal.facts import Body
+from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.timed_access import in_time, put_on_record
 from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
@@ -114,6 +115,8 @@ class LostWork:
         now = self._out.clock.now()
         if await self._goes_on(dispatch, now) or self._is_left_to_its_parent(dispatch, now):
             return
+        from sidecar.core.journal.making.abandoned import settling  # noqa: PLC0415  rare, and a start loads little
+
         said = settling(stored, dispatch, now, self._out.store.instance)
         await self._write(stored, said, now, "dispatch_settled_for_dead")
 
@@ -155,11 +158,13 @@ class LostWork:
         if any(each.owner != me and (each is last or not each.settled) for each in alive):
             return  # theirs; one that only settled an earlier dispatch leaves the turn to the owner of the last one
         now = self._out.clock.now()
+        from sidecar.core.journal.making.abandoned import closing  # noqa: PLC0415  rare, and a start loads little
+
         end = closing(stored, now, me)
         if await self._write(stored, end.said, now, "turn_closed_for_lost"):
             self._out.recorder.turn_routed(end.routing)
 
-    async def _write(self, stored: StoredTurn, said: Sequence[Said], now: datetime, kind: str) -> bool:
+    async def _write(self, stored: StoredTurn, said: Sequence[tuple[Body, Texts]], now: datetime, kind: str) -> bool:
         """Put it on record; False if another sidecar was quicker."""
         drafts = [self._out.store.draft(stored.turn_id, now, *each) for each in said]
         until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()

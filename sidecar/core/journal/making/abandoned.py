@@ -22,8 +22,7 @@ from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, St
 from sidecar.core.identifiers import CallId, ChildId, DefinitionId, InstanceId
 from sidecar.core.journal.facts import Body, DelegationSettled, DispatchTaken, Progress, TurnEnded
 from sidecar.core.journal.making.child_log import ChildLog
-from sidecar.core.journal.making.ending import rest_of
-from sidecar.core.journal.making.settling import settled_call, settled_together
+from sidecar.core.journal.making.settling import rest_of, settled_call, settled_together
 from sidecar.core.journal.marks import SIDECAR_LOST, Values
 from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.core.rollout.serving import CandidateVerdict

@@ -230,10 +230,6 @@ class TurnState(Generic[Dispatch]):
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         self._forget({each.salt for each in drafts if any(of.step == child.step_idx for of in progress_of(each.body))})
 
-    def refused(self, drafts: Sequence[Draft]) -> None:
-        """The record says otherwise: these are not appended again."""
-        self._forget({each.salt for each in drafts})
-
     def note_claims(self, *, recorded: bool) -> None:
         """Say whether the newest fact with claims has those of the turn."""
         self.claims_recorded = recorded
