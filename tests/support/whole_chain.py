@@ -299,13 +299,7 @@ async def running_chain(
         service = EditableCcs()
         ccs = RunningCcs(await stack.enter_async_context(serving(service.app(), service.faults.clear)), service)
         _definitions(folder / "config", ccs.endpoint, edits or {})
-        heard = _Heard()
-        root = logging.getLogger()
-        before = root.level
-        root.setLevel(logging.INFO)
-        stack.callback(root.setLevel, before)
-        root.addHandler(heard)
-        stack.callback(root.removeHandler, heard)
+        heard = stack.enter_context(_hearing())
         doing: dict[str, Doing] = {}
         runs: list[Run] = []
         parts: list[Chain] = []
@@ -327,6 +321,17 @@ async def running_chain(
         stack.push_async_callback(channel.close)
         parts.append(Chain(sidecar, ccs, service, flags, folder, channel, heard, doing, runs, []))
         yield parts[0]
+
+
+@contextmanager
+def _hearing() -> Iterator[_Heard]:
+    heard, root = _Heard(), logging.getLogger()
+    before = root.level
+    root.setLevel(logging.INFO)
+    root.addHandler(heard)
+    yield heard
+    root.removeHandler(heard)
+    root.setLevel(before)
 
 
 def _definitions(config: Path, endpoint: str, edits: Edits) -> None:

@@ -1,12 +1,15 @@
 """Who may have stopped a call, and when."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import CallSettled
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, DispatchFacts, Facts
 from tests.support.simulation.world import LIFETIME
+
+UNRECORDED: Final = {"STORE_UNAVAILABLE", "RECORD_CONFLICT", "RUNS_ELSEWHERE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,9 @@ def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
     stops = [Stop(dispatch.settle_at, "JOIN_DEADLINE")]
     for asked in facts.asked("cancel", dispatch.spec.dispatch_id):
         of_this_try = asked.asked_at >= dispatch.accepted_at - INSTANT  # an opening that failed may have been repeated
-        if asked.detail == call.spec.call_id and asked.refused is None and of_this_try:
+        # The work stops before the cancel is on record; one that could not be recorded may have stopped it, too.
+        unrecorded = asked.refused is not None and asked.refused.reason in UNRECORDED
+        if asked.detail == call.spec.call_id and (asked.refused is None or unrecorded) and of_this_try:
             certain = bool(asked.answer) and not _may_mean_another_try(dispatch, asked.asked_at)
             stops.append(Stop(asked.asked_at, "CALL_CANCELLED", certain))
     stops += _abandonments(dispatch)

@@ -136,8 +136,10 @@ class DispatchServiceServicer:
         """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
         `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
 
-        Safe to repeat: a call that has settled already is left as it is.
-        Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`.
+        The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
+        already is left as it is.
+        Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
+        has stopped; repeat it, so that no other sidecar goes on with it).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

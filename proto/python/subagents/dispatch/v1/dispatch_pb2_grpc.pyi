@@ -53,8 +53,10 @@ class DispatchServiceStub:
     """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
     `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
 
-    Safe to repeat: a call that has settled already is left as it is.
-    Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`.
+    The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
+    already is left as it is.
+    Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
+    has stopped; repeat it, so that no other sidecar goes on with it).
     """
     CloseChild: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.CloseChildRequest, _dispatch_pb2.CloseChildResponse]
     """Gives the parent's verdict on one child and closes it, before the turn ends.
@@ -160,8 +162,10 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
         `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
 
-        Safe to repeat: a call that has settled already is left as it is.
-        Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`.
+        The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
+        already is left as it is.
+        Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
+        has stopped; repeat it, so that no other sidecar goes on with it).
         """
 
     @_abc_1.abstractmethod
