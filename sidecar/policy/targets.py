@@ -1,8 +1,8 @@
-"""Which gRPC targets stay on this machine."""
+"""Which targets stay on this machine, and what the address of an HTTP service has to be."""
 
 import ipaddress
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 UNIX_SCHEMES: Final = ("unix:", "unix-abstract:")
 ADDRESS_SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
@@ -12,13 +12,39 @@ def is_local(target: str) -> bool:
     """Say whether a target is a Unix socket, `localhost` or a loopback address."""
     if target.startswith(UNIX_SCHEMES):
         return True
-    host = _host_of(target)
+    return is_this_machine(_host_of(target))
+
+
+def is_this_machine(host: str) -> bool:
+    """Say whether a host, without port or brackets, is `localhost` or a loopback address."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
+    """Return what is wrong with the address of a service, or None; never the address, which may hold a password.
+
+    Args:
+        url: from settings.
+        risk: what plain HTTP to another machine would allow; ends the message that refuses it.
+        query: whether the address may have one.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        return "is not a URL"
+    if parts.scheme not in {"http", "https"} or not host:
+        return "must begin with http:// or https:// and name a host"
+    if parts.username is not None or parts.password is not None or parts.fragment or (parts.query and not query):
+        return f"must hold no user name, password{' or' if query else ', query or'} fragment"
+    if parts.scheme == "http" and not is_this_machine(host):
+        return f"must be https:// beyond this machine: {risk}"
+    return None
 
 
 def _host_of(target: str) -> str:

@@ -1,12 +1,13 @@
 """Settings of connector `mcp`."""
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from sidecar.policy.targets import problem_with_url
+
+IN_THE_OPEN: Final = "users' data would travel in the open"
 NAME: Final = "^[a-z0-9][a-z0-9_-]{0,59}$"
 SERVER_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -94,7 +95,7 @@ class ServerSettings:
         """Check what a JSON schema cannot."""
         if (self.url is None) == (not self.command):
             raise ValueError("needs either `url` or `command`")
-        if self.url is not None and (problem := problem_with_url(self.url)):
+        if self.url is not None and (problem := problem_with_url(self.url, IN_THE_OPEN, query=True)):
             raise ValueError(f"url {problem}")
         if self.url is None and self.token_file is not None:
             raise ValueError("token_file belongs to `url`")
@@ -125,22 +126,6 @@ def settings_from(said: Mapping[str, Any]) -> McpSettings:
     return McpSettings(**{**said, "servers": servers})
 
 
-def problem_with_url(url: str) -> str | None:
-    """Return what is wrong with a server's address, or None; never the address, which may hold a password."""
-    try:
-        parts = urlsplit(url)
-        host, _port = parts.hostname or "", parts.port
-    except ValueError:
-        return "is not a URL"
-    if parts.scheme not in {"http", "https"} or not host:
-        return "must begin with http:// or https:// and name a host"
-    if parts.username is not None or parts.password is not None or parts.fragment:
-        return "must hold no user name, password or fragment"
-    if parts.scheme == "http" and not _on_this_machine(host):
-        return "must be https:// beyond this machine: users' data would travel in the open"
-    return None
-
-
 def _server_from(name: str, said: Mapping[str, Any]) -> ServerSettings:
     plain = dict(said)
     for key in ("token_file", "directory"):
@@ -150,12 +135,3 @@ def _server_from(name: str, said: Mapping[str, Any]) -> ServerSettings:
         return ServerSettings(**{**plain, "command": tuple(plain.get("command", ()))})
     except ValueError as problem:
         raise ValueError(f"servers.{name}: {problem}") from None
-
-
-def _on_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,17 +1,16 @@
 """Makes the provider that the settings name. Nothing is connected or read by that, but for files of secrets."""
 
 import importlib
-import ipaddress
 import json
 import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from openfeature.provider import FeatureProvider
 
+from sidecar.policy.targets import problem_with_url
 from sidecar_flags_openfeature.settings import OpenFeatureSettings
 
 FLAGD: Final[Mapping[str, Any]] = {
@@ -98,7 +97,9 @@ def _ofrep(settings: OpenFeatureSettings) -> Made:
     except ModuleNotFoundError:
         raise ValueError("needs the extra: pip install 'sidecar-flags-openfeature[ofrep]'") from None
     options = {**OFREP, **settings.options}
-    problem = _problem_with(str(options.get("base_url", "")))
+    problem = problem_with_url(
+        str(options.get("base_url", "")), "an attacker who can change the answer can switch flags"
+    )
     if problem is not None:
         raise ValueError(f"options.base_url {problem}")
     provider = OFREPProvider(**options, headers_factory=lambda: _secrets(settings))
@@ -129,27 +130,3 @@ def _secret_in(name: str, file: Path) -> str:
     if not secret or not secret.isprintable():
         raise ValueError(f"secret_files.{name} holds no secret")
     return secret
-
-
-def _problem_with(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, _port = parts.hostname or "", parts.port
-    except ValueError:
-        return "is not a URL"
-    if parts.scheme not in {"http", "https"} or not host:
-        return "must begin with http:// or https:// and name a host"
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        return "must hold no user name, password, query or fragment"
-    if parts.scheme == "http" and not _on_this_machine(host):
-        return "must be https:// beyond this machine: who can change the answer can switch flags"
-    return None
-
-
-def _on_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,11 +1,11 @@
 """Settings of the flag backend `unleash`."""
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from sidecar.policy.targets import problem_with_url
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -57,7 +57,7 @@ class UnleashSettings:
 
     def __post_init__(self) -> None:
         """Check what a JSON schema cannot."""
-        problem = _problem_with(self.url)
+        problem = problem_with_url(self.url, "an attacker who can change the answer can switch flags")
         if problem is not None:
             raise ValueError(f"url {problem}")
 
@@ -66,27 +66,3 @@ def settings_from(said: Mapping[str, Any]) -> UnleashSettings:
     """Return settings that fit `SCHEMA`. Raises `ValueError`."""
     plain: dict[str, Any] = {name: Path(value) if name.endswith("_file") else value for name, value in said.items()}
     return UnleashSettings(**plain)
-
-
-def _problem_with(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, _port = parts.hostname or "", parts.port
-    except ValueError:
-        return "is not a URL"
-    if parts.scheme not in {"http", "https"} or not host:
-        return "must begin with http:// or https:// and name a host"
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        return "must hold no user name, password, query or fragment"
-    if parts.scheme == "http" and not _on_this_machine(host):
-        return "must be https:// beyond this machine: who can change the answer can switch flags"
-    return None
-
-
-def _on_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,12 +1,13 @@
 """Settings of runner `a2a`."""
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
+
+from sidecar.policy.targets import is_this_machine
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -124,7 +125,7 @@ def target_from(said: str) -> Target:
         raise ValueError("a runner of kind `a2a` needs a target, e.g. https://agents.example/shop")
     if parts.username is not None or parts.password is not None or parts.query:
         raise ValueError("the target of a runner of kind `a2a` must hold no user name, password or query")
-    local = _on_this_machine(host)
+    local = is_this_machine(host)
     if parts.scheme == "http" and not local:
         raise ValueError("the target of a runner of kind `a2a` must be https:// beyond this machine")
     if pin and not pin.startswith("sha256:"):
@@ -134,12 +135,3 @@ def target_from(said: str) -> Target:
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int]:
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _on_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
