@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from sidecar.settings.printing import example_toml, settings_page
+from sidecar.settings.reference_page import example_toml, settings_page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 

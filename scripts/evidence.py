@@ -58,8 +58,8 @@ GUARANTEES: Final = (
             *("PC1-FR-10g", "PC1-D-25", "PC1-D-26", "PC1-D-28", "PC1-D-30", "PC1-D-50"),
         ),
         "Component data in an assistant's body is refused at `EndTurn`, in a runner's answer, and by every memory "
-        "(`core/history/layers.py`). Components are tool messages of their own, keyed by `turn_id`; what a model is "
-        "given has narration and references, no payload. What the classifier path left behind is taken apart by "
+        "(`core/history/message_layers.py`). Components are tool messages of their own, keyed by `turn_id`; a model is "
+        "given narration and references, no payload. What the classifier path left behind is taken apart by "
         "`sidecar history backfill`; what nobody tagged belongs to no sub-agent.",
     ),
     Guarantee(

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from sidecar.cli.subagent.erasing import EraseWish
     from sidecar.cli.token_command import TokenTools
     from sidecar.cli.validate.checkouts import Checkouts
-    from sidecar.core.definitions.resolve import Loaded
-    from sidecar.core.definitions.review.references import BaseWish, Comparison
-    from sidecar.operations.history.memory_boundary import MemoryBorder
-    from sidecar.operations.record.erase_user import Erased
+    from sidecar.core.definitions.resolve import LoadedCatalogue
+    from sidecar.core.definitions.review.references import BaseSelection, Comparison
+    from sidecar.operations.history.memory_boundary import BoundedMemory
+    from sidecar.operations.record.erase_user import ErasureReport
     from sidecar.policy.kinds import PluginKind
     from sidecar.policy.selection import PolicySettings
     from sidecar.settings import Settings
@@ -71,7 +71,7 @@ def _serve(settings: "Settings") -> int:
     return run(settings)
 
 
-def _load(folder: Path, sub_agents_at_most: int) -> "Loaded":
+def _load(folder: Path, sub_agents_at_most: int) -> "LoadedCatalogue":
     from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only `validate` needs it
     from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
 
@@ -79,15 +79,15 @@ def _load(folder: Path, sub_agents_at_most: int) -> "Loaded":
     return load_directory(folder, commits_of=commits_of, sub_agents_at_most=sub_agents_at_most)
 
 
-def _compare(folder: Path, base: "BaseWish") -> "Comparison":
-    from sidecar.adapters.definitions_directory.comparing import compare  # noqa: PLC0415  only `validate-refs` needs it
+def _compare(folder: Path, base: "BaseSelection") -> "Comparison":
+    from sidecar.adapters.definitions_directory.comparison import compare  # noqa: PLC0415  only `validate-refs` needs it
 
     return compare(folder, base)
 
 
 def _checkouts() -> "Checkouts":
-    from sidecar.adapters.definitions_directory.cleanup.looking import look  # noqa: PLC0415  only `subagent decommission` needs it
-    from sidecar.adapters.definitions_directory.cleanup.patching import patch_of  # noqa: PLC0415  the same holds
+    from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look  # noqa: PLC0415  only `subagent decommission` needs it
+    from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of  # noqa: PLC0415  the same holds
     from sidecar.cli.validate.checkouts import Checkouts  # noqa: PLC0415  the same holds
 
     return Checkouts(patch_of, look)
@@ -132,7 +132,7 @@ def _plugin_sections(settings: "Settings") -> "Mapping[PluginKind, Mapping[str, 
     return plugin_sections(settings)
 
 
-def _conversations(settings: "Settings") -> "AbstractAsyncContextManager[MemoryBorder]":
+def _conversations(settings: "Settings") -> "AbstractAsyncContextManager[BoundedMemory]":
     from sidecar.composition.plugins.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
 
     return conversations_of(settings)
@@ -156,7 +156,7 @@ def _back_up(settings: "Settings", target: Path) -> None:
     back_up_record(settings, target)
 
 
-def _erase_offline(settings: "Settings", wish: "EraseWish", *, preview: bool) -> "Erased":
+def _erase_offline(settings: "Settings", wish: "EraseWish", *, preview: bool) -> "ErasureReport":
     from sidecar.composition.offline_erasure import erase_offline  # noqa: PLC0415  only `erase --offline` needs it
 
     return erase_offline(settings, wish, preview=preview)

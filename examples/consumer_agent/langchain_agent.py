@@ -14,7 +14,7 @@ from examples.consumer_agent.langchain_model import reply_of
 from examples.consumer_agent.model import Reply
 from subagents_client import SidecarClient, TurnRequest
 from subagents_errors import DependencyAway
-from subagents_langchain import ENGLISH, Orchestrator, StatusLine, TurnEvent, TurnInHand, broken_rules
+from subagents_langchain import ENGLISH, ActiveTurn, Orchestrator, StatusLine, TurnEvent, broken_rules
 
 State = AgentState[Any]
 
@@ -71,7 +71,7 @@ class LangChainAgent:
             self._audience.reported(event.words, event.sub_agent_ids)
 
 
-class Watching(AgentMiddleware[State, TurnInHand, Any]):
+class Watching(AgentMiddleware[State, ActiveTurn, Any]):
     """Tells the audience what happens in the graph. Runs inside of the sidecar's middleware, one turn at a time.
 
     Attributes:
@@ -81,20 +81,20 @@ class Watching(AgentMiddleware[State, TurnInHand, Any]):
 
     def __init__(self, audience: Audience) -> None:
         super().__init__()
-        self.hand: TurnInHand | None = None
+        self.hand: ActiveTurn | None = None
         self.replies: list[Reply] = []
         self._audience = audience
         self._told = 0
 
     @override
-    async def abefore_agent(self, state: State, runtime: Runtime[TurnInHand]) -> None:
+    async def abefore_agent(self, state: State, runtime: Runtime[ActiveTurn]) -> None:
         """The turn is bound by now."""
         self.hand, self.replies, self._told = runtime.context, [], 0
         if self.hand.turn is not None:
             await self._audience.bound(self.hand.turn.surface)
 
     @override
-    async def abefore_model(self, state: State, runtime: Runtime[TurnInHand]) -> None:
+    async def abefore_model(self, state: State, runtime: Runtime[ActiveTurn]) -> None:
         """What was dispatched after the last response has its outcomes."""
         hand = runtime.context
         for result in hand.results[self._told :]:
@@ -104,7 +104,7 @@ class Watching(AgentMiddleware[State, TurnInHand, Any]):
             await self._audience.settled(result)
 
     @override
-    async def aafter_model(self, state: State, runtime: Runtime[TurnInHand]) -> None:
+    async def aafter_model(self, state: State, runtime: Runtime[ActiveTurn]) -> None:
         """A response is there, and not dispatched yet."""
         message, turn = state["messages"][-1], runtime.context.turn
         if isinstance(message, AIMessage) and message.tool_calls and turn is not None:

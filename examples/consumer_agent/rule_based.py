@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from examples.consumer_agent.history import Message, Role, ToolUse
+from examples.consumer_agent.intents import Intent, wishes_in
 from examples.consumer_agent.model import Reply, ToolOffer
-from examples.consumer_agent.wishes import Wish, wishes_in
 
 NOT_ANSWERED: Final = re.compile(
     r"could not answer|gave no answer|cannot be reached|before there was an answer|right now"
@@ -41,7 +41,7 @@ class RuleBasedModel:
         calls = [self._call(wish, intents) for wish in wishes]
         return Reply(preamble(wishes), calls, prior_context(history, calls))
 
-    def _call(self, wish: Wish, intents: int) -> ToolUse:
+    def _call(self, wish: Intent, intents: int) -> ToolUse:
         self._calls += 1
         known = wish.tool.schema.get("properties", {})
         arguments: dict[str, Any] = {"request": wish.words}
@@ -50,7 +50,7 @@ class RuleBasedModel:
         return ToolUse(f"call-{self._calls}", wish.tool.name, arguments)
 
 
-def preamble(wishes: Sequence[Wish]) -> str:
+def preamble(wishes: Sequence[Intent]) -> str:
     """Say in a few words what is looked up."""
     if len(wishes) == 1:
         return "One moment, I am looking that up."

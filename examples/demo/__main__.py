@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from examples.consumer_agent.agent import Conversation
-from examples.demo.casting import LANGCHAIN, PLAIN, Casting, cast, langchain_is_there
 from examples.demo.chat import Chat
-from examples.demo.performance import KIM, Performance, Played, epilogue, try_it
+from examples.demo.environment import DemoEnvironment, set_stage
+from examples.demo.orchestrator_choice import LANGCHAIN, PLAIN, OrchestratorChoice, cast, langchain_is_there
 from examples.demo.processes import Processes, StartFailed
 from examples.demo.rollout import STEPS, Rollout, Step
 from examples.demo.screen import Screen, console
 from examples.demo.script import SCENES
-from examples.demo.stage import Stage, set_stage
+from examples.demo.script_runner import KIM, Played, ScriptRunner, epilogue, try_it
 from examples.demo.typed_commands import CommandFailed
 from examples.demo.typed_lines import TypedLines
 from subagents_client import SidecarClient, SubagentsError
@@ -124,11 +124,11 @@ async def _show(options: argparse.Namespace, screen: Screen, folder: Path, proce
         return code
 
 
-async def _play(stage: Stage, screen: Screen, conversation: Conversation, canary: str) -> list[Played]:
+async def _play(stage: DemoEnvironment, screen: Screen, conversation: Conversation, canary: str) -> list[Played]:
     """Play the script and show what was recorded; a turn that fails ends it early."""
     played: list[Played] = []
     try:
-        await Performance(stage, screen, canary).play(conversation, played)
+        await ScriptRunner(stage, screen, canary).play(conversation, played)
     except SubagentsError as error:
         screen.line(f"a turn failed: {type(error).__name__}: {error.message}", "bold red")
     except Exception as error:  # noqa: BLE001  whatever a model's provider raises; its text may quote the prompt
@@ -138,7 +138,7 @@ async def _play(stage: Stage, screen: Screen, conversation: Conversation, canary
     return played
 
 
-async def _roll_out(stage: Stage, screen: Screen, rollout: Rollout) -> list[Step]:
+async def _roll_out(stage: DemoEnvironment, screen: Screen, rollout: Rollout) -> list[Step]:
     """Play the rollout; a step that cannot be carried out ends it early."""
     stepped: list[Step] = []
     try:
@@ -150,7 +150,7 @@ async def _roll_out(stage: Stage, screen: Screen, rollout: Rollout) -> list[Step
     return stepped
 
 
-def _all_running(stage: Stage) -> None:
+def _all_running(stage: DemoEnvironment) -> None:
     """Raise `StartFailed` if a process has ended although nobody stopped it."""
     if (ended := stage.processes.ended()) is not None:
         raise StartFailed(ended, f"ended by itself, with exit code {ended.process.returncode}")
@@ -170,7 +170,7 @@ def _verdict(screen: Screen, played: Sequence[Played], stepped: Sequence[Step], 
     return AS_SCRIPTED if held and taken == len(STEPS) else NOT_AS_SCRIPTED
 
 
-def _opening(screen: Screen, casting: Casting) -> None:
+def _opening(screen: Screen, casting: OrchestratorChoice) -> None:
     screen.rule("the dispatch sidecar, live")
     screen.paragraph(
         "A shopping assistant talks to Kim. Its model decides which specialists to ask, by calling tools such as "

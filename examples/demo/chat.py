@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from examples.consumer_agent.agent import Conversation, TurnStory
-from examples.demo.performance import MISMATCHES, WRONG_PRINCIPAL
+from examples.demo.environment import SLOTS, DemoEnvironment, clear_faults, metric, set_fault
 from examples.demo.processes import StartFailed
 from examples.demo.screen import Screen
-from examples.demo.stage import SLOTS, Stage, clear_faults, metric, set_fault
+from examples.demo.script_runner import MISMATCHES, WRONG_PRINCIPAL
 from examples.demo.timeline import turn_lines
 from examples.demo.typed_lines import TypedLines
 from subagents_client import SubagentsError
@@ -34,7 +34,7 @@ class Chat:
     """
 
     def __init__(
-        self, stage: Stage, screen: Screen, conversation: Conversation, lines: TypedLines, canary: str
+        self, stage: DemoEnvironment, screen: Screen, conversation: Conversation, lines: TypedLines, canary: str
     ) -> None:
         self._stage = stage
         self._screen = screen

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from examples.consumer_agent.agent import TurnStory
-from examples.demo.script import Scene, Trouble
+from examples.demo.script import PlannedFault, ScriptedTurn
 from subagents_client import CandidateVerdict
 
 CANDIDATES: Final = {
@@ -31,7 +31,7 @@ class Evidence:
     faulty_answers: int = 0
 
 
-def deviations(scene: Scene, story: TurnStory, evidence: Evidence) -> Iterator[str]:
+def deviations(scene: ScriptedTurn, story: TurnStory, evidence: Evidence) -> Iterator[str]:
     """Yield everything that did not go by the script; nothing if all of it did."""
     routing = story.end.routing_decision
     wanted = list(scene.calls)
@@ -49,18 +49,18 @@ def deviations(scene: Scene, story: TurnStory, evidence: Evidence) -> Iterator[s
     yield from _intents(scene, story)
     if evidence.status_lines < scene.least_status:
         yield f"{evidence.status_lines} progress lines were shown, fewer than {scene.least_status}"
-    incidents = int(scene.trouble is Trouble.SOMEBODY_ELSES_DATA)
+    incidents = int(scene.trouble is PlannedFault.SOMEBODY_ELSES_DATA)
     if (evidence.mismatches, evidence.faulty_answers) != (incidents, incidents):
         yield f"{evidence.faulty_answers} answers for somebody else, {evidence.mismatches} counted, not {incidents}"
     yield from (f"a model provider would refuse the history: {rule}" for rule in story.broken_rules)
 
 
-def _answer(scene: Scene, story: TurnStory) -> Iterator[str]:
+def _answer(scene: ScriptedTurn, story: TurnStory) -> Iterator[str]:
     yield from (f"the answer lacks {text!r}" for text in scene.answer_has if text.lower() not in story.answer.lower())
     yield from (f"the answer has {text!r}" for text in scene.answer_lacks if text.lower() in story.answer.lower())
 
 
-def _intents(scene: Scene, story: TurnStory) -> Iterator[str]:
+def _intents(scene: ScriptedTurn, story: TurnStory) -> Iterator[str]:
     for report in (result.intents for result in story.results):
         if report.failsafe or report.declared != report.emitted:
             yield f"the model declared {report.declared} intents and called {report.emitted}"

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from examples.demo.environment import DemoEnvironment
 from examples.demo.screen import Screen
 from examples.demo.sidecar_settings import ADA, DEPLOYMENT
-from examples.demo.stage import Stage
-from examples.demo.typed_commands import Said, answer_of, typed
+from examples.demo.typed_commands import CommandOutput, answer_of, typed
 
 REQUEST_ID: Final = re.compile(r"(cli-[0-9a-f]{4})[0-9a-f]{4}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A whole one makes a line that nobody reads."""
@@ -22,7 +22,7 @@ class Operator:
         screen: what is shown.
     """
 
-    def __init__(self, stage: Stage, screen: Screen) -> None:
+    def __init__(self, stage: DemoEnvironment, screen: Screen) -> None:
         self._stage = stage
         self._screen = screen
         self._token = ""
@@ -35,7 +35,7 @@ class Operator:
         key = self._stage.operator_key.name
         self._screen.command(f"export SIDECAR_ROLE_TOKEN=$(sidecar token mint --key {key} {' '.join(who)})")
 
-    async def ask(self, *arguments: str) -> Said:
+    async def ask(self, *arguments: str) -> CommandOutput:
         """Run `sidecar subagent <arguments>` without showing it."""
         environment = {
             "SIDECAR_ROLE_TOKEN": self._token,
@@ -44,7 +44,7 @@ class Operator:
         }
         return await typed(["subagent", *arguments], environment)
 
-    async def say(self, *arguments: str, only: str = "", table: bool = False) -> Said:
+    async def say(self, *arguments: str, only: str = "", table: bool = False) -> CommandOutput:
         """Run `sidecar subagent <arguments>` and show it.
 
         Args:
@@ -57,12 +57,12 @@ class Operator:
         self.show(said, only=only, table=table)
         return said
 
-    async def evaluate(self, command: Sequence[str]) -> Said:
+    async def evaluate(self, command: Sequence[str]) -> CommandOutput:
         """Show and run `sidecar eval …`; what it says is for the caller to show."""
         self._screen.command(f"sidecar {' '.join(map(_quoted, command))}")
         return await typed(command)
 
-    def show(self, said: Said, *, only: str = "", table: bool = False) -> None:
+    def show(self, said: CommandOutput, *, only: str = "", table: bool = False) -> None:
         """Show what a command said, request ids shortened, and its exit code if it is not 0."""
         lines = [REQUEST_ID.sub(r"\1…", line) for line in said.lines if only in line]
         if left := len(said.lines) - len(lines):

@@ -31,11 +31,11 @@ async def served_now(client: SidecarClient, slot: str) -> Served:
     return found
 
 
-def everybody(definition_id: str) -> Served:
+def all_users(definition_id: str) -> Served:
     """Return what it is if all have the same."""
     return dict.fromkeys(PEOPLE, definition_id)
 
 
-def some(names: str, definition_id: str, *, otherwise: str = "") -> Served:
+def sample_users(names: str, definition_id: str, *, otherwise: str = "") -> Served:
     """Return what it is if those named have one definition, and all others another one."""
     return {name: definition_id if name in names.split() else otherwise for name in PEOPLE}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from examples.consumer_agent.agent import TurnStory
-from examples.demo.casting import Casting
 from examples.demo.definitions import REPLACEMENT, SHORTER
+from examples.demo.environment import DemoEnvironment, Question, gate_questions
 from examples.demo.evaluations import (
     MANIFEST,
     PROMOTION,
@@ -21,10 +21,10 @@ from examples.demo.evaluations import (
     measured_digest,
 )
 from examples.demo.operator import Operator
-from examples.demo.people import Served, everybody, served_now, some, user
+from examples.demo.orchestrator_choice import OrchestratorChoice
+from examples.demo.people import Served, all_users, sample_users, served_now, user
 from examples.demo.rollout_checks import answer_deviations, asked_deviations, audit_deviations, said_deviations
 from examples.demo.screen import Screen
-from examples.demo.stage import Question, Stage, gate_questions
 from subagents_client import SidecarClient
 
 OLD: Final = "shop"
@@ -67,7 +67,9 @@ class Rollout:
         casting: begins a conversation, and says whether evaluations can be run here.
     """
 
-    def __init__(self, stage: Stage, screen: Screen, client: SidecarClient, casting: Casting) -> None:
+    def __init__(
+        self, stage: DemoEnvironment, screen: Screen, client: SidecarClient, casting: OrchestratorChoice
+    ) -> None:
         self._stage = stage
         self._screen = screen
         self._client = client
@@ -100,14 +102,14 @@ class Rollout:
         await self._seen(PROMOTION)
         said = await self._ada.say("list", table=True)
         wrong = list(said_deviations(said, f"{NEW}  dev "))
-        return wrong + await self._serves("shop", everybody(OLD))
+        return wrong + await self._serves("shop", all_users(OLD))
 
     async def promoted(self) -> list[str]:
         """`dev` to `test` to `promote`: the gate `pre_merge` has passed, and still nobody has it."""
         wrong = await self._evaluated(PROMOTION)
         said = await self._ada.say("promote", NEW, "--reason", "offers without a date are missed")
         wrong += said_deviations(said, f"gate pre_merge: pass: {MET}", "done: promote, ramp 0 %")
-        return wrong + await self._serves("shop", everybody(OLD))
+        return wrong + await self._serves("shop", all_users(OLD))
 
     async def to_a_quarter(self) -> list[str]:
         """The first users; a preview has said how many."""
@@ -116,7 +118,7 @@ class Rollout:
         wrong = [
             *said_deviations(preview, f"{len(QUARTER.split())} would come in, 0 would go out"),
             *said_deviations(said, f"gate pre_ramp: pass: {MET}", "done: promote, active, ramp 25 %"),
-            *await self._serves("shop", some(QUARTER, NEW, otherwise=OLD)),
+            *await self._serves("shop", sample_users(QUARTER, NEW, otherwise=OLD)),
         ]
         story = await self._turn("mia", OFFERS)
         self._quarter_at = datetime.now(UTC)
@@ -131,7 +133,7 @@ class Rollout:
         wrong = await self._evaluated(WORSE)
         said = await self._ada.say("ramp", NEW, "50", "--reason", "no complaints so far")
         wrong += said_deviations(said, f"pre_ramp: fail: {MISSED} (GATE_FAILED)", code=1)
-        return wrong + await self._serves("shop", some(QUARTER, NEW, otherwise=OLD))
+        return wrong + await self._serves("shop", sample_users(QUARTER, NEW, otherwise=OLD))
 
     async def to_everybody(self) -> list[str]:
         """With the description that was measured well the last step passes; it asks another gate."""
@@ -140,7 +142,7 @@ class Rollout:
         await self._seen(PROMOTION)
         said = await self._ada.say("ramp", NEW, "100", "--reason", "the old words again, all well", "--yes")
         wrong = list(said_deviations(said, f"gate pre_full: pass: {MET}", "done: promote, active, ramp 100 %"))
-        return wrong + await self._serves("shop", everybody(NEW))
+        return wrong + await self._serves("shop", all_users(NEW))
 
     async def rolled_back(self) -> list[str]:
         """From 100 % back to what it had replaced, in effect with the next turn."""
@@ -148,7 +150,7 @@ class Rollout:
         said = await self._ada.say("rollback", NEW, "--reason", "dates are wrong on some offers", "--yes")
         wrong = [
             *said_deviations(said, "done: rollback"),
-            *await self._serves("shop", everybody(OLD)),
+            *await self._serves("shop", all_users(OLD)),
         ]
         took = asyncio.get_running_loop().time() - begun
         self._screen.aside(f"from the command to eight turns that are served by {OLD} again: {took:.1f} s")
@@ -164,7 +166,7 @@ class Rollout:
         wrong = [
             *said_deviations(promoted, f"gate pre_merge: pass: {MET}"),
             *said_deviations(ramped, f"gate pre_ramp: pass: {MET}"),
-            *await self._serves(TRAVEL, some(HALF, TRAVEL)),
+            *await self._serves(TRAVEL, sample_users(HALF, TRAVEL)),
         ]
         self._stage.held_file.touch()
         self._screen.progress.clear()
@@ -176,7 +178,7 @@ class Rollout:
                 said = await self._ada.say("kill", TRAVEL, "--reason", "it invents trips", "--yes")
                 wrong += said_deviations(said, "done: rollback", "reached: replica, flag, record")
                 self._screen.aside(f"answered after {said.seconds:.2f} s, with the start of the command in it")
-                wrong += await self._serves(TRAVEL, everybody(""))
+                wrong += await self._serves(TRAVEL, all_users(""))
                 if turn.done():
                     wrong.append("the turn was over before the kill")
                 self._screen.aside("(now travel may go on; its turn began before the kill)", "red")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from examples.consumer_agent.agent import TurnStory
-from examples.demo.stage import Question
-from examples.demo.typed_commands import Said
+from examples.demo.environment import Question
+from examples.demo.typed_commands import CommandOutput
 from subagents_client import Outcome
 
 ASKED: Final = (
@@ -21,7 +21,7 @@ MOVES: Final = ("dev -> test", "test -> promote", "promote -> rollback")
 """What the audit has to have of the sub-agent that is killed, once each and in this order."""
 
 
-def said_deviations(said: Said, *has: str, code: int = 0) -> Iterator[str]:
+def said_deviations(said: CommandOutput, *has: str, code: int = 0) -> Iterator[str]:
     """The exit code, and what the command has to say."""
     if said.code != code:
         yield f"the exit code was {said.code}, not {code}"
@@ -39,7 +39,7 @@ def answer_deviations(story: TurnStory, has: Sequence[str], lacks: Sequence[str]
     yield from (f"a model provider would refuse the history: {rule}" for rule in story.broken_rules)
 
 
-def audit_deviations(history: Said) -> Iterator[str]:
+def audit_deviations(history: CommandOutput) -> Iterator[str]:
     """The moves of the sub-agent that was killed: one for each, the kill too."""
     yield from said_deviations(history)
     moves = [move for line in history.lines for move in MOVES if f" {move} " in line]

@@ -10,7 +10,7 @@ from subagents_client import CapBehaviour, Outcome
 GOOD: Final = Outcome.SUCCEEDED
 
 
-class Trouble(Enum):
+class PlannedFault(Enum):
     """What the demo does behind the scenes during a turn."""
 
     NONE = auto()
@@ -21,7 +21,7 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ScriptedTurn:
     """One turn.
 
     Attributes:
@@ -41,7 +41,7 @@ class Scene:
     watch: str
     says: str
     calls: Sequence[tuple[str, Outcome]]
-    trouble: Trouble = Trouble.NONE
+    trouble: PlannedFault = PlannedFault.NONE
     cap: CapBehaviour = CapBehaviour.WITHIN
     switched: bool = False
     answer_has: Sequence[str] = ()
@@ -49,8 +49,8 @@ class Scene:
     least_status: int = 0
 
 
-SCENES: Final[Sequence[Scene]] = (
-    Scene(
+SCENES: Final[Sequence[ScriptedTurn]] = (
+    ScriptedTurn(
         title="one intent",
         watch="The model picks one tool by its description. The sidecar does the rest, up to the tool's result.",
         says="Hi! Are there any offers on coffee?",
@@ -58,7 +58,7 @@ SCENES: Final[Sequence[Scene]] = (
         answer_has=["coffee beans", "Harbour Roasters"],
         least_status=1,
     ),
-    Scene(
+    ScriptedTurn(
         title="two intents in one message",
         watch="Two calls in one response: both run at the same time, the answer is composed from both.",
         says="Do I have enough points for that, and are there any deals on running shoes?",
@@ -67,7 +67,7 @@ SCENES: Final[Sequence[Scene]] = (
         answer_has=["points (bronze tier)", "running shoes"],
         least_status=2,
     ),
-    Scene(
+    ScriptedTurn(
         title="the subject changes",
         watch="Support was not asked before. It gets a summary (prior_context), so it knows which order is meant.",
         says="And where is my order?",
@@ -77,7 +77,7 @@ SCENES: Final[Sequence[Scene]] = (
         answer_lacks=["groceries", "About “"],
         least_status=1,
     ),
-    Scene(
+    ScriptedTurn(
         title="a long one, with progress",
         watch="Sub-agents report typed progress (searching_offers, store=...); the words are made here, in the client.",
         says="Plan a weekend for us with everything on offer, and tell me which points are still on their way.",
@@ -86,25 +86,25 @@ SCENES: Final[Sequence[Scene]] = (
         answer_has=["City Aquarium", "Greenfield Market", "on their way"],
         least_status=5,
     ),
-    Scene(
+    ScriptedTurn(
         title="a sub-agent fails",
         watch="Rewards raises an exception. Shop is not affected; the answer says what is missing, and no details.",
         says="What is my points balance, and are there offers on headphones?",
         calls=[("rewards", Outcome.FAILED), ("shop", GOOD)],
-        trouble=Trouble.REWARDS_RAISES,
+        trouble=PlannedFault.REWARDS_RAISES,
         answer_has=["headphones", "About “what is my points balance”: sorry"],
         answer_lacks=["PlantedDefect", "Traceback", "RUNNER_FAILED", "<<", "part of your request"],
     ),
-    Scene(
+    ScriptedTurn(
         title="the data service answers for somebody else",
         watch="The data is another user's. The sidecar withholds all of it, before rewards sees a byte, and counts.",
         says="What is my points balance now?",
         calls=[("rewards", Outcome.DEGRADED)],
-        trouble=Trouble.SOMEBODY_ELSES_DATA,
+        trouble=PlannedFault.SOMEBODY_ELSES_DATA,
         answer_has=["cannot be looked up"],
         answer_lacks=["bronze", "silver", "gold"],
     ),
-    Scene(
+    ScriptedTurn(
         title="more calls than the cap",
         watch="Four calls, the cap is 3: three run, the fourth is dropped before it starts, and the user is told.",
         says="Offers on rain jackets, offers on groceries, my points balance, and where is my order?",
@@ -114,7 +114,7 @@ SCENES: Final[Sequence[Scene]] = (
         answer_has=["Rain jackets", "groceries", "bronze tier", "About “where is my order”"],
         answer_lacks=["sorry"],
     ),
-    Scene(
+    ScriptedTurn(
         title="nothing to call",
         watch="Small talk needs no sub-agent. The turn is on record all the same.",
         says="Thanks, that was all!",

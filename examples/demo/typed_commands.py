@@ -15,7 +15,7 @@ class CommandFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandOutput:
     """What came of a command; `seconds` has the start of its process in it."""
 
     code: int
@@ -23,7 +23,7 @@ class Said:
     seconds: float
 
 
-async def typed(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Said:
+async def typed(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandOutput:
     """Run `sidecar <arguments>`; output and errors are read together. Nobody is there to confirm anything."""
     begun = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -43,7 +43,9 @@ async def typed(arguments: Sequence[str], environment: Mapping[str, str] | None 
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return Said(process.returncode or 0, output.decode(errors="replace").splitlines(), time.monotonic() - begun)
+    return CommandOutput(
+        process.returncode or 0, output.decode(errors="replace").splitlines(), time.monotonic() - begun
+    )
 
 
 async def answer_of(arguments: Sequence[str]) -> str:

@@ -20,10 +20,10 @@ from scripts.benchmark.serving import READY, pin
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.definitions.cards.card import Card, Catalogue
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.turn.cohort_surfaces import CohortSurfaces
@@ -50,7 +50,7 @@ class Checks:
         """Return how long each of so many users took, in seconds."""
         taken = []
         for number in range(users):
-            asker = Asker(f"user-{next(self._users)}-{number}")
+            asker = BindSubject(f"user-{next(self._users)}-{number}")
             began = time.perf_counter()
             self._surfaces.surface(self._catalogue, self._orchestrator, self._flags, asker, self._view)
             taken.append(time.perf_counter() - began)
@@ -75,7 +75,7 @@ def _rollout(card: Card, ramp: int) -> SlotRollout:
 def _all_on(rollouts: list[SlotRollout]) -> FlagSnapshot:
     facts = [each for rollout in rollouts for each in rollout.definitions.values()]
     names = frozenset(str(name) for each in facts for name in (each.flag, each.cohort_flag))
-    contact = BackendContact(FlagReport(names, "1"), 0.0)
+    contact = BackendStatus(FlagReport(names, "1"), 0.0)
     return flag_snapshot_of(FlagRoutes("bench"), {"bench": contact}, now=0.0, max_staleness=10.0)
 
 

@@ -22,8 +22,8 @@ from scripts.benchmark.clients import DISPATCHES_PER_TURN
 from scripts.benchmark.definitions import MOST_CHILDREN
 from scripts.benchmark.operating import DEPLOYMENT, operators_socket
 from scripts.benchmark.serving import serve
-from sidecar.adapters.system import look_for_garbage_less_often
-from sidecar.composition.parts import Replaced
+from sidecar.adapters.system import reduce_gc_frequency
+from sidecar.composition.parts import Overrides
 from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
@@ -134,9 +134,9 @@ def secret_file(socket: Path) -> Path:
 @asynccontextmanager
 async def sidecar_server(socket: Path, definitions: Path, redactor: Redactor, varied: Varied) -> AsyncIterator[Sidecar]:
     """Listen."""
-    replaced = Replaced(plugins=(instant_runner,))
+    replaced = Overrides(plugins=(instant_runner,))
     async with running_sidecar(settings(socket, definitions, varied), redactor, replaced) as sidecar:
-        look_for_garbage_less_often()
+        reduce_gc_frequency()
         yield sidecar
 
 

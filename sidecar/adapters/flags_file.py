@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.core.decoding import Undecodable, from_json_by_pairs, from_toml, from_utf8
+from sidecar.core.decoding import DecodeError, from_json_by_pairs, from_toml, from_utf8
 from sidecar.core.errors import StoreUnavailable
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
@@ -59,7 +59,7 @@ def flags_in_json(text: str) -> Mapping[str, bool]:
     """Return the flags in `{"flags": {"name": true, ...}}`. Raises `FlagFileProblem`."""
     try:
         document = from_json_by_pairs(text, _without_duplicates)
-    except Undecodable as error:
+    except DecodeError as error:
         raise FlagFileProblem(f"is not whole JSON: {error}") from error
     return _flags_in(document)
 
@@ -70,7 +70,7 @@ def flags_in_toml(text: str) -> Mapping[str, bool]:
         raise FlagFileProblem(f"does not end with the line `{END_LINE}`, so it may be half-written")
     try:
         document = from_toml(text)
-    except Undecodable as error:
+    except DecodeError as error:
         raise FlagFileProblem(f"is not whole TOML: {error}") from error
     return _flags_in(document)
 
@@ -126,7 +126,7 @@ class FileFlags:
         parse = flags_in_toml if self._path.suffix == ".toml" else flags_in_json
         try:
             flags = parse(from_utf8(content))
-        except Undecodable as error:
+        except DecodeError as error:
             raise FlagFileProblem(f"{self._path} is not UTF-8") from error
         except FlagFileProblem as problem:
             raise FlagFileProblem(f"{self._path} {problem}") from problem

@@ -9,7 +9,7 @@ import msgspec
 
 from sidecar.core.history.compaction import outdated, size_of, tokens_of
 from sidecar.core.history.isolation import own_turns_of
-from sidecar.core.history.layers import check_bodies
+from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot, TurnId
 from sidecar.policy.specs import EpisodeMemorySpec

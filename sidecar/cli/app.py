@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sidecar.cli.token_command import TokenTools
     from sidecar.cli.validate.checkouts import Checkouts
     from sidecar.cli.validate.validate_refs import Compare
-    from sidecar.core.definitions.resolve import Loaded
-    from sidecar.operations.record.erase_user import Erased
+    from sidecar.core.definitions.resolve import LoadedCatalogue
+    from sidecar.operations.record.erase_user import ErasureReport
     from sidecar.settings import Settings
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
@@ -57,7 +57,7 @@ class Commands:
 
     read_settings: Callable[[Path | None], "Settings"]
     serve: Callable[["Settings"], int]
-    load: Callable[[Path, int], "Loaded"]
+    load: Callable[[Path, int], "LoadedCatalogue"]
     plugin_tools: Callable[[], "PluginTools"]
     replay: "Replay"
     verify_log: Callable[[], "VerifyLog"]
@@ -69,7 +69,7 @@ class Commands:
     token_tools: Callable[[], "TokenTools"]
     environment: Callable[[], "FromEnvironment"]
     checkouts: Callable[[], "Checkouts"]
-    erase_offline: Callable[..., "Erased"]
+    erase_offline: Callable[..., "ErasureReport"]
 
 
 def make_app(commands: Commands, first: str = "") -> typer.Typer:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sidecar.composition.parts import Parts
+from sidecar.composition.parts import Components
 from sidecar.core.session.outgoing import Credit, OutgoingLimits
 from sidecar.core.session.stalls import Stall
 from sidecar.observability import names
@@ -55,7 +55,7 @@ class LaneReports:
         self._credit.add(credit)
 
 
-def opened_lanes(parts: Parts, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
+def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
     """Return what serves lanes, with the methods of the dispatch service as operations."""
     counts = LaneCounts()
     around = SessionSurroundings(

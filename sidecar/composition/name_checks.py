@@ -17,7 +17,7 @@ from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost
 from sidecar.policy.problems import choices_for
 from sidecar.settings import Settings, SettingsProblem
-from sidecar.settings.name_checks import Names, bad_targets, names_of, unmatched
+from sidecar.settings.name_checks import Names, invalid_targets, names_of, unknown_names
 
 LOG: Final = StructuredLog("sidecar.settings")
 
@@ -39,7 +39,10 @@ class NamesInSettings:
         if catalogue is None:
             return
         present = names_of(catalogue)
-        wrong = [*unmatched(self._settings, present | _on_record(view)), *bad_targets(self._settings, catalogue)]
+        wrong = [
+            *unknown_names(self._settings, present | _on_record(view)),
+            *invalid_targets(self._settings, catalogue),
+        ]
         if wrong:
             raise SettingsProblem(wrong)
         self._warn_of(catalogue)
@@ -50,7 +53,7 @@ class NamesInSettings:
             self._warn_of(change.loaded.catalogue)
 
     def _warn_of(self, catalogue: Catalogue) -> None:
-        found = (*unmatched(self._settings, names_of(catalogue)), *bad_targets(self._settings, catalogue))
+        found = (*unknown_names(self._settings, names_of(catalogue)), *invalid_targets(self._settings, catalogue))
         if found and found != self._said:
             LOG.warning(names.SETTINGS_UNMATCHED, "settings name what no definition has", problems=list(found))
         self._said = found

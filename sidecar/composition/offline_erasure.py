@@ -21,8 +21,8 @@ from sidecar.observability.metrics import Metrics
 from sidecar.observability.operators import say_who_erases
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
-from sidecar.operations.record.erase_user import Conversations, Erased, EraseUser
+from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable
+from sidecar.operations.record.erase_user import Conversations, EraseUser, ErasureReport
 from sidecar.operations.record.projector import Projector, ProjectorTiming
 from sidecar.settings import Settings, SettingsProblem
 
@@ -30,7 +30,7 @@ ERASING: Final = InstanceId("sidecar-erase")
 """Names the command in the second place. It appends no fact, and is not put on record."""
 
 
-def erase_offline(settings: Settings, wish: EraseWish, *, preview: bool) -> Erased:
+def erase_offline(settings: Settings, wish: EraseWish, *, preview: bool) -> ErasureReport:
     """Erase, or count, what is on record of a user. Holds the lock of the record, so that no sidecar can start.
 
     Args:
@@ -57,11 +57,11 @@ def erase_offline(settings: Settings, wish: EraseWish, *, preview: bool) -> Eras
         raise SettingsProblem([f"record.sqlite: {problem}", f"next: {advice}"]) from None
     except DatabaseProblem as problem:
         raise SettingsProblem([f"record.sqlite: {problem}"]) from None
-    except PlaceUnavailable:
+    except CheckpointStoreUnavailable:
         raise StoreUnavailable("the marker cannot be kept in the second place, so nothing more was erased") from None
 
 
-async def _erase(settings: Settings, wish: EraseWish, *, preview: bool) -> Erased:
+async def _erase(settings: Settings, wish: EraseWish, *, preview: bool) -> ErasureReport:
     path, recorder = settings.record.sqlite.path, MeasuringRecorder(Metrics())
 
     def report(doing: str, error: str) -> None:
@@ -79,7 +79,7 @@ async def _erase(settings: Settings, wish: EraseWish, *, preview: bool) -> Erase
                 operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
                 if not preview:
                     say_who_erases(f"uid {os.getuid()}, offline", wish.reason)
-                erased = Erased()
+                erased = ErasureReport()
                 async for erased in operation(Principal(wish.principal), preview=preview):  # noqa: B007  the last one is returned
                     pass
                 return erased

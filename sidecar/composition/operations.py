@@ -12,7 +12,7 @@ from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.adapters.system import OffLoop
 from sidecar.composition.name_checks import NamesInSettings, check_signed_connectors
-from sidecar.composition.parts import Parts
+from sidecar.composition.parts import Components
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.conversations import open_memory
 from sidecar.composition.plugins.from_settings import (
@@ -30,18 +30,18 @@ from sidecar.composition.telemetry.background_reports import (
     FlagReports,
     show_process,
 )
-from sidecar.core.definitions.resolve import CommitsOf, nowhere_committed
+from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.factory import check_sections, checked_settings, make_flag_backend
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.selection import PolicyMap, resolve_policy
-from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
 from sidecar.rpc.dispatch_servicer import DispatchServicer
-from sidecar.rpc.guarding import ServingRules
+from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.history_servicer import SERVICE as HISTORY_SERVICE
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan
@@ -50,14 +50,14 @@ from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 
 
-def listener_plans(parts: Parts, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+def listener_plans(parts: Components, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
     dispatch, drain = _dispatch_methods(parts, operations)
     return (
         ListenerPlan(
             server.dispatch_socket,
-            Entrance(CallerKind.CONSUMER_AGENT, boot_secret),
+            CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
             (DISPATCH_SERVICE, HISTORY_SERVICE),
             (*dispatch, *HistoryServicer(operations.history).methods()),
             limits.dispatch_streams,
@@ -66,7 +66,7 @@ def listener_plans(parts: Parts, operations: Operations, boot_secret: str) -> Se
         ),
         ListenerPlan(
             server.agents_socket,
-            Entrance(CallerKind.RUNNER_HOST),
+            CallAdmission(CallerKind.RUNNER_HOST),
             (TOOLS_SERVICE,),
             ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
             limits.agent_streams,
@@ -75,7 +75,7 @@ def listener_plans(parts: Parts, operations: Operations, boot_secret: str) -> Se
     )
 
 
-def _dispatch_methods(parts: Parts, operations: Operations) -> tuple[Sequence[Method], Callable[[], None] | None]:
+def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequence[Method], Callable[[], None] | None]:
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
@@ -93,7 +93,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 async def joined_operations(
-    parts: Parts, record: OpenRecord, boot_secret: str, opened: AsyncExitStack
+    parts: Components, record: OpenRecord, boot_secret: str, opened: AsyncExitStack
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
     """Join everything that calls are answered with; also return the listeners, and what runs in the background."""
     settings = parts.settings
@@ -133,7 +133,7 @@ async def joined_operations(
 
 
 def _for_operators(
-    parts: Parts, operations: Operations, rollout: OpenRollout, record: OpenRecord, policy: PolicyMap
+    parts: Components, operations: Operations, rollout: OpenRollout, record: OpenRecord, policy: PolicyMap
 ) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
     """Return the operators' listener, and what runs in the background for it."""
     from sidecar.composition.operators.operator_access import OperatorAccess  # noqa: PLC0415  only where there are any
@@ -152,7 +152,7 @@ def _for_operators(
     ).plans()
 
 
-def _policy(parts: Parts) -> PolicyMap:
+def _policy(parts: Components) -> PolicyMap:
     """Load the plugins, and check now what would else fail at the first call."""
     settings = parts.settings
     host: PluginHost = load_plugins(
@@ -168,7 +168,7 @@ def _policy(parts: Parts) -> PolicyMap:
 
 
 async def _ports(
-    parts: Parts, policy: PolicyMap, record: OpenRecord, definitions: DefinitionsSource, opened: AsyncExitStack
+    parts: Components, policy: PolicyMap, record: OpenRecord, definitions: DefinitionsSource, opened: AsyncExitStack
 ) -> tuple[Ports, list[Loop]]:
     """Make everything that the operations need from outside; also return its loops."""
     settings, replaced = parts.settings, parts.replaced
@@ -176,7 +176,9 @@ async def _ports(
     backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
     for backend in backends.values():
         opened.push_async_callback(backend.close)
-    flags = FlagSnapshots(backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed)
+    flags = FlagSnapshotKeeper(
+        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed
+    )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     runners = ChosenRunners(policy, settings.runners, targets, f"unix:{settings.server.agents_socket}")
     opened.push_async_callback(runners.close)
@@ -227,10 +229,10 @@ def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> C
     return run
 
 
-def _definitions(parts: Parts) -> DefinitionsSource:
+def _definitions(parts: Components) -> DefinitionsSource:
     said = parts.settings.definitions
     reports = DefinitionsReports(parts.metrics, parts.readiness)
-    commits_of: CommitsOf = nowhere_committed
+    commits_of: CommitsOf = no_commit
     if said.git_commits:
         from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  where git is read
 

@@ -6,9 +6,9 @@ from msgspec import Struct, field
 
 from sidecar.adapters.system import (
     OwnedTasks,
-    SystemChance,
     SystemClock,
     SystemIds,
+    SystemRandomness,
 )
 from sidecar.composition.telemetry.background_reports import (
     DefectReports,
@@ -17,27 +17,27 @@ from sidecar.composition.telemetry.collector import Telemetry
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.ports import Chance, Clock, Ids, Recorder
+from sidecar.operations.ports import Clock, Ids, Randomness, Recorder
 from sidecar.rpc.in_flight import InFlight
 from sidecar.settings import Settings
 
 
-class Replaced(Struct, frozen=True, kw_only=True):
+class Overrides(Struct, frozen=True, kw_only=True):
     """What a test puts in the place of the real thing."""
 
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=SystemIds)
-    chance: Chance = field(default_factory=SystemChance)
+    chance: Randomness = field(default_factory=SystemRandomness)
     plugins: Sequence[object] = ()
     metrics_age: float = 1.0
     """Seconds for which `/metrics` is handed out again as it was made."""
 
 
-class Parts(Struct, frozen=True):
+class Components(Struct, frozen=True):
     """What is built before anything listens."""
 
     settings: Settings
-    replaced: Replaced
+    replaced: Overrides
     redactor: Redactor
     metrics: Metrics
     readiness: Readiness

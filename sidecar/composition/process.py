@@ -8,7 +8,7 @@ from enum import IntEnum, unique
 
 import uvloop
 
-from sidecar.adapters.system import look_for_garbage_less_often
+from sidecar.adapters.system import reduce_gc_frequency
 from sidecar.composition.running import running_sidecar
 from sidecar.composition.stopping import StopSignals, serve_until_stopped
 from sidecar.composition.telemetry.background_reports import show_lost_lines
@@ -16,7 +16,7 @@ from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import logging_to, standard_error
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
-from sidecar.rpc.socket_files import AddressHeld, CannotListen
+from sidecar.rpc.socket_files import AddressInUse, CannotListen
 from sidecar.settings import Settings, SettingsProblem
 
 
@@ -51,7 +51,7 @@ def run(settings: Settings) -> int:
         else:
             return ExitCode.OK
     sys.stderr.write(redactor.clean(f"the sidecar cannot start:\n{problem}\n"))
-    return ExitCode.UNAVAILABLE if isinstance(problem, AddressHeld) else ExitCode.CONFIGURATION
+    return ExitCode.UNAVAILABLE if isinstance(problem, AddressInUse) else ExitCode.CONFIGURATION
 
 
 async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> None:
@@ -60,7 +60,7 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
         async with running_sidecar(settings, redactor) as sidecar:
             show_lost_lines(sidecar.metrics, log)
             await asyncio.sleep(0)  # the log's thread says that it listens before that search holds up everything
-            look_for_garbage_less_often()
+            reduce_gc_frequency()
             await serve_until_stopped(sidecar, signals)
 
 

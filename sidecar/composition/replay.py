@@ -17,7 +17,7 @@ from sidecar.composition.plugins.from_settings import dispatch_rules
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims
 from sidecar.core.definitions.cards.card import Card, Catalogue
-from sidecar.core.definitions.resolve import nowhere_committed
+from sidecar.core.definitions.resolve import no_commit
 from sidecar.core.identifiers import Digest
 from sidecar.core.journal.entries import Draft
 from sidecar.core.replaying.comparison import compared
@@ -25,7 +25,7 @@ from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commit
 from sidecar.core.rollout.view import RolloutView
 from sidecar.core.status_events.policy import Vocabulary
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Ports, assemble
 from sidecar.operations.replay.play_frames import RecordedChance, RecordedGrants, RecordedRunner, Recording
@@ -81,7 +81,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             store=_StoreAsFast(recording, loop),
             recorder=cast("Recorder", _Nobody()),
             definitions=_Definitions(card_of),
-            flags=cast("FlagSnapshots", None),  # for binding only, and no turn is bound here
+            flags=cast("FlagSnapshotKeeper", None),  # for binding only, and no turn is bound here
             runners=runner,
             connectors=_NoConnectors(),
             memory=InProcessMemory(),
@@ -210,7 +210,7 @@ def replaying(settings: Settings | None, folder: Path | None) -> Replaying:
 def _cards_below(folder: Path | None) -> CardOf:
     if folder is None:
         raise CannotReplay("name the folder of the definitions with --definitions")
-    catalogue = load_directory(folder, commits_of=nowhere_committed).catalogue
+    catalogue = load_directory(folder, commits_of=no_commit).catalogue
     if catalogue is None:
         raise CannotReplay(f"the definitions in {folder} cannot be used; `sidecar validate {folder}` says why")
     return cards_of(catalogue)

@@ -15,12 +15,12 @@ from sidecar.adapters.system import (
 )
 from sidecar.composition.operations import joined_operations
 from sidecar.composition.pages import RecentMetrics, pages
-from sidecar.composition.parts import Parts, Replaced
+from sidecar.composition.parts import Components, Overrides
 from sidecar.composition.plugins.from_settings import (
     plugin_sections,
 )
 from sidecar.composition.record.checkpoints import guarded_record
-from sidecar.composition.record.open_record import OpenRecord, Surroundings, opened_record, show_lists
+from sidecar.composition.record.open_record import OpenRecord, RecordDependencies, opened_record, show_lists
 from sidecar.composition.telemetry.background_reports import (
     DefectReports,
     LimitReports,
@@ -34,7 +34,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.process.turn_assembly import Operations
-from sidecar.rpc.guarding import Surroundings as CallSurroundings
+from sidecar.rpc.handler_guard import HandlerContext as CallSurroundings
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import ListenerPlan, listening
@@ -68,7 +68,7 @@ class Sidecar:
 
 @asynccontextmanager
 async def running_sidecar(
-    settings: Settings, redactor: Redactor | None = None, replaced: Replaced | None = None
+    settings: Settings, redactor: Redactor | None = None, replaced: Overrides | None = None
 ) -> AsyncIterator[Sidecar]:
     """Build every object, listen, and yield the whole; close all in reverse order.
 
@@ -89,7 +89,7 @@ async def running_sidecar(
             for health in healths:
                 await health.set_serving(serving)
 
-        parts = _parts(settings, redactor or Redactor(), replaced or Replaced(), set_health)
+        parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
         record = await opened.enter_async_context(_record(parts))  # closed after the last task that may write to it
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         ending = await opened.enter_async_context(AsyncExitStack())  # after the listeners have closed
@@ -112,7 +112,7 @@ async def running_sidecar(
 
 
 def _whole(
-    parts: Parts,
+    parts: Components,
     operations: Operations,
     boot_secret: str,
     ops_address: str,
@@ -125,8 +125,8 @@ def _whole(
 
 
 def _parts(
-    settings: Settings, redactor: Redactor, replaced: Replaced, set_health: Callable[[bool], Coroutine[Any, Any, None]]
-) -> Parts:
+    settings: Settings, redactor: Redactor, replaced: Overrides, set_health: Callable[[bool], Coroutine[Any, Any, None]]
+) -> Components:
     metrics = Metrics()
     recorder = MeasuringRecorder(metrics, error_emit=settings.telemetry.error_emit)
     defects = DefectReports(recorder)
@@ -135,10 +135,10 @@ def _parts(
     for sections in plugin_sections(settings).values():
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)
-    return Parts(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight(), telemetry)
+    return Components(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight(), telemetry)
 
 
-def _around_calls(parts: Parts) -> CallSurroundings:
+def _around_calls(parts: Components) -> CallSurroundings:
     limits = LimitReports(parts.metrics)
     parts.readiness.section("refused_for_limits", limits.counts)
     return CallSurroundings(
@@ -150,9 +150,9 @@ def _around_calls(parts: Parts) -> CallSurroundings:
 
 
 @asynccontextmanager
-async def _record(parts: Parts) -> AsyncIterator[OpenRecord]:
+async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
     replaced = parts.replaced
-    around = Surroundings(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
+    around = RecordDependencies(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
     said = parts.settings.record
     async with (
         opened_record(said, around) as record,
@@ -168,7 +168,7 @@ def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
     tasks.spawn(work, "health")
 
 
-def _boot_secret(parts: Parts) -> str:
+def _boot_secret(parts: Components) -> str:
     try:
         secret = read_or_make_secret(parts.settings.server.boot_secret_file)
     except SecretFileProblem as problem:
@@ -182,7 +182,7 @@ def _name_of(run: Callable[[], Coroutine[Any, Any, None]]) -> str:
     return type(getattr(run, "__self__", run)).__name__.lower()
 
 
-def _supervise(parts: Parts, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:
+def _supervise(parts: Components, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:
     supervisor = Supervisor(LoopReports(parts.metrics, parts.readiness))
     for name, run in loops:
         parts.tasks.spawn(supervisor.keep(name, run), name)

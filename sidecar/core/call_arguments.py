@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.json_schemas import ValidationProblem, canonical_text, validator_of
 
 ARGUMENTS_LIMIT: Final = 64 * 1024
@@ -49,14 +49,14 @@ def read_arguments(text: str, schema_text: str) -> dict[str, Any] | str:
         return f"the arguments must have at most {ARGUMENTS_LIMIT} bytes"
     try:
         decoded = from_json(text)
-    except Undecodable:
+    except DecodeError:
         return "the arguments must be a JSON object, and are not JSON"
     if not isinstance(decoded, dict):
         return "the arguments must be a JSON object"
-    return decoded if validator_of(schema_text).is_valid(decoded) else unfitness(schema_text, decoded)
+    return decoded if validator_of(schema_text).is_valid(decoded) else argument_problem(schema_text, decoded)
 
 
-def unfitness(schema_text: str, value: Any) -> str:
+def argument_problem(schema_text: str, value: Any) -> str:
     """Return one line about the first problems of a value that does not fit its schema."""
     schema, known = _schema(schema_text)
     found = islice(validator_of(schema_text).iter_errors(value), PROBLEMS_AT_MOST)

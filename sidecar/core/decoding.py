@@ -1,7 +1,7 @@
 """The one place where bytes and text from outside become values: files, messages, rows, tokens, answers.
 
 The libraries raise more than their documentation names: `msgspec` lets `UnicodeDecodeError` through for a string that
-is not UTF-8, and both JSON libraries `RecursionError` for deep nesting. Here all of it is `Undecodable`, so that no
+is not UTF-8, and both JSON libraries `RecursionError` for deep nesting. Here all of it is `DecodeError`, so that no
 caller forgets one of them; `tests/architecture/test_decoding_is_one_place.py` keeps other modules from decoding.
 """
 
@@ -19,7 +19,7 @@ _REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 """`ValueError` stands for UnicodeError, JSONDecodeError, TOMLDecodeError and binascii.Error."""
 
 
-class Undecodable(ValueError):
+class DecodeError(ValueError):
     """Something from outside is not what it has to be. The message says what and where, as the library does.
 
     Attributes:
@@ -31,7 +31,7 @@ class Undecodable(ValueError):
         self.at = at
 
 
-class Unfitting(Undecodable):
+class SchemaMismatch(DecodeError):
     """It is JSON or MessagePack, but of another type; the message names fields and types."""
 
 
@@ -48,7 +48,7 @@ class JsonDecoder(Generic[Kind]):
         self._decode = msgspec.json.Decoder(kind, dec_hook=dec_hook).decode
 
     def decode(self, text: bytes | str | msgspec.Raw) -> Kind:
-        """Return the value. Raises `Undecodable`."""
+        """Return the value. Raises `DecodeError`."""
         try:
             return self._decode(text)
         except _REFUSALS as error:
@@ -67,7 +67,7 @@ class MsgpackDecoder(Generic[Kind]):
         self._decode: Callable[[bytes | msgspec.Raw], Kind] = msgspec.msgpack.Decoder(kind).decode
 
     def decode(self, raw: bytes | msgspec.Raw) -> Kind:
-        """Return the value. Raises `Undecodable`."""
+        """Return the value. Raises `DecodeError`."""
         try:
             return self._decode(raw)
         except _REFUSALS as error:
@@ -79,7 +79,7 @@ def from_json(text: bytes | str | msgspec.Raw) -> Any: ...
 @overload
 def from_json(text: bytes | str | msgspec.Raw, kind: type[Kind]) -> Kind: ...
 def from_json(text: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
-    """Return the value of one type, or any plain values, that a JSON text says. Raises `Undecodable`."""
+    """Return the value of one type, or any plain values, that a JSON text says. Raises `DecodeError`."""
     try:
         return msgspec.json.decode(text, type=kind)
     except _REFUSALS as error:
@@ -87,9 +87,9 @@ def from_json(text: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
 
 
 def from_json_by_pairs(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
-    """Return what a JSON text says, each object made by `pairs` of its members. Raises `Undecodable`.
+    """Return what a JSON text says, each object made by `pairs` of its members. Raises `DecodeError`.
 
-    What `pairs` raises is `Undecodable` too if it is a `ValueError`.
+    What `pairs` raises is `DecodeError` too if it is a `ValueError`.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)
@@ -98,7 +98,7 @@ def from_json_by_pairs(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]
 
 
 def from_toml(text: bytes | str) -> dict[str, Any]:
-    """Return what a TOML text, as bytes in UTF-8, says. Raises `Undecodable`."""
+    """Return what a TOML text, as bytes in UTF-8, says. Raises `DecodeError`."""
     try:
         return tomllib.loads(text if isinstance(text, str) else from_utf8(text))
     except _REFUSALS as error:
@@ -106,19 +106,19 @@ def from_toml(text: bytes | str) -> dict[str, Any]:
 
 
 def from_utf8(raw: bytes) -> str:
-    """Return the text. Raises `Undecodable`."""
+    """Return the text. Raises `DecodeError`."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Undecodable(f"is not UTF-8 from byte {error.start} on", error.start) from None
+        raise DecodeError(f"is not UTF-8 from byte {error.start} on", error.start) from None
 
 
 def from_ascii(raw: bytes) -> str:
-    """Return the text. Raises `Undecodable`."""
+    """Return the text. Raises `DecodeError`."""
     try:
         return raw.decode("ascii")
     except UnicodeDecodeError as error:
-        raise Undecodable(f"is not ASCII from byte {error.start} on", error.start) from None
+        raise DecodeError(f"is not ASCII from byte {error.start} on", error.start) from None
 
 
 def from_base64url(text: str) -> bytes:
@@ -132,7 +132,7 @@ def from_base64url(text: str) -> bytes:
     except ValueError as error:
         raise _refusal(error) from None
     if base64url(raw) != text:
-        raise Undecodable("is base64 in another spelling")
+        raise DecodeError("is base64 in another spelling")
     return raw
 
 
@@ -142,18 +142,18 @@ def base64url(raw: bytes) -> str:
 
 
 def from_hex(text: str) -> bytes:
-    """Return the bytes that hex digits mean. Raises `Undecodable`."""
+    """Return the bytes that hex digits mean. Raises `DecodeError`."""
     try:
         return bytes.fromhex(text)
     except ValueError as error:
         raise _refusal(error) from None
 
 
-def _refusal(error: Exception) -> Undecodable:
+def _refusal(error: Exception) -> DecodeError:
     if isinstance(error, msgspec.ValidationError):
-        return Unfitting(str(error))
+        return SchemaMismatch(str(error))
     if isinstance(error, RecursionError):
-        return Undecodable("is nested too deep")
+        return DecodeError("is nested too deep")
     if isinstance(error, UnicodeError):
-        return Undecodable("holds text that is not UTF-8")
-    return Undecodable(str(error))
+        return DecodeError("holds text that is not UTF-8")
+    return DecodeError(str(error))

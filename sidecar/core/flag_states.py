@@ -48,7 +48,7 @@ class FlagReport(Struct, frozen=True):
     asked: frozenset[str] | None = None
 
 
-class BackendContact(Struct, frozen=True):
+class BackendStatus(Struct, frozen=True):
     """The last confirmed contact with one backend.
 
     Attributes:
@@ -143,7 +143,7 @@ class FlagSnapshot(Struct, frozen=True):
 
 
 def flag_snapshot_of(
-    routes: FlagRoutes, contacts: Mapping[str, BackendContact], *, now: float, max_staleness: float
+    routes: FlagRoutes, contacts: Mapping[str, BackendStatus], *, now: float, max_staleness: float
 ) -> FlagSnapshot:
     """Merge the last contacts of all backends.
 

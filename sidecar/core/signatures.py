@@ -16,7 +16,7 @@ class Signer(Protocol):
 
 
 @unique
-class Judgement(StrEnum):
+class Verification(StrEnum):
     """What is to be thought of a signature."""
 
     FITS = "fits"
@@ -24,8 +24,8 @@ class Judgement(StrEnum):
     UNKNOWN_KEY = "unknown_key"
 
 
-class SignatureJudge(Protocol):
+class SignatureVerifier(Protocol):
     """Knows some public keys."""
 
-    def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
+    def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
         """Say whether `signature` (hex) is the key's over `payload`. Never raises."""

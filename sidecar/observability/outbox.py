@@ -64,7 +64,7 @@ class Outbox:
         return {(signal.value,): float(self._refused[signal] + self._failed[signal]) for signal in Signal}
 
 
-class Shipping:
+class OutboxWorker:
     """The thread.
 
     Args:

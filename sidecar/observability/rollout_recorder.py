@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
-from sidecar.core.rollout.definition_changes import Waiting
+from sidecar.core.rollout.definition_changes import PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.observability import names, rollout_names
 from sidecar.observability.logging import StructuredLog
@@ -58,7 +58,7 @@ class MeasuringRolloutRecorder:
         """Count a gate's no. Source: PF1-OBS-2."""
         self._gates.add(definition_id, gate)
 
-    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
         """Log that binds follow a state of the definitions, and who of it serves nobody yet."""
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
@@ -98,7 +98,7 @@ class MeasuringRolloutRecorder:
             traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
 
 
-def _unflagged(each: Waiting) -> str:
+def _unflagged(each: PendingPromotion) -> str:
     """Say what serves a new definition that names no flag."""
     name, why = each.definition_id, "--reason …"
     return (

@@ -32,7 +32,7 @@ Attributes = Mapping[str, str | int]
 Clean = Callable[[str], str]
 
 
-class MadeSpan:
+class RecordedSpan:
     """A span, seen through the ports."""
 
     def __init__(self, span: Span, tracestate: str, clean: Clean) -> None:
@@ -49,13 +49,13 @@ class MadeSpan:
         self._span.end()
 
 
-class _Dispatch(MadeSpan):
+class _Dispatch(RecordedSpan):
     def ended(self, calls: int) -> None:
         self._span.set_attribute(span_names.CALLS, calls)
         self.end()
 
 
-class _Attempt(MadeSpan):
+class _Attempt(RecordedSpan):
     def ended(self, failure: str, usage: Usage | None) -> None:
         if usage is not None:
             self._span.set_attribute(span_names.INPUT_TOKENS, usage.input_tokens)
@@ -65,7 +65,7 @@ class _Attempt(MadeSpan):
         self.end(failure)
 
 
-class _Tool(MadeSpan):
+class _Tool(RecordedSpan):
     def ended(self, failure: str, cache_meta_json: str) -> None:
         if cache_meta_json:
             self._span.set_attribute(span_names.CACHE_META, self._clean(cache_meta_json))

@@ -66,10 +66,10 @@ def make_tracing(settings: TelemetrySettings, outbox: Outbox | None) -> Tracing:
     provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
     make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
     tracer = provider.get_tracer(SERVICE)
-    return Tracing(make(tracer, filter_=is_no_lane), SpansOfOperations(tracer), provider)
+    return Tracing(make(tracer, filter_=is_not_lane), SpansOfOperations(tracer), provider)
 
 
-def is_no_lane(details: grpc.HandlerCallDetails) -> bool:
+def is_not_lane(details: grpc.HandlerCallDetails) -> bool:
     """Say whether a call is to have a span."""
     return details.method != LANE
 

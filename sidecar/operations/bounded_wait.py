@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Found = TypeVar("Found")
 
 
-async def within(seconds: float, work: Awaitable[Found]) -> Found:
+async def await_with_limit(seconds: float, work: Awaitable[Found]) -> Found:
     """Return what `work` returns, in at most `seconds`.
 
     Raises:

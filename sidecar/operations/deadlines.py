@@ -86,7 +86,9 @@ class Cancellable(Protocol):
         """Forget it."""
 
 
-async def by(when: float, work: Awaitable[Result], at: Callable[[float, Callable[[], None]], Cancellable]) -> Result:
+async def deadline_at(
+    when: float, work: Awaitable[Result], at: Callable[[float, Callable[[], None]], Cancellable]
+) -> Result:
     """Return what `work` returns, as `asyncio.timeout_at` would, with whatever timer `at` makes.
 
     Raises:

@@ -1,6 +1,6 @@
 """Waiting for the first of several things, without `asyncio.wait` and its sets: replay needs a fixed order.
 
-An `Ending` is settled by the first event of several. Nothing here ever waits for work that ignores cancellation.
+An `FirstResult` is settled by the first event of several. Nothing here ever waits for work that ignores cancellation.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ How = TypeVar("How")
 Result = TypeVar("Result")
 
 
-class Ending(Generic[How]):
+class FirstResult(Generic[How]):
     """Settled once, by whoever comes first.
 
     Most are never waited for: a future is made only for somebody who waits.
@@ -64,7 +64,7 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
         waiter.set_result(None)
 
 
-async def outlive(spawner: Spawner, work: Coroutine[Any, Any, Result], name: str) -> Result:
+async def shield_until_done(spawner: Spawner, work: Coroutine[Any, Any, Result], name: str) -> Result:
     """Run `work` to its end even if the caller is cancelled meanwhile; return or raise what it does."""
     future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.ports import Clock
 from sidecar.policy.protocols import AsksByName, FlagBackend
@@ -76,7 +76,7 @@ class _Standing(Struct):
     failure: str | None = None
 
 
-class FlagSnapshots:
+class FlagSnapshotKeeper:
     """The present snapshot, and the loops that keep it so.
 
     Args:
@@ -105,7 +105,7 @@ class FlagSnapshots:
         self._clock = clock
         self._timing = timing
         self._observe = observe
-        self._contacts: dict[str, BackendContact] = {}
+        self._contacts: dict[str, BackendStatus] = {}
         self._standing = {name: _Standing() for name in routes.backends}
         self._contacted = asyncio.Event()
         self._named: Callable[[str], frozenset[str]] = lambda _: frozenset()
@@ -192,7 +192,7 @@ class FlagSnapshots:
             known = self._contacts.get(name)
             if known is not None and known.confirmed_at > begun:
                 return  # asked before what is known was: an older answer must not look like a flag that fell
-            self._contacts[name] = BackendContact(report, begun)
+            self._contacts[name] = BackendStatus(report, begun)
             self._standing[name].failure = None
             self._contacted.set()
         self._publish()
@@ -273,4 +273,4 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-__all__: Sequence[str] = ("ContactState", "FlagContactChanged", "FlagSnapshots", "FlagTiming")
+__all__: Sequence[str] = ("ContactState", "FlagContactChanged", "FlagSnapshotKeeper", "FlagTiming")

@@ -37,7 +37,7 @@ class Ids(Protocol):
         """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""
 
 
-class Chance(Protocol):
+class Randomness(Protocol):
     """Randomness for jitter."""
 
     def uniform(self, low: float, high: float) -> float:
@@ -61,15 +61,15 @@ class Spawner(Protocol):
         """Run `work`; what it raises is logged and counted, never lost and never spread."""
 
 
-class OffLoop(Protocol):
+class RunInThread(Protocol):
     """Runs a computation that takes long without holding up the event loop."""
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, or raise what it raises."""
 
 
-async def on_the_loop(work: Callable[[], Result]) -> Result:
-    """Run `work` at once: the `OffLoop` of simulations, where everything happens in one order."""
+async def run_inline(work: Callable[[], Result]) -> Result:
+    """Run `work` at once: the `RunInThread` of simulations, where everything happens in one order."""
     return work()
 
 
@@ -100,7 +100,7 @@ class Connectors(Protocol):
 class FrameStream(Protocol):
     """One listener of a dispatch: a gRPC stream, or a simulated one.
 
-    `send` waits while the listener is slow, and raises `ListenerGone` when it has left.
+    `send` waits while the listener is slow, and raises `ListenerClosed` when it has left.
 
     Attributes:
         grace: how long after it has left it may come back before it has gone away. Asked for when it leaves: a session
@@ -115,7 +115,7 @@ class FrameStream(Protocol):
         """Deliver one frame."""
 
 
-class ListenerGone(Exception):
+class ListenerClosed(Exception):
     """Whoever listened to a dispatch is not there any more."""
 
 

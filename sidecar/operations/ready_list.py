@@ -14,7 +14,7 @@ from sidecar.core.journal.making.settling import SettledCall
 
 Refusal: TypeAlias = StoreUnavailable | RecordConflict | None
 """Why something is not on record; None: it is."""
-GoOn: TypeAlias = Callable[[Refusal, datetime], None]
+Continuation: TypeAlias = Callable[[Refusal, datetime], None]
 """What is done once something is on record, or is refused; told when that is. Does not wait."""
 
 
@@ -27,7 +27,7 @@ class LaidOut(msgspec.Struct, frozen=True):
         settled: an outcome, which becomes one fact with others that settle at the same time; has happened, too.
     """
 
-    go_on: GoOn
+    go_on: Continuation
     opening: Draft | None = None
     happened: Draft | None = None
     settled: SettledCall | None = None

@@ -19,13 +19,13 @@ def compiled(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":
     import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
 
     options = jsonschema_rs.RegexOptions()
-    return jsonschema_rs.validator_for(plain(schema), mask=HIDDEN, offline=True, pattern_options=options)
+    return jsonschema_rs.validator_for(to_plain(schema), mask=HIDDEN, offline=True, pattern_options=options)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Copy mappings and sequences into dicts and lists, so that neither side can change the other's."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     return value

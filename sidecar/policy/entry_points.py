@@ -30,7 +30,7 @@ class PluginSelection(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PluginOffer:
     """One entry point of one distribution, not imported.
 
     Attributes:
@@ -55,7 +55,7 @@ class Offer:
         return f"entry point `{self.name}` = {self.target} of {self.distribution} {self.version}"
 
 
-def list_offers() -> tuple[Offer, ...]:
+def list_offers() -> tuple[PluginOffer, ...]:
     """Return every entry point of the group, by distribution and name. Reads metadata files only."""
     from importlib.metadata import entry_points  # noqa: PLC0415  only where a plugin is enabled
 
@@ -64,11 +64,11 @@ def list_offers() -> tuple[Offer, ...]:
         distribution = found.dist
         name = _normalised(distribution.name) if distribution else "unknown"
         version = distribution.version if distribution else "unknown"
-        offers.append(Offer(name, version, found.name, found.value, found))
+        offers.append(PluginOffer(name, version, found.name, found.value, found))
     return tuple(sorted(offers, key=lambda offer: (offer.distribution, offer.name)))
 
 
-def select_offers(offers: Sequence[Offer], selection: PluginSelection) -> tuple[Offer, ...]:
+def select_offers(offers: Sequence[PluginOffer], selection: PluginSelection) -> tuple[PluginOffer, ...]:
     """Return the offers that `selection` names, each once, in the order of `offers`.
 
     Raises:
@@ -78,7 +78,7 @@ def select_offers(offers: Sequence[Offer], selection: PluginSelection) -> tuple[
     return tuple(offer for offer in offers if offer.label in chosen)
 
 
-def _named(offers: Sequence[Offer], wanted: str) -> Sequence[Offer]:
+def _named(offers: Sequence[PluginOffer], wanted: str) -> Sequence[PluginOffer]:
     by_distribution = [offer for offer in offers if offer.distribution == _normalised(wanted)]
     by_name = [offer for offer in offers if wanted in {offer.name, offer.label}]
     matches = by_name or by_distribution

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec.structs import replace
 
 from sidecar.policy.audit import AuditSink
-from sidecar.policy.config_schemas import compiled, plain
+from sidecar.policy.config_schemas import compiled, to_plain
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.loading import PluginHost
@@ -106,7 +106,7 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
         PluginProblem: they do not fit `spec.config_schema`; names every problem, and no value, which may be a secret.
     """
     section = section_of(spec)
-    copied: dict[str, Any] = plain(settings)
+    copied: dict[str, Any] = to_plain(settings)
     if not copied and _takes_nothing(spec.config_schema):
         return copied
     problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]

@@ -174,7 +174,7 @@ class LifecyclePolicy(Protocol):
 PLATFORM_POLICY_VERSION = "1"
 
 
-def combined(answers: Sequence[PolicyAnswer]) -> PolicyAnswer:
+def combine_answers(answers: Sequence[PolicyAnswer]) -> PolicyAnswer:
     """Return what several policies say together: any denial denies, all gates are needed."""
     denied = "; ".join(answer.denied for answer in answers if answer.denied)
     gates = dict.fromkeys(gate for answer in answers for gate in answer.more_gates)

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
+from sidecar.policy.entry_points import PluginOffer, PluginSelection, list_offers, select_offers
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import Incompatible, PluginProblem, choices_for, guarded
 from sidecar.policy.specs import SPEC_TYPES, PluginSpec
@@ -76,8 +76,8 @@ class PluginHost(Struct, frozen=True):
     """
 
     registered: Mapping[tuple[PluginKind, str], Registered]
-    not_selected: tuple[Offer, ...] = ()
-    failed: tuple[tuple[Offer, PluginProblem], ...] = ()
+    not_selected: tuple[PluginOffer, ...] = ()
+    failed: tuple[tuple[PluginOffer, PluginProblem], ...] = ()
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
         """Return the names that may be chosen for a kind, in order."""
@@ -127,7 +127,7 @@ class PluginHost(Struct, frozen=True):
 
 
 def load_plugins(
-    built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[Offer] | None = None
+    built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[PluginOffer] | None = None
 ) -> PluginHost:
     """Load the built-ins and the selected plugins; for the start of the sidecar.
 
@@ -147,7 +147,7 @@ def load_plugins(
 
 
 def survey_plugins(
-    built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[Offer] | None = None
+    built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[PluginOffer] | None = None
 ) -> PluginHost:
     """Load like `load_plugins`, but keep each broken plugin's problem in `failed`; for `sidecar plugins list`.
 
@@ -163,7 +163,7 @@ def survey_plugins(
         label = getattr(plugin, "__name__", type(plugin).__name__)
         specs = _built_in(plugin, label)
         _add(registered, [Registered(spec, BUILT_IN, "", f"built-in {label}") for spec in specs])
-    failed: list[tuple[Offer, PluginProblem]] = []
+    failed: list[tuple[PluginOffer, PluginProblem]] = []
     for offer in selected:
         try:
             _add(registered, _load_one(offer))
@@ -187,7 +187,7 @@ def _built_in(plugin: object, label: str) -> Sequence[PluginSpec]:
     return [spec for hook in hooks for spec in guarded(hook, doing="asking it", where=where, remedy="mend it")]
 
 
-def load_offer(offer: Offer) -> Sequence[PluginSpec]:
+def load_offer(offer: PluginOffer) -> Sequence[PluginSpec]:
     """Import one entry point and return what it offers. Raises `PluginProblem`."""
     from sidecar.policy.registration import register  # noqa: PLC0415  only installed plugins need `pluggy`
 
@@ -200,7 +200,7 @@ def load_offer(offer: Offer) -> Sequence[PluginSpec]:
     return register(plugin, offer.label, offer.where)
 
 
-def _load_one(offer: Offer) -> Sequence[Registered]:
+def _load_one(offer: PluginOffer) -> Sequence[Registered]:
     specs = load_offer(offer)
     return [Registered(spec, offer.distribution, offer.version, offer.where) for spec in specs]
 
@@ -225,5 +225,5 @@ def _state_after(problem: PluginProblem) -> PluginState:
     return PluginState.INCOMPATIBLE if isinstance(problem, Incompatible) else PluginState.BROKEN
 
 
-def _unloaded(offer: Offer, state: PluginState, error: str = "") -> InventoryRow:
+def _unloaded(offer: PluginOffer, state: PluginState, error: str = "") -> InventoryRow:
     return InventoryRow(offer.name, "", "", offer.distribution, offer.version, state, error=error)

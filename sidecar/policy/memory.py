@@ -56,11 +56,11 @@ class EpisodeMemory(Protocol):
 
 
 @runtime_checkable
-class ErasesUsers(Protocol):
+class UserEraser(Protocol):
     """What an episode memory may have as well, so that `sidecar erase` reaches the conversations, too."""
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, summaries included, and return how many; nothing of them is left in files."""
 
 
-__all__: Sequence[str] = ("EpisodeMemory", "ErasesUsers")
+__all__: Sequence[str] = ("EpisodeMemory", "UserEraser")

@@ -1,14 +1,14 @@
 """The lifecycle policy `platform`: the platform's own rules, asked before every other and in spite of every setting.
 
-The rules of the rollout themselves are in `sidecar.core.rollout.changes` and are applied first. What is said here again
-is what no plugin, no setting and no slip of ours may take away: that somebody has asked, and the gates of the step.
+`sidecar.core.rollout.transitions` applies the rules of the rollout first. This policy repeats
+the two that no plugin and no setting may take away: a person asked for the step, and its gates were met.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
+from sidecar.core.rollout.transitions import PRE_FULL, PRE_MERGE, PRE_RAMP
 from sidecar.policy.lifecycle import PolicyAnswer, Step, StepFacts
 from sidecar.policy.specs import LifecyclePolicySpec
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
@@ -203,7 +203,7 @@ class EnricherAnswer(msgspec.Struct, frozen=True):
     """
 
     body: bytes
-    form: EnvelopeForm = EnvelopeForm.JSON
+    form: EnvelopeEncoding = EnvelopeEncoding.JSON
 
     def __repr__(self) -> str:
         """Show the size only, so that no log line can hold an unchecked payload."""

@@ -7,10 +7,10 @@ from typing import Final
 
 from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.process.administration import Administer, SidecarStatus, Verified
-from sidecar.operations.record.erase_user import Erased
+from sidecar.operations.record.erase_user import ErasureReport
 from sidecar.policy.loading import InventoryRow
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from sidecar.rpc.translate.steps import LONGEST_REASON
 from subagents.admin.v1 import admin_pb2 as pb
@@ -32,7 +32,7 @@ class AdminServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs; all are served however busy the sidecar is."""
-        one = Shape.ONE_TO_ONE
+        one = MethodShape.ONE_TO_ONE
         return (
             Method(f"/{SERVICE}/ListPlugins", one, pb.ListPluginsRequest.FromString, self._list_plugins, urgent=True),
             Method(f"/{SERVICE}/Drain", one, pb.DrainRequest.FromString, self._drain, urgent=True),
@@ -40,14 +40,14 @@ class AdminServicer:
             Method(f"/{SERVICE}/GetStatus", one, pb.GetStatusRequest.FromString, self._get_status, urgent=True),
             Method(
                 f"/{SERVICE}/VerifyLog",
-                Shape.ONE_TO_MANY,
+                MethodShape.ONE_TO_MANY,
                 pb.VerifyLogRequest.FromString,
                 self._verify_log,
                 reserved=True,  # it may take long, changes nothing, and a drain must not wait for it
             ),
             Method(
                 f"/{SERVICE}/EraseUser",
-                Shape.ONE_TO_MANY,
+                MethodShape.ONE_TO_MANY,
                 pb.EraseUserRequest.FromString,
                 self._erase_user,
                 reserved=True,  # what a stop interrupts goes on when it is asked for again
@@ -127,7 +127,7 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
     return message
 
 
-def _erased(erased: Erased) -> pb.EraseUserResponse:
+def _erased(erased: ErasureReport) -> pb.EraseUserResponse:
     return pb.EraseUserResponse(
         looked_at=erased.looked_at,
         turns=erased.turns,

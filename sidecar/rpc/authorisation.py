@@ -107,14 +107,14 @@ WITHOUT_SECRET: Final = frozenset(
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
-class Door(Protocol):
+class ListenerAuthoriser(Protocol):
     """Asks each call of operators who makes it."""
 
     def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
         """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
 
 
-class Entrance(Struct, frozen=True):
+class CallAdmission(Struct, frozen=True):
     """One listener, as far as it decides who gets in.
 
     Attributes:
@@ -125,14 +125,14 @@ class Entrance(Struct, frozen=True):
 
     callers: CallerKind
     boot_secret: str = ""
-    door: Door | None = None
+    door: ListenerAuthoriser | None = None
 
     def __repr__(self) -> str:
         """Leave the secret out."""
         return f"Entrance({self.callers})"
 
 
-def admit(method: str, metadata: Metadata, entrance: Entrance) -> str:
+def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
     """Let a call in, or raise. Returns its grant; empty where none is needed.
 
     Raises:
@@ -149,7 +149,7 @@ def admit(method: str, metadata: Metadata, entrance: Entrance) -> str:
     return _grant(metadata) if allowed == _RUNNER_HOST else ""
 
 
-def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: Entrance) -> Caller | None:
+def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmission) -> Caller | None:
     """Return who makes a call that `admit` let in; None where callers are not told apart.
 
     Raises:

@@ -9,11 +9,11 @@ from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest, Overloaded
-from sidecar.operations.deadlines import by
-from sidecar.operations.ports import ListenerGone
+from sidecar.operations.deadlines import deadline_at
+from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
-from sidecar.rpc.methods import Call, Listener, Method, Shape
+from sidecar.rpc.methods import Call, Listener, Method, MethodShape
 from sidecar.rpc.translate import requests
 from sidecar.rpc.translate.frames import fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
@@ -46,19 +46,19 @@ class GrpcFrames:
         self._broken = False
 
     async def send(self, frame: Frame) -> None:
-        """Deliver one frame. Raises `ListenerGone`."""
+        """Deliver one frame. Raises `ListenerClosed`."""
         try:
             for part in parts_of(frame):
                 message = self._response()
                 fill_frame(message.frame, part)
                 loop = asyncio.get_running_loop()
-                await by(loop.time() + self._timeout.total_seconds(), self._call.write(message), loop.call_at)
+                await deadline_at(loop.time() + self._timeout.total_seconds(), self._call.write(message), loop.call_at)
         except TimeoutError:
             self._too_slow = True
-            raise ListenerGone from None
+            raise ListenerClosed from None
         except BaseError:
             self._broken = True
-            raise ListenerGone from None
+            raise ListenerClosed from None
 
     def check(self) -> None:
         """Raise if the listener was given up or lost: else the stream would end as if it were whole."""
@@ -120,7 +120,7 @@ class DispatchServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
-        one, many = Shape.ONE_TO_ONE, Shape.ONE_TO_MANY
+        one, many = MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY
         return (
             Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
             Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch),

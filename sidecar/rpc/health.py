@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
 from sidecar.core.errors import NotKnown
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Call, Method, MethodShape
 
 SERVICE: Final = "/grpc.health.v1.Health/"
 Status = health_pb2.HealthCheckResponse
@@ -41,11 +41,11 @@ class Health:
         """Return the RPCs."""
         parse = health_pb2.HealthCheckRequest.FromString
         return (
-            Method(SERVICE + "Check", Shape.ONE_TO_ONE, parse, self._check, reserved=True),
-            Method(SERVICE + "Watch", Shape.ONE_TO_MANY, parse, self._watch, reserved=True),
+            Method(SERVICE + "Check", MethodShape.ONE_TO_ONE, parse, self._check, reserved=True),
+            Method(SERVICE + "Watch", MethodShape.ONE_TO_MANY, parse, self._watch, reserved=True),
             Method(
                 SERVICE + "List",
-                Shape.ONE_TO_ONE,
+                MethodShape.ONE_TO_ONE,
                 health_pb2.HealthListRequest.FromString,  # type: ignore[attr-defined]  # younger than the stubs
                 self._list,
                 reserved=True,

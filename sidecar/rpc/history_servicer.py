@@ -10,8 +10,8 @@ from grpc.aio import BaseError
 
 from sidecar.core.errors import InternalFault, Overloaded
 from sidecar.operations.process.turn_assembly import HistoryOperations
-from sidecar.rpc.guarding import ServingRules
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.handler_guard import ServingRules
+from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.translate import history, record
 from subagents.history.v1 import history_pb2 as pb
 
@@ -35,7 +35,7 @@ class HistoryServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
-        one, many = Shape.ONE_TO_ONE, Shape.ONE_TO_MANY
+        one, many = MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY
         return (
             Method(f"/{SERVICE}/ReadEpisode", one, pb.ReadEpisodeRequest.FromString, self._read_episode),
             Method(f"/{SERVICE}/WriteSummary", one, pb.WriteSummaryRequest.FromString, self._write_summary),

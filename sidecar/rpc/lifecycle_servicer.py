@@ -13,8 +13,8 @@ from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, Revi
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
-from sidecar.rpc.guarding import ServingRules
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.handler_guard import ServingRules
+from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.operators import OperatorReports
 from sidecar.rpc.refused_steps import note_refused_step
 from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
@@ -84,7 +84,7 @@ class LifecycleServicer:
             ),
             Method(
                 f"/{SERVICE}/GetFlags",
-                Shape.ONE_TO_ONE,
+                MethodShape.ONE_TO_ONE,
                 flags_pb2.GetFlagsRequest.FromString,
                 self._get_flags,
                 urgent=True,
@@ -116,7 +116,7 @@ class LifecycleServicer:
             ),
             Method(
                 f"/{SERVICE}/ListDecommissions",
-                Shape.ONE_TO_ONE,
+                MethodShape.ONE_TO_ONE,
                 reading_pb2.ListDecommissionsRequest.FromString,
                 self._list_decommissions,
                 urgent=True,
@@ -124,7 +124,7 @@ class LifecycleServicer:
         )
 
     def _reading(self) -> Sequence[Method]:
-        one = Shape.ONE_TO_ONE
+        one = MethodShape.ONE_TO_ONE
         return (
             Method(f"/{SERVICE}/Get", one, reading_pb2.GetRequest.FromString, self._get, urgent=True),
             Method(f"/{SERVICE}/List", one, reading_pb2.ListRequest.FromString, self._list, urgent=True),
@@ -142,17 +142,19 @@ class LifecycleServicer:
             Method(f"/{SERVICE}/Replicas", one, reading_pb2.ReplicasRequest.FromString, self._replicas, urgent=True),
             Method(
                 f"/{SERVICE}/WatchAudit",
-                Shape.ONE_TO_MANY,
+                MethodShape.ONE_TO_MANY,
                 reading_pb2.WatchAuditRequest.FromString,
                 self._watch_audit,
                 reserved=True,  # it never ends by itself, and a drain must not wait for it
             ),
         )
 
-    def _plain(self, name: str, request: Any, kind: type[requests.Asked], response: Any) -> Method:
-        return self._step(name, request, lambda message: steps.plain(f"{name}Request", kind, message), response)
+    def _plain(self, name: str, request: Any, kind: type[requests.StepRequest], response: Any) -> Method:
+        return self._step(
+            name, request, lambda message: steps.request_to_plain(f"{name}Request", kind, message), response
+        )
 
-    def _step(self, name: str, request: Any, translate: Callable[[Any], requests.Asked], response: Any) -> Method:
+    def _step(self, name: str, request: Any, translate: Callable[[Any], requests.StepRequest], response: Any) -> Method:
         async def handle(message: Any, call: Call) -> Any:
             who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
             asked = msgspec.structs.replace(translate(message), **who)
@@ -165,7 +167,7 @@ class LifecycleServicer:
                 raise
             return response(result=steps.result_message(answer))
 
-        return Method(f"/{SERVICE}/{name}", Shape.ONE_TO_ONE, request.FromString, handle, urgent=True)
+        return Method(f"/{SERVICE}/{name}", MethodShape.ONE_TO_ONE, request.FromString, handle, urgent=True)
 
     def _override(self, message: pb.OverrideGateRequest) -> requests.OverrideGate:
         return steps.override_gate(message, self._clock.now())

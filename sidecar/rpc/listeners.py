@@ -8,12 +8,12 @@ from typing import Final
 import grpc
 from msgspec import Struct
 
-from sidecar.rpc.authorisation import Entrance
-from sidecar.rpc.guarding import Surroundings
+from sidecar.rpc.authorisation import CallAdmission
+from sidecar.rpc.handler_guard import HandlerContext
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Method
-from sidecar.rpc.outermost import Outermost
-from sidecar.rpc.socket_files import CannotListen, held_alone
+from sidecar.rpc.outermost import ErrorInterceptor
+from sidecar.rpc.socket_files import CannotListen, exclusive_socket
 from sidecar.settings import LimitsSettings
 
 SOCKET_MODE: Final = 0o600
@@ -33,7 +33,7 @@ class ListenerPlan(Struct, frozen=True):
     """
 
     socket: Path
-    entrance: Entrance
+    entrance: CallAdmission
     services: Sequence[str]
     methods: Sequence[Method]
     streams: int
@@ -44,7 +44,7 @@ class ListenerPlan(Struct, frozen=True):
 @asynccontextmanager
 async def listening(
     plan: ListenerPlan,
-    around: Surroundings,
+    around: HandlerContext,
     limits: LimitsSettings,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncIterator[Health]:
@@ -62,9 +62,9 @@ async def listening(
     """
     health = Health(plan.services)
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
-    with held_alone(plan.socket):
+    with exclusive_socket(plan.socket):
         server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams))
-        server.add_generic_rpc_handlers((Outermost(plan.entrance, methods, around),))
+        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around),))
         try:
             server.add_insecure_port(f"unix:{plan.socket}")
         except RuntimeError:

@@ -59,7 +59,7 @@ class Call(msgspec.Struct, frozen=True):
     time_left: timedelta | None
     grant: str
     caller: Caller = Caller("", None)
-    guard: "Guarding | None" = None
+    guard: "HandlerWrapper | None" = None
     lane: "LaneListeners | None" = None
 
     @property
@@ -101,8 +101,8 @@ class LaneListeners(Protocol):
         """Return what takes the frames of its dispatch."""
 
 
-class Guarding(Protocol):
-    """Lets a call in, and does its work; see `rpc/guarding.py`."""
+class HandlerWrapper(Protocol):
+    """Lets a call in, and does its work; see `rpc/handler_guard.py`."""
 
     @property
     def in_flight(self) -> InFlight:
@@ -118,7 +118,7 @@ class Guarding(Protocol):
 
 
 @unique
-class Shape(StrEnum):
+class MethodShape(StrEnum):
     """How many messages go each way."""
 
     ONE_TO_ONE = "one_to_one"
@@ -141,7 +141,7 @@ class Method(msgspec.Struct, frozen=True):
     """
 
     name: str
-    shape: Shape
+    shape: MethodShape
     parse: Callable[[bytes], Message]
     handle: Handle
     reserved: bool = False

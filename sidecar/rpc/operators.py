@@ -69,21 +69,21 @@ class OperatorReports(Protocol):
         """Log and count a refusal; `cause` is one of `CAUSES`, the caller is that of a genuine token, else None."""
 
 
-class NotesRefusals(Protocol):
+class RefusalRecorder(Protocol):
     """Takes note of who was refused although their token, or its key, was genuine. Never raises, never waits."""
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
         """Have it put on the audit, if the request names a definition; `why` begins with the reason."""
 
 
-class OpensTokens(Protocol):
+class TokenVerifier(Protocol):
     """Knows what a token of some kind says."""
 
     def open(self, token: str, now: datetime) -> RoleClaims | Caller:
         """Return who calls. Raises `RoleTokenInvalid`. Never waits."""
 
 
-class OperatorDoor:
+class OperatorAuthoriser:
     """Lets calls with a fitting role token in, and reports each that is refused.
 
     Every refusal goes to log and counter; to the audit of rollouts only those of genuine tokens and keys, since whoever
@@ -102,8 +102,8 @@ class OperatorDoor:
         tokens: RoleTokens,
         clock: Clock,
         reports: OperatorReports,
-        note: NotesRefusals,
-        issuer: OpensTokens | None = None,
+        note: RefusalRecorder,
+        issuer: TokenVerifier | None = None,
     ) -> None:
         self._tokens = tokens
         self._issuer = issuer
@@ -135,7 +135,7 @@ class OperatorDoor:
     def _opened(self, token: str) -> Caller:
         """Have a token opened by who made it: a minted one says what it is in its first letters."""
         minted = self._issuer is None or token.startswith(f"{VERSION}.")
-        opens: OpensTokens = self._tokens if minted or self._issuer is None else self._issuer
+        opens: TokenVerifier = self._tokens if minted or self._issuer is None else self._issuer
         said = opens.open(token, self._clock.now())
         return Caller(said.sub, said.role, said.jti, said.key)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sidecar.rpc.socket_files import AddressHeld, CannotListen
+from sidecar.rpc.socket_files import AddressInUse, CannotListen
 
 SECONDS: Final = 5.0
 """For one connection from its first byte to its last."""
@@ -85,7 +85,7 @@ class OpsHttp:
             server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, **where)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise AddressHeld(f"server.ops_address {address} is in use by another process") from None
+                raise AddressInUse(f"server.ops_address {address} is in use by another process") from None
             raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
         try:
             yield f"{host}:{server.sockets[0].getsockname()[1]}"
@@ -114,9 +114,9 @@ class OpsHttp:
         oldest.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from sidecar.rpc.ops_wire import NotHttp, Wire  # noqa: PLC0415  at the first request; no start waits for h11
+        from sidecar.rpc.ops_wire import HttpConnection, NotHttp  # noqa: PLC0415  at the first request; no start waits for h11
 
-        wire = Wire(LARGEST_REQUEST)
+        wire = HttpConnection(LARGEST_REQUEST)
         try:
             async with asyncio.timeout(self._silence):
                 request = await wire.request(reader)

@@ -12,7 +12,7 @@ class NotHttp(Exception):
     """What came is no HTTP/1.1, or too much of it."""
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """The head of a request, of which only this matters."""
 
     method: bytes
@@ -20,7 +20,7 @@ class Asked(NamedTuple):
     accept: bytes
 
 
-class Wire:
+class HttpConnection:
     """One connection.
 
     Args:
@@ -31,7 +31,7 @@ class Wire:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=largest)
         self._wants_body = True
 
-    async def request(self, reader: asyncio.StreamReader) -> Asked | None:
+    async def request(self, reader: asyncio.StreamReader) -> HttpRequest | None:
         """Return the request's head; None if the other side left before it was whole. Raises `NotHttp`."""
         try:
             while True:
@@ -39,7 +39,7 @@ class Wire:
                 if isinstance(event, h11.Request):
                     accept = b", ".join(value for name, value in event.headers if name == b"accept")
                     self._wants_body = event.method != b"HEAD"
-                    return Asked(event.method, event.target, accept)
+                    return HttpRequest(event.method, event.target, accept)
                 if event is not h11.NEED_DATA:
                     return None
                 self._connection.receive_data(await reader.read(READ_BYTES))

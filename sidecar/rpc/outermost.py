@@ -12,19 +12,19 @@ import grpc
 from google.protobuf.message import Message
 
 from sidecar.core.errors import SubagentsError
-from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit
+from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
 from sidecar.rpc.errors import RichStatus, rich_status
-from sidecar.rpc.guarding import Guard, Surroundings, parsed
-from sidecar.rpc.methods import Call, GrpcContext, Method, Shape
+from sidecar.rpc.handler_guard import Guard, HandlerContext, parsed
+from sidecar.rpc.methods import Call, GrpcContext, Method, MethodShape
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
 
 
-class Outermost(grpc.GenericRpcHandler):
+class ErrorInterceptor(grpc.GenericRpcHandler):
     """Serves the methods of one listener."""
 
-    def __init__(self, entrance: Entrance, methods: Sequence[Method], surroundings: Surroundings) -> None:
+    def __init__(self, entrance: CallAdmission, methods: Sequence[Method], surroundings: HandlerContext) -> None:
         """Make a handler for each method, and one that refuses for each that is for other callers."""
         self._entrance = entrance
         self._in_flight = surroundings.in_flight
@@ -38,13 +38,13 @@ class Outermost(grpc.GenericRpcHandler):
         return self._handlers.get(handler_call_details.method)
 
     def _handler(self, method: Method) -> Any:
-        if method.shape is Shape.ONE_TO_ONE:
+        if method.shape is MethodShape.ONE_TO_ONE:
 
             async def answer(raw: bytes, context: GrpcContext) -> bytes | None:
                 return await self._guarded(method, context, lambda call: self._one_to_one(method, raw, call), raw)
 
             return grpc.unary_unary_rpc_method_handler(answer)
-        if method.shape is Shape.ONE_TO_MANY:
+        if method.shape is MethodShape.ONE_TO_MANY:
 
             async def stream(raw: bytes, context: GrpcContext) -> None:
                 await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)

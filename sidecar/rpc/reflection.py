@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import aio
 
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Call, Method, MethodShape
 
 
 class Reflection:
@@ -25,7 +25,7 @@ class Reflection:
         return (
             Method(
                 "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                Shape.MANY_TO_MANY,
+                MethodShape.MANY_TO_MANY,
                 reflection_pb2.ServerReflectionRequest.FromString,
                 self._info,
                 reserved=True,

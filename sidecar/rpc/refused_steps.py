@@ -10,7 +10,7 @@ from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import DEFINITION_SIDE, RUN_SIDE, DefinitionId, Slot
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.rollout.audit.refusals import RecordRefusals, RefusedStep
-from sidecar.operations.rollout.requests import Asked
+from sidecar.operations.rollout.requests import StepRequest
 from sidecar.rpc.methods import Call
 from sidecar.rpc.operators import ROLES_OF
 from sidecar.rpc.translate.steps import LONGEST_REASON
@@ -33,7 +33,7 @@ STEPS: Final[Mapping[str, Any]] = MappingProxyType(
 """The requests that name a definition which is to be changed, by full method name."""
 
 
-class NoteRefusedCalls:
+class RecordRefusedCalls:
     """Notes calls that were not let in, if they would have been steps.
 
     Args:
@@ -58,7 +58,7 @@ class NoteRefusedCalls:
         self._refusals.note(
             RefusedStep(
                 verb=_verb(method),
-                asked=Asked(
+                asked=StepRequest(
                     definition_id=DefinitionId(header.definition_id),
                     slot=Slot(header.slot),
                     request_id=header.request_id if RUN_SIDE.match(header.request_id) else "",
@@ -72,7 +72,9 @@ class NoteRefusedCalls:
         )
 
 
-def note_refused_step(refusals: RecordRefusals, verb: str, asked: Asked, call: Call, refused: SubagentsError) -> None:
+def note_refused_step(
+    refusals: RecordRefusals, verb: str, asked: StepRequest, call: Call, refused: SubagentsError
+) -> None:
     """Note a step that was let in, and that the rules were not asked about. A dry run leaves nothing."""
     if asked.dry_run:
         return

@@ -16,12 +16,12 @@ class CannotListen(Exception):
     """An address cannot be served as configured; says why and what to do."""
 
 
-class AddressHeld(CannotListen):
+class AddressInUse(CannotListen):
     """Another process serves the address; it was left alone."""
 
 
 @contextmanager
-def held_alone(path: Path) -> Iterator[None]:
+def exclusive_socket(path: Path) -> Iterator[None]:
     """Hold the right to serve `path` while the context is open.
 
     gRPC would take over a socket that another process serves, and a socket left by a killed process cannot be told from
@@ -42,7 +42,7 @@ def held_alone(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AddressHeld(f"{path} is served by another process; stop it, or configure another path") from None
+            raise AddressInUse(f"{path} is served by another process; stop it, or configure another path") from None
         _remove_stale(path)
         yield
         path.unlink(missing_ok=True)

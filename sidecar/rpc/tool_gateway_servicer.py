@@ -7,7 +7,7 @@ from sidecar.core.dispatching.outcomes import Answer
 from sidecar.operations.history.read_history import ReadOwnTurns
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.delegate import Delegate
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.translate.enums import OUTCOME
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.history import MOST_TURNS, own_turns_message
@@ -27,7 +27,7 @@ class ToolGatewayServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
-        one = Shape.ONE_TO_ONE
+        one = MethodShape.ONE_TO_ONE
         return (
             Method(f"/{SERVICE}/CallTool", one, pb.CallToolRequest.FromString, self._call_tool),
             Method(f"/{SERVICE}/ReadOwnTurns", one, pb.ReadOwnTurnsRequest.FromString, self._read_own_turns),

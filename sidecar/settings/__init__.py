@@ -16,7 +16,7 @@ from sidecar.settings.sections import (
     TargetsSettings,
     TelemetrySettings,
 )
-from sidecar.settings.whole import Settings
+from sidecar.settings.settings import Settings
 
 __all__ = [
     "DispatchSettings",

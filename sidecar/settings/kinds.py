@@ -38,7 +38,7 @@ class Problem(NamedTuple):
     text: str
 
 
-class UnfitValues(ValueError):
+class InvalidValues(ValueError):
     """Values that a section cannot have; `problems` lists all of them."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from sidecar.settings.durations import duration_text
 
 
-class Limits:
+class ValueConstraints:
     """What a value has to keep to; each is None where there is no such limit.
 
     Attributes:
@@ -30,14 +30,14 @@ class Limits:
         self.check: Callable[[Any], None] | None = limits.get("check")
 
 
-def unfit(limits: Limits, value: Any) -> str | None:
+def unfit(limits: ValueConstraints, value: Any) -> str | None:
     """Say what is wrong with a value of the right kind; None: nothing. None as a value keeps to everything."""
     if value is None:
         return None
     return _out_of_bounds(limits, value) or _of_wrong_length(limits, value) or _of_wrong_form(limits, value)
 
 
-def _out_of_bounds(limits: Limits, value: Any) -> str | None:
+def _out_of_bounds(limits: ValueConstraints, value: Any) -> str | None:
     if limits.ge is not None and not value >= limits.ge:
         return f"must be at least {_shown(limits.ge)}"
     if limits.gt is not None and not value > limits.gt:
@@ -47,7 +47,7 @@ def _out_of_bounds(limits: Limits, value: Any) -> str | None:
     return None
 
 
-def _of_wrong_length(limits: Limits, value: Sized) -> str | None:
+def _of_wrong_length(limits: ValueConstraints, value: Sized) -> str | None:
     unit = "character" if isinstance(value, str) else "entry"
     if limits.min_length is not None and len(value) < limits.min_length:
         return f"must have at least {_counted(limits.min_length, unit)}"
@@ -56,7 +56,7 @@ def _of_wrong_length(limits: Limits, value: Sized) -> str | None:
     return None
 
 
-def _of_wrong_form(limits: Limits, value: Any) -> str | None:
+def _of_wrong_form(limits: ValueConstraints, value: Any) -> str | None:
     if limits.pattern is not None and not re.match(limits.pattern, value):
         return f"must match {limits.pattern}"
     if limits.check is not None:

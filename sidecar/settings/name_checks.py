@@ -13,7 +13,7 @@ from sidecar.core.definitions.cards.card import AgentDefinition, Catalogue
 from sidecar.core.definitions.files.addresses import problem_with_target
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.problems import choices_for
-from sidecar.settings.whole import Settings
+from sidecar.settings.settings import Settings
 
 GRPC: Final = "grpc"
 
@@ -37,7 +37,7 @@ def names_of(catalogue: Catalogue) -> Names:
     return Names(frozenset(str(slot) for slot in catalogue.slots), verticals, tools)
 
 
-def unmatched(settings: Settings, known: Names) -> Iterator[str]:
+def unknown_names(settings: Settings, known: Names) -> Iterator[str]:
     """Yield one line for each name in the settings that nothing has, and that is not announced."""
     announced = frozenset(settings.definitions.expected)
     yield from _unknown("targets.slots", "slot", settings.targets.slots, known.slots, announced)
@@ -60,7 +60,7 @@ def _unknown(
             yield f"{path}: no definition has a {what} `{name}`: {remedy}"
 
 
-def bad_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
+def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
     """Yield one line for each target that the runner `grpc` gets from the settings and that has no scheme."""
     found: dict[str, str] = {}
     own = settings.runners.get(GRPC, {}).get("target")

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
-from sidecar.core.decoding import Undecodable, from_json, from_toml
+from sidecar.core.decoding import DecodeError, from_json, from_toml
 from sidecar.policy.problems import nearest
-from sidecar.settings.kinds import Problem, ProblemKind, UnfitValues
+from sidecar.settings.kinds import InvalidValues, Problem, ProblemKind
 from sidecar.settings.problems import SettingsProblem
 from sidecar.settings.section import Section
-from sidecar.settings.whole import Settings
+from sidecar.settings.settings import Settings
 
 PREFIX: Final = "SIDECAR__"
 LARGEST_FILE: Final = 256 * 1024
@@ -47,7 +47,7 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
             problems.append(f"{name}: {problem}")
     try:
         settings = Settings(**document)
-    except UnfitValues as wrong:
+    except InvalidValues as wrong:
         raise SettingsProblem([*problems, *(_line(one, file, variables) for one in wrong.problems)]) from None
     if problems:
         raise SettingsProblem(problems)
@@ -62,7 +62,7 @@ def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
         return from_toml(content), []
     except OSError as error:
         return {}, [f"{file}: cannot be read: {error.strerror}"]
-    except Undecodable as error:
+    except DecodeError as error:
         return {}, [f"{file}: is not TOML: {error}"]
 
 
@@ -76,7 +76,7 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
     if _is_structured(kind):
         try:
             value = from_json(text)
-        except Undecodable:
+        except DecodeError:
             return "must be JSON, e.g. [] or {}"
     else:
         value = text

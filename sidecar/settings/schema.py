@@ -3,7 +3,7 @@
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin
 
-from sidecar.settings.limits import Limits
+from sidecar.settings.limits import ValueConstraints
 from sidecar.settings.section import Section, Setting
 
 TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
@@ -27,6 +27,6 @@ def _property(one: Setting) -> dict[str, Any]:
     return found if one.is_required() else found | {"default": one.default}
 
 
-def _bounds(limits: Limits) -> dict[str, Any]:
+def _bounds(limits: ValueConstraints) -> dict[str, Any]:
     said = {"minimum": limits.ge, "exclusiveMinimum": limits.gt, "maximum": limits.le}
     return {name: bound for name, bound in said.items() if bound is not None}

@@ -6,8 +6,8 @@ Made of plain classes: only what a file or a variable says is looked at, so that
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypedDict, Unpack
 
-from sidecar.settings.kinds import NOT_READ, Problem, ProblemKind, UnfitValues, read_value
-from sidecar.settings.limits import Limits, unfit
+from sidecar.settings.kinds import NOT_READ, InvalidValues, Problem, ProblemKind, read_value
+from sidecar.settings.limits import ValueConstraints, unfit
 
 NO_DEFAULT: Final = object()
 
@@ -35,7 +35,7 @@ class Setting:
 
     __slots__ = ("default", "description", "kind", "limits")
 
-    def __init__(self, kind: Any, default: Any, description: str, limits: Limits) -> None:
+    def __init__(self, kind: Any, default: Any, description: str, limits: ValueConstraints) -> None:
         self.kind = kind
         self.default = default
         self.description = description
@@ -55,7 +55,7 @@ def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpac
         limits: least value `ge`, a bound `gt` that it has to exceed, most `le`; lengths; the pattern of a text; and
             `check`, which raises `ValueError` for what cannot be.
     """
-    return Setting(None, default, description, Limits(**limits))
+    return Setting(None, default, description, ValueConstraints(**limits))
 
 
 class Section:
@@ -75,7 +75,7 @@ class Section:
             if name == "SETTINGS":
                 continue
             said = cls.__dict__.get(name, NO_DEFAULT)
-            found[name] = said if isinstance(said, Setting) else Setting(None, said, "", Limits())
+            found[name] = said if isinstance(said, Setting) else Setting(None, said, "", ValueConstraints())
             found[name].kind = kind
             if not found[name].is_required():
                 setattr(cls, name, found[name].default)
@@ -84,11 +84,11 @@ class Section:
         cls.SETTINGS = found
 
     def __init__(self, /, **said: Any) -> None:
-        """Take in what is said by name. Raises `UnfitValues`."""
+        """Take in what is said by name. Raises `InvalidValues`."""
         problems: list[Problem] = []
         self._take(said, (), problems)
         if problems:
-            raise UnfitValues(problems)
+            raise InvalidValues(problems)
 
     @classmethod
     def read(cls, said: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:

@@ -12,7 +12,7 @@ import typer
 
 from sidecar.cli.app import Commands, make_app
 from sidecar_connector_mcp.pins import parser as parser_of_pins
-from subagents_evals.asking import parser
+from subagents_evals.arguments import parser
 from tests.architecture.reading import REPOSITORY, planted
 
 FOLDERS: Final = ("", "docs", "docs/evidence", "proto", "proto/**", "clients/*", "plugins", "plugins/*", "examples/**")

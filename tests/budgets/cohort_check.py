@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from sidecar.core.binding.candidates import judge
+from sidecar.core.binding.candidates import evaluate_slots
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.view import RolloutView
 from tests.budgets.meter import Counts, calls_of
 from tests.support.builders import a_catalogue
@@ -36,9 +36,9 @@ def checks_counted() -> CallCounter:
     view = RolloutView({each.slot: each for each in rollouts}, 1)
     names = [facts.definition_id for each in rollouts for facts in each.definitions.values()]
     catalogue, on = a_catalogue(*(gated(name) for name in names)), flags(*names)
-    judge(rollouts[0].slot, catalogue, on, view, Asker("user-1"))  # whatever is made on first use
+    evaluate_slots(rollouts[0].slot, catalogue, on, view, BindSubject("user-1"))  # whatever is made on first use
     with CallCounter().counting() as counter:
-        judged = [judge(each.slot, catalogue, on, view, Asker("user-1")) for each in rollouts]
+        judged = [evaluate_slots(each.slot, catalogue, on, view, BindSubject("user-1")) for each in rollouts]
     assert [each.digest for each in judged] == [f"sha256:old{number}" for number in range(CHECKED)]
     return counter
 

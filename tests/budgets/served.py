@@ -13,8 +13,8 @@ from scripts.benchmark.definitions import INSTANT, write_definitions
 from scripts.benchmark.sidecar_server import Varied, settings
 from sidecar.adapters.system import OwnedTasks
 from sidecar.composition.operations import joined_operations
-from sidecar.composition.parts import Parts, Replaced
-from sidecar.composition.record.open_record import Surroundings, opened_record
+from sidecar.composition.parts import Components, Overrides
+from sidecar.composition.record.open_record import RecordDependencies, opened_record
 from sidecar.composition.telemetry.background_reports import DefectReports
 from sidecar.composition.telemetry.collector import Telemetry
 from sidecar.observability.metrics import Metrics
@@ -22,7 +22,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.record.projector import Projector
-from sidecar.rpc import guarding, outermost
+from sidecar.rpc import handler_guard, outermost
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.in_flight import InFlight
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -77,7 +77,7 @@ class Listener:
 class Served:
     """A sidecar, and short ways to call it: bytes in and bytes out, so that only the sidecar's own work counts."""
 
-    outer: outermost.Outermost
+    outer: outermost.ErrorInterceptor
     tasks: OwnedTasks
     random: Random
     projector: Projector | None
@@ -186,25 +186,25 @@ async def served(folder: Path, varied: Varied, seed: int = 1) -> AsyncIterator[S
     parts = _parts(folder, varied, seed, OwnedTasks(lambda name, error: strays.append(f"{name}: {error!r}")))
     replaced = parts.replaced
     async with AsyncExitStack() as opened:
-        around = Surroundings(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
+        around = RecordDependencies(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
         kept = await opened.enter_async_context(opened_record(parts.settings.record, around))
         opened.push_async_callback(parts.tasks.close)
         _, (plan, *_), _ = await joined_operations(parts, kept, SECRET, opened)
-        rpc = guarding.Surroundings(
+        rpc = handler_guard.HandlerContext(
             on_defect=lambda method, _, error: strays.append(f"{method}: {error!r}"), correlation_id=lambda: "none"
         )
-        outer = outermost.Outermost(plan.entrance, plan.methods, rpc)
+        outer = outermost.ErrorInterceptor(plan.entrance, plan.methods, rpc)
         yield Served(outer, parts.tasks, Random(SEEDS + seed), None if kept.lists is None else kept.lists[1])
     assert strays == []
 
 
-def _parts(folder: Path, varied: Varied, seed: int, tasks: OwnedTasks) -> Parts:
+def _parts(folder: Path, varied: Varied, seed: int, tasks: OwnedTasks) -> Components:
     said = settings(folder / "run" / "sidecar.sock", folder / "definitions", varied)
     redactor, metrics = Redactor(), Metrics()
     recorder = MeasuringRecorder(metrics, error_emit=said.telemetry.error_emit)
-    return Parts(
+    return Components(
         settings=said,
-        replaced=Replaced(clock=StillClock(), ids=SeededIds(seed), chance=NoChance(), plugins=(instant_runner,)),
+        replaced=Overrides(clock=StillClock(), ids=SeededIds(seed), chance=NoChance(), plugins=(instant_runner,)),
         redactor=redactor,
         metrics=metrics,
         readiness=Readiness(lambda _: None),

@@ -11,7 +11,7 @@ from pathlib import Path
 from sidecar.cli.subagent import cleanup
 from sidecar.cli.subagent import decommission as verbs
 from sidecar.cli.subagent.views import HistoryWish, show_history, show_list, show_slot
-from sidecar.core.rollout.cleanup import MODULES
+from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from tests.support.checkouts import applied
 from tests.support.decommission_bench import CHECKOUTS, DEPRECATED, GONE, a_bench
@@ -132,7 +132,7 @@ async def test_status_as_json_is_a_record_that_patch_and_overdue_read_without_a_
         _, out, _ = await bench.say(verbs.show_one, "shop", as_json=True)
         record.write_text(out)
         away = {"targets": ("unix:/nowhere",), "token": ""}
-        at = cleanup.At(CHECKOUTS, bench.repository.root, MODULES, record)
+        at = cleanup.CheckoutLocation(CHECKOUTS, bench.repository.root, MODULES, record)
         _, online, _ = await bench.say(cleanup.patch, cleanup.PatchWish("shop"), bench.at)
         code, offline, _ = await bench.say(cleanup.patch, cleanup.PatchWish("shop"), at, **away)
         other = await bench.say(cleanup.patch, cleanup.PatchWish("rewards"), at, **away)
@@ -176,7 +176,7 @@ async def test_what_no_sidecar_sees_wants_a_checkout_or_words(tmp_path: Path) ->
         await bench.patched()
         await bench.step()
         await bench.step()
-        nowhere = cleanup.At(CHECKOUTS, None, MODULES)
+        nowhere = cleanup.CheckoutLocation(CHECKOUTS, None, MODULES)
         bare = await bench.say(verbs.step, wish(), nowhere, 0, GONE, "")
         worded = await bench.say(verbs.step, wish(), nowhere, 0, GONE, "looked at every image")
         _, history, _ = await bench.say(show_history, HistoryWish("shop"))

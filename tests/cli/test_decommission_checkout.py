@@ -6,13 +6,13 @@ from typing import Any
 from sidecar.cli.subagent import cleanup
 from sidecar.cli.subagent import decommission as verbs
 from sidecar.cli.subagent.views import show_list
-from sidecar.core.rollout.cleanup import MODULES
+from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from tests.support.decommission_bench import CHECKOUTS, DEPRECATED, GONE, Bench, a_bench
 from tests.support.operator_desk import Answers, wish
 from tests.support.requirement import requirement
 
-NOWHERE = cleanup.At(CHECKOUTS, None, MODULES)
+NOWHERE = cleanup.CheckoutLocation(CHECKOUTS, None, MODULES)
 MODULE = f"{MODULES}/shop.py"
 
 
@@ -98,7 +98,7 @@ async def test_what_is_left_of_a_decommission_that_has_ended_is_named_until_it_i
         found = await bench.say(cleanup.overdue, bench.at)
         _, told = await bench.desk.object(cleanup.overdue, bench.at)
         (tmp_path / "shop.json").write_text((await bench.say(verbs.show_one, "shop", as_json=True))[1])
-        recorded = cleanup.At(CHECKOUTS, bench.repository.root, MODULES, tmp_path / "shop.json")
+        recorded = cleanup.CheckoutLocation(CHECKOUTS, bench.repository.root, MODULES, tmp_path / "shop.json")
         offline = await bench.say(cleanup.overdue, recorded, targets=("unix:/nowhere",), token="")
         repeated = await bench.step(5)
         changed = await bench.patched()

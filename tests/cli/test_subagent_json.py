@@ -11,8 +11,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from sidecar.cli.subagent import activity, cleanup, decommission, verbs
 from sidecar.cli.subagent import views as reading
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.output.json_output import heard, spoken
-from sidecar.core.rollout.cleanup import MODULES
+from sidecar.cli.subagent.output.json_output import message_from_json, message_to_json
+from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.decommission_bench import CHECKOUTS, a_bench
@@ -27,11 +27,11 @@ ASKING: dict[str, Command] = {
     "explain": (reading.explain, (reading.ExplainWish("nobody", INSIDE),)),
     "preview": (reading.preview, ("nobody", 500, "")),
     "history": (reading.show_history, (reading.HistoryWish(),)),
-    "when": (activity.show_when, (activity.WhenWish("nobody", INSIDE),)),
+    "when": (activity.show_active_periods, (activity.ActivePeriodsOptions("nobody", INSIDE),)),
     "ramp": (verbs.ramp, (wish("nobody"), 500)),
     "kill": (kill, (wish("nobody"),)),
     "decommission status": (decommission.show_one, ("nobody",)),
-    "decommission overdue": (cleanup.overdue, (cleanup.At(CHECKOUTS, None, MODULES),)),
+    "decommission overdue": (cleanup.overdue, (cleanup.CheckoutLocation(CHECKOUTS, None, MODULES),)),
 }
 
 
@@ -72,9 +72,9 @@ def test_what_was_spelt_for_programs_is_read_again() -> None:
     status = pb.DecommissionStatus(definition_id="shop", decommission=record)
     older = MessageToDict(status, preserving_proto_field_name=True)
 
-    assert spoken(status)["decommission"]["steps"][0]["code"] == "deprecated"
-    for said in (spoken(status), older):
-        assert ParseDict(heard(said, pb.DecommissionStatus()), pb.DecommissionStatus()) == status
+    assert message_to_json(status)["decommission"]["steps"][0]["code"] == "deprecated"
+    for said in (message_to_json(status), older):
+        assert ParseDict(message_from_json(said, pb.DecommissionStatus()), pb.DecommissionStatus()) == status
 
 
 @pytest.mark.parametrize("command", ASKING)

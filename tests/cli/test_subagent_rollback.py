@@ -7,7 +7,7 @@ import pytest
 from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.client import CannotOperate
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.steps import Found
+from sidecar.cli.subagent.steps import StepTarget
 from sidecar.cli.subagent.verbs import successor
 from sidecar.cli.subagent.views import HistoryWish, show_history
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -76,8 +76,8 @@ def test_of_several_contents_of_one_id_the_digest_has_to_say_which_unless_one_al
     """After major changes under one id: two that were active before, and one that never was."""
     replacement = pb.DefinitionStatus(digest="sha256:new", definition_id="shop2", active=True)
     never, first, second = status("sha256:a", active_before=False), status("sha256:b"), status("sha256:c")
-    two = Found(pb.SlotStatus(slot="shop", definitions=[never, first, second, replacement]), replacement)
-    one = Found(pb.SlotStatus(slot="shop", definitions=[never, first, replacement]), replacement)
+    two = StepTarget(pb.SlotStatus(slot="shop", definitions=[never, first, second, replacement]), replacement)
+    one = StepTarget(pb.SlotStatus(slot="shop", definitions=[never, first, replacement]), replacement)
 
     with pytest.raises(CannotOperate, match="shop has several definitions shop: shop sha256:b, shop sha256:c"):
         successor(two, "shop")

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sidecar.cli.record.client import SeeingExit, Where
+from sidecar.cli.record.client import RecordExit, Where
 from sidecar.cli.record.turn_views import (
     EpisodeWish,
-    Seeing,
+    TurnCommands,
     TurnsWish,
     TurnWish,
     show_episode,
@@ -55,7 +55,7 @@ async def run(
 ) -> tuple[int, str, str]:
     """Run a command as it would run elsewhere; return exit code, output and errors."""
     out, errors = out or StringIO(), StringIO()
-    code = await asyncio.to_thread(show, Seeing(at, out, errors, {}), *arguments, **named)
+    code = await asyncio.to_thread(show, TurnCommands(at, out, errors, {}), *arguments, **named)
     return code, out.getvalue(), errors.getvalue()
 
 
@@ -80,7 +80,7 @@ async def test_turns_are_listed_as_a_table() -> None:
         _, none, _ = await run(at, show_turns, TurnsWish(state="lost"))
 
     header, first, second = out.splitlines()
-    assert code == SeeingExit.OK
+    assert code == RecordExit.OK
     assert header.split() == ["when", "(UTC)", "turn", "episode", "state", "slots", "children", "failed", "took"]
     assert first.split()[2:7] == ["t-2", "e-2", "ended", "-", "0"]
     assert second.split()[2:8] == ["t-1", "episode-1", "ended", "shop,rewards", "2", "1"]
@@ -96,7 +96,7 @@ async def test_more_turns_than_a_page_are_listed_too() -> None:
             await a_turn(sidecar, f"t-{number}")
         code, out, _ = await run(where(sidecar), show_turns, TurnsWish(limit=1000, as_json=True))
 
-    assert code == SeeingExit.OK
+    assert code == RecordExit.OK
     assert [row["turn_id"] for row in json.loads(out)] == [f"t-{number}" for number in reversed(range(205))]
 
 
@@ -145,7 +145,7 @@ async def test_a_turn_is_followed_until_it_has_ended() -> None:
 
     names = [json.loads(line)["name"].removeprefix("agent.subagent_") for line in lines.splitlines()]
     live, _, bars = out.partition("\n\n")
-    assert code == SeeingExit.OK
+    assert code == RecordExit.OK
     assert names[:2] == ["created", "started"]
     assert names[-2:] == ["failed", "closed"]
     assert [line.split()[3] for line in live.splitlines()] == names
@@ -166,11 +166,11 @@ async def test_episodes_are_listed_and_read() -> None:
 
     assert out.splitlines()[1].split()[2:] == ["episode-1", "user-1", "1", "shop"]
     assert json.loads(rows)[0]["turns"] == 1
-    assert code == SeeingExit.OK
+    assert code == RecordExit.OK
     assert "user       Any offers?" in said
     assert "shop was asked: what is new?" in said
     assert "assistant  Here you are." in said
-    assert (missing, "sidecar episodes" in errors) == (SeeingExit.NOT_FOUND, True)
+    assert (missing, "sidecar episodes" in errors) == (RecordExit.NOT_FOUND, True)
 
 
 async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> None:
@@ -183,11 +183,11 @@ async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> No
         followed = await run(at, show_turn, TurnWish("t-9", follow=True))
         bad = await run(at, show_turn, TurnWish("a b"))
 
-    assert (none[0], "no turn is on record yet" in none[2]) == (SeeingExit.NOT_FOUND, True)
+    assert (none[0], "no turn is on record yet" in none[2]) == (RecordExit.NOT_FOUND, True)
     for code, out, errors in (some, followed):
-        assert (code, out) == (SeeingExit.NOT_FOUND, "")
+        assert (code, out) == (RecordExit.NOT_FOUND, "")
         assert "nothing is on record of turn t-9; the newest turns: t-1;" in errors
-    assert (bad[0], "turn_id" in bad[2]) == (SeeingExit.USAGE, True)
+    assert (bad[0], "turn_id" in bad[2]) == (RecordExit.USAGE, True)
 
 
 async def test_errors_say_what_to_do(tmp_path: Path) -> None:
@@ -201,17 +201,17 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
         no_file = await run(Where(right.target, tmp_path / "gone"), show_turns, TurnsWish())
         wrong = await run(Where(right.target, wrong_file), show_turns, TurnsWish())
 
-    assert away[0] == no_file[0] == SeeingExit.UNAVAILABLE
+    assert away[0] == no_file[0] == RecordExit.UNAVAILABLE
     assert "sidecar serve --config" in away[2]
     assert "--boot-secret-file" in no_file[2]
-    assert (wrong[0], "did not take the boot secret" in wrong[2]) == (SeeingExit.NOT_ALLOWED, True)
+    assert (wrong[0], "did not take the boot secret" in wrong[2]) == (RecordExit.NOT_ALLOWED, True)
     assert SECRET not in wrong[2]
 
 
 def test_the_page_names_every_exit_code() -> None:
     """The table of `docs/seeing-turns.md`; 78 comes from the settings."""
     page = (ROOT / "docs" / "seeing-turns.md").read_text(encoding="utf-8")
-    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == {*SeeingExit, 78}
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == {*RecordExit, 78}
 
 
 @pytest.mark.system

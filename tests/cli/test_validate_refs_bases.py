@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.core.definitions.review.references import BaseWish
+from sidecar.core.definitions.review.references import BaseSelection
 from tests.corpus.bad_configs.good import BLOCKS, CONFIG, GOOD, block, write
 from tests.support.config_repository import ConfigRepository, checked
 from tests.support.named_skips import needs_root
@@ -61,17 +61,17 @@ def test_a_history_that_is_cut_off_before_the_base_is_told(repository: ConfigRep
     source = repository.folder.as_uri()
     shallow = tmp_path / "shallow"
     repository.git("clone", "-q", "--depth=1", "--branch=change", source, str(shallow))
-    unknown = checked(shallow, BaseWish(ref="origin/main"))
+    unknown = checked(shallow, BaseSelection(ref="origin/main"))
     (shallow / CONFIG).touch()
     repository.git("-C", str(shallow), "fetch", "-q", "--depth=1", "origin", "main:refs/remotes/origin/main")
-    apart = checked(shallow, BaseWish(ref="origin/main"))
+    apart = checked(shallow, BaseSelection(ref="origin/main"))
     repository.git("-C", str(shallow), "fetch", "-q", "--unshallow", "origin")
 
     how = "shallow: fetch more of it (`git fetch --unshallow`; in GitHub's checkout action `fetch-depth: 0`)\n"
     assert (unknown.code, apart.code) == (2, 2)
     assert unknown.errors == f'"origin/main" is not known here; the history here is {how}'
     assert apart.errors == f'where HEAD and "origin/main" part is not in the history here, which is {how}'
-    assert checked(shallow, BaseWish(ref="origin/main")).code == 1
+    assert checked(shallow, BaseSelection(ref="origin/main")).code == 1
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_base_that_is_none_is_told(repository: ConfigRepository, ref: str, tex
 
 def test_a_folder_outside_git_is_told(tmp_path: Path) -> None:
     """Git's own words, in one line."""
-    printed = checked(write(tmp_path / "plain"), BaseWish(ref="main"))
+    printed = checked(write(tmp_path / "plain"), BaseSelection(ref="main"))
 
     assert (printed.code, printed.errors.count("\n")) == (2, 1)
     assert printed.errors.startswith("git refuses: fatal: not a git repository")
@@ -232,11 +232,11 @@ def test_a_configuration_that_was_a_link_is_not_taken_for_none(repository: Confi
 def test_two_folders_are_compared_without_git(tmp_path: Path) -> None:
     """The same checks; a base folder that is none is told, as is a link that leads out of it."""
     before, after = write(tmp_path / "before"), write(tmp_path / "after", None, SWAP)
-    same = checked(before, BaseWish(folder=str(before)))
-    swapped = checked(after, BaseWish(folder=str(before)))
-    nowhere = checked(after, BaseWish(folder=str(tmp_path / "nowhere")))
+    same = checked(before, BaseSelection(folder=str(before)))
+    swapped = checked(after, BaseSelection(folder=str(before)))
+    nowhere = checked(after, BaseSelection(folder=str(tmp_path / "nowhere")))
     (before / BLOCKS / "out.yaml").symlink_to("/etc/hostname")
-    linked = checked(after, BaseWish(folder=str(before)))
+    linked = checked(after, BaseSelection(folder=str(before)))
 
     assert (same.code, swapped.code, nowhere.code, linked.code) == (0, 1, 2, 2)
     assert nowhere.errors == f"{tmp_path / 'nowhere'} is not a folder; --base-dir wants one that holds {CONFIG}\n"
@@ -285,8 +285,8 @@ def test_an_export_that_is_none_stops_the_run(repository: ConfigRepository, text
 
 def test_one_base_must_be_given(repository: ConfigRepository) -> None:
     """None and two are told; the checks that look at the head alone need none."""
-    none = checked(repository.root, BaseWish())
-    two = checked(repository.root, BaseWish("main", str(repository.root)))
+    none = checked(repository.root, BaseSelection())
+    two = checked(repository.root, BaseSelection("main", str(repository.root)))
 
     assert none.errors == two.errors == "give the base, either --base REF or --base-dir DIR\n"
-    assert (none.code, two.code, checked(repository.root, BaseWish(), skip="cd").code) == (2, 2, 0)
+    assert (none.code, two.code, checked(repository.root, BaseSelection(), skip="cd").code) == (2, 2, 0)

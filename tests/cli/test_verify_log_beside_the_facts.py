@@ -11,7 +11,7 @@ from sidecar.adapters.checkpoints import read_or_make_signer
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.core.identifiers import InstanceId
-from sidecar.core.verifying.lines import Statement, line_from, line_hash, line_text, signed_line
+from sidecar.core.verifying.checkpoint_lines import Statement, line_from, line_hash, line_text, signed_line
 from tests.adapters.rollouts.building import a_write, an_event
 from tests.support.alterations import end_written_anew
 from tests.support.requirement import requirement

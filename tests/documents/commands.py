@@ -16,8 +16,8 @@ from subagents.admin.v1 import admin_pb2
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2
-from subagents_evals.asking import understood as understood_by_eval
-from subagents_loadgen.asking import understood
+from subagents_evals.arguments import parse_arguments as understood_by_eval
+from subagents_loadgen.run_request import understood
 from tests.architecture.reading import REPOSITORY
 from tests.architecture.test_documents import TARGET, Nothing
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, ServiceScript
 from subagents.envelope.v1 import envelope_pb2
 
@@ -24,7 +24,7 @@ REFUSALS = {
 class EnricherBench(ConnectorBench):
     """Serves on a free port of the loopback, answering the very bytes of the script; subclasses make the connector."""
 
-    form = EnvelopeForm.PROTOBUF
+    form = EnvelopeEncoding.PROTOBUF
 
     def __init__(self) -> None:
         self._calls: list[SeenCall] = []

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.cli.plugins.scaffold import CannotBegin, begin
+from sidecar.cli.plugins.scaffold import ScaffoldError, write_scaffold
 from sidecar.policy.kinds import PluginKind
 
 pytestmark = pytest.mark.system
@@ -49,7 +49,7 @@ class Made:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Write them, and install them as anybody would, without a network."""
     folder = tmp_path_factory.mktemp("plugins")
-    projects = {kind: begin(kind, name_of(kind), folder) for kind in PluginKind}
+    projects = {kind: write_scaffold(kind, name_of(kind), folder) for kind in PluginKind}
     offline = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--target", str(folder / "site")]
     installing = [sys.executable, "-m", "pip", "install", *offline, *map(str, projects.values())]
     done = run(installing, folder)
@@ -166,16 +166,16 @@ def as_toml(value: dict[str, Any]) -> str:
 )
 def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
     """It says what a name is made of; nothing is written."""
-    with pytest.raises(CannotBegin, match="lower-case letters, digits and single `-`"):
-        begin(PluginKind.RUNNER, name, tmp_path)
+    with pytest.raises(ScaffoldError, match="lower-case letters, digits and single `-`"):
+        write_scaffold(PluginKind.RUNNER, name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["json", "class", "sidecar", "sidecar-conformance", "pytest"])
 def test_a_name_that_python_has_already_is_refused(name: str, tmp_path: Path) -> None:
     """The plugin would hide a module, or be hidden by it."""
-    with pytest.raises(CannotBegin, match="is there already; choose another name"):
-        begin(PluginKind.RUNNER, name, tmp_path)
+    with pytest.raises(ScaffoldError, match="is there already; choose another name"):
+        write_scaffold(PluginKind.RUNNER, name, tmp_path)
 
 
 @pytest.mark.parametrize("there", ["folder", "file", "dangling link"])
@@ -189,8 +189,8 @@ def test_what_is_there_is_left_alone(there: str, tmp_path: Path) -> None:
     else:
         place.symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(CannotBegin, match="is there already"):
-        begin(PluginKind.RUNNER, "made-plugin", tmp_path)
+    with pytest.raises(ScaffoldError, match="is there already"):
+        write_scaffold(PluginKind.RUNNER, "made-plugin", tmp_path)
 
     assert [each.name for each in tmp_path.iterdir()] == ["made-plugin"]
     assert there != "folder" or list(place.iterdir()) == []

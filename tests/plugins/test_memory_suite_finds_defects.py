@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
-from sidecar.core.history.layers import references_of
+from sidecar.core.history.message_layers import references_of
 from sidecar.core.history.records import (
     EpisodeContents,
     EpisodeKey,

@@ -12,7 +12,7 @@ from grpc import StatusCode
 
 from sidecar.core.status_events.policy import EventRule, Vocabulary
 from sidecar.policy.protocols import StatusReported
-from sidecar.rpc.guarding import ServingRules
+from sidecar.rpc.handler_guard import ServingRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1 import error_reason_pb2
 from tests.support.builders import a_card

@@ -13,14 +13,14 @@ from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.operators import RefusalReports
 from sidecar.operations.process.administration import Administer
 from sidecar.settings import read_settings
-from sidecar.settings.kinds import UnfitValues
+from sidecar.settings.kinds import InvalidValues
 from sidecar.settings.operators import OperatorSettings
 from tests.support.operators import an_operated_sidecar
 
 
 def test_keys_without_the_name_of_a_deployment_are_refused() -> None:
     """Else a token of any deployment would count in all of them."""
-    with pytest.raises(UnfitValues, match="deployment is empty"):
+    with pytest.raises(InvalidValues, match="deployment is empty"):
         OperatorSettings(keys=(Path("ada.pub"),))
     assert OperatorSettings().keys == ()
 

@@ -15,7 +15,7 @@ from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.core.roles import Role
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
-from sidecar.rpc.guarding import ServingRules
+from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, ROLES_OF
 from subagents.lifecycle.v1 import reading_pb2
 from tests.rpc.raw_calls import raw, raw_failure

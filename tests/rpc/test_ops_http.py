@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sidecar.rpc.ops_http import MOST_CONNECTIONS, OpsHttp, Page
-from sidecar.rpc.socket_files import AddressHeld, CannotListen
+from sidecar.rpc.socket_files import AddressInUse, CannotListen
 
 HUGE = b"GET /huge HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -124,7 +124,7 @@ async def test_a_silent_connection_is_closed() -> None:
 async def test_an_address_that_cannot_be_had_is_told_apart() -> None:
     """In use by another, and not ours at all."""
     async with serving() as (address, _):
-        with pytest.raises(AddressHeld, match="in use by another process"):
+        with pytest.raises(AddressInUse, match="in use by another process"):
             async with OpsHttp({}, lambda path, error: None).listening(address):
                 pass
     with pytest.raises(CannotListen):

@@ -14,12 +14,12 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 
 from sidecar.core.errors import StoreUnavailable, SubagentsError, UnknownChild, all_errors
-from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.errors import STATUS_OF
-from sidecar.rpc.guarding import ServingRules, Surroundings
+from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.health import Health
-from sidecar.rpc.methods import Call, Method, Shape
-from sidecar.rpc.outermost import Outermost
+from sidecar.rpc.methods import Call, Method, MethodShape
+from sidecar.rpc.outermost import ErrorInterceptor
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents_client.errors import error_from
 from tests.rpc.raw_calls import DISPATCH, raw, raw_failure
@@ -34,7 +34,7 @@ class Served:
     """A server whose only method does what a test says."""
 
     channel: grpc.aio.Channel
-    around: Surroundings
+    around: HandlerContext
     defects: list[tuple[str, str, BaseException]] = field(default_factory=list)
 
     async def failure(self, seconds: float | None = 10.0) -> Failure:
@@ -43,17 +43,21 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(handle: Any, folder: Path, *more: Method, shape: Shape = Shape.ONE_TO_ONE) -> AsyncIterator[Served]:
+async def serving(
+    handle: Any, folder: Path, *more: Method, shape: MethodShape = MethodShape.ONE_TO_ONE
+) -> AsyncIterator[Served]:
     """Serve `handle` as `BindTurn`."""
     defects: list[tuple[str, str, BaseException]] = []
-    around = Surroundings(
+    around = HandlerContext(
         on_defect=lambda *defect: defects.append(defect),
         correlation_id=lambda: "correlation-7",
         rules=ServingRules(least_time=timedelta(milliseconds=100)),
     )
     method = Method(METHOD, shape, pb.BindTurnRequest.FromString, handle)
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((Outermost(Entrance(CallerKind.CONSUMER_AGENT), [method, *more], around),))
+    server.add_generic_rpc_handlers(
+        (ErrorInterceptor(CallAdmission(CallerKind.CONSUMER_AGENT), [method, *more], around),)
+    )
     server.add_insecure_port(f"unix:{folder / 's.sock'}")
     await server.start()
     try:
@@ -72,11 +76,11 @@ def raising(error: BaseException) -> Any:
     return handle
 
 
-@pytest.mark.parametrize("shape", [Shape.ONE_TO_ONE, Shape.ONE_TO_MANY])
+@pytest.mark.parametrize("shape", [MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY])
 @pytest.mark.parametrize(
     "error", [RuntimeError(SECRET_TEXT), KeyError(SECRET_TEXT), SystemExit(SECRET_TEXT), RecursionError(SECRET_TEXT)]
 )
-async def test_a_defect_is_told_to_the_log_only(error: BaseException, shape: Shape, tmp_path: Path) -> None:
+async def test_a_defect_is_told_to_the_log_only(error: BaseException, shape: MethodShape, tmp_path: Path) -> None:
     """The caller gets a neutral sentence and an id under which the log says more; the server lives on."""
     async with serving(raising(error), tmp_path, shape=shape) as served:
         failure = await served.failure()

@@ -5,7 +5,7 @@ from typing import Final
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.identifiers import Digest, InstanceId
-from sidecar.operations.rollout.store.replicas import Pinned
+from sidecar.operations.rollout.store.replicas import PinnedTurnCount
 from tests.support.decommissions import begin, listed, rewards, rolled_back, shop
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 
@@ -26,7 +26,9 @@ class OtherReplica:
     async def shows(self, digest: Digest, turns: int, *, behind: bool = False) -> None:
         """Say that its binds show the newest version, or the one before, and that so many turns are bound."""
         version = await self._store.version() - behind
-        await self._store.show(version, self._bench.clock.now(), Pinned({digest: turns} if turns else {}, LIFETIME))
+        await self._store.show(
+            version, self._bench.clock.now(), PinnedTurnCount({digest: turns} if turns else {}, LIFETIME)
+        )
 
     async def hears(self) -> dict[str, dict[Digest, int]]:
         """Return what it knows of the turns of the others."""

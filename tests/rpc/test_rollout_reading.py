@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.core.identifiers import Slot
-from sidecar.core.rollout.events import Happening
-from sidecar.core.rollout.step import By, event_about
+from sidecar.core.rollout.events import RolloutEventKind
+from sidecar.core.rollout.step import Actor, event_about
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import surface_pb2
@@ -182,8 +182,8 @@ async def test_the_audit_is_read_however_large_its_rows_are() -> None:
         rollout = await bench.store.rollout(Slot("shop"))
         assert rollout is not None
         (facts,) = rollout.definitions.values()
-        by = By(actor="ada", reason="r", request_id="r-1", at=bench.clock.now())
-        long = event_about(rollout, facts, Happening.HELD, by, detail="x" * 200_000)
+        by = Actor(actor="ada", reason="r", request_id="r-1", at=bench.clock.now())
+        long = event_about(rollout, facts, RolloutEventKind.HELD, by, detail="x" * 200_000)
         write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(long,) * 30)
         await bench.store.write(write)
         rows = await bench.audit()

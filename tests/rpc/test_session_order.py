@@ -7,11 +7,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
-from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds, SystemRandomness
+from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.dispatch_servicer import SERVICE
-from sidecar.rpc.guarding import Guard, Surroundings
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.handler_guard import Guard, HandlerContext
+from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
 from sidecar.rpc.session.servicer import SessionServicer
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -29,7 +29,7 @@ class Handlers:
     def methods(self) -> list[Method]:
         """Return them."""
         return [
-            Method(f"/{SERVICE}/{name}", Shape.ONE_TO_ONE, pb.SessionRequest.FromString, self._handler(kind))
+            Method(f"/{SERVICE}/{name}", MethodShape.ONE_TO_ONE, pb.SessionRequest.FromString, self._handler(kind))
             for kind, name in OPERATIONS.items()
         ]
 
@@ -71,14 +71,14 @@ class Context:
         self.written.append(pb.SessionResponse.FromString(message))
 
 
-async def served(handlers: Handlers, entrance: Entrance, messages: AsyncIterator[pb.SessionRequest]) -> Context:
+async def served(handlers: Handlers, entrance: CallAdmission, messages: AsyncIterator[pb.SessionRequest]) -> Context:
     """Serve one lane to its end, in this task; returns what it wrote."""
     context, tasks = Context(), OwnedTasks(lambda name, error: None)
     around = SessionSurroundings(
-        spawner=tasks, clock=SystemClock(), ids=SystemIds(), chance=SystemChance(), reports=KeptLaneReports()
+        spawner=tasks, clock=SystemClock(), ids=SystemIds(), chance=SystemRandomness(), reports=KeptLaneReports()
     )
     (session,) = SessionServicer(SessionRules(), around, handlers.methods()).methods()
-    guard = Guard(entrance, Surroundings(lambda *_: None, lambda: "none"))
+    guard = Guard(entrance, HandlerContext(lambda *_: None, lambda: "none"))
     async with asyncio.timeout(10):
         await session.handle(messages, Call(context, (), timedelta(seconds=60), "", guard=guard))
     await tasks.close()
@@ -102,15 +102,15 @@ async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() 
         assert handlers.entered == ["end_turn"]
         handlers.gate.set()
 
-    await served(handlers, Entrance(CallerKind.CONSUMER_AGENT), messages())
+    await served(handlers, CallAdmission(CallerKind.CONSUMER_AGENT), messages())
     assert handlers.entered == ["end_turn", "dispatch", "cancel_call"]
 
 
 async def test_each_operation_is_authorised_as_its_rpc() -> None:
     """Whatever let the lane in: no handler is reached by an operation that its RPC would not let in."""
     for entrance, reason in (
-        (Entrance(CallerKind.CONSUMER_AGENT, "the secret of a listener"), "BOOT_SECRET_WRONG"),
-        (Entrance(CallerKind.RUNNER_HOST), "WRONG_LISTENER"),
+        (CallAdmission(CallerKind.CONSUMER_AGENT, "the secret of a listener"), "BOOT_SECRET_WRONG"),
+        (CallAdmission(CallerKind.RUNNER_HOST), "WRONG_LISTENER"),
     ):
         handlers = Handlers()
 

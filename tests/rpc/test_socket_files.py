@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.rpc.socket_files import AddressHeld, CannotListen, held_alone
+from sidecar.rpc.socket_files import AddressInUse, CannotListen, exclusive_socket
 
 
 @pytest.fixture
@@ -27,24 +27,24 @@ def left_behind(path: Path) -> None:
 def test_a_socket_is_held_by_one_and_free_afterwards(folder: Path) -> None:
     """The second is refused while the first holds it, and gets it then; the directory is for the owner only."""
     path = folder / "sidecar.sock"
-    with held_alone(path):
+    with exclusive_socket(path):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        with pytest.raises(AddressHeld, match="is served by another process"), held_alone(path):
+        with pytest.raises(AddressInUse, match="is served by another process"), exclusive_socket(path):
             pass
-    with held_alone(path):
+    with exclusive_socket(path):
         pass
 
 
 def test_a_socket_left_behind_is_removed_only_under_the_lock(folder: Path) -> None:
     """A holder's socket stays where it is, whoever tries."""
     path = folder / "sidecar.sock"
-    with held_alone(path):
+    with exclusive_socket(path):
         left_behind(path)
-        with pytest.raises(AddressHeld), held_alone(path):
+        with pytest.raises(AddressInUse), exclusive_socket(path):
             pass
         assert path.is_socket()
     left_behind(path)
-    with held_alone(path):
+    with exclusive_socket(path):
         assert not path.exists()
 
 
@@ -53,7 +53,7 @@ def test_a_directory_that_lets_others_in_is_refused_and_left_as_it_is(mode: int,
     """It may be one that others need, such as /run."""
     folder.mkdir()
     folder.chmod(mode)
-    with pytest.raises(CannotListen, match="lets others in"), held_alone(folder / "sidecar.sock"):
+    with pytest.raises(CannotListen, match="lets others in"), exclusive_socket(folder / "sidecar.sock"):
         pass
     assert stat.S_IMODE(folder.stat().st_mode) == mode
 
@@ -63,7 +63,7 @@ def test_a_file_that_is_no_socket_is_not_removed(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     path = folder / "sidecar.sock"
     path.write_text("precious")
-    with pytest.raises(CannotListen, match="is no socket"), held_alone(path):
+    with pytest.raises(CannotListen, match="is no socket"), exclusive_socket(path):
         pass
     assert path.read_text() == "precious"
 
@@ -72,6 +72,6 @@ def test_a_lock_that_is_a_link_is_refused(folder: Path) -> None:
     """It could make us create a file elsewhere."""
     folder.mkdir(mode=0o700)
     (folder / "sidecar.sock.lock").symlink_to(folder / "elsewhere")
-    with pytest.raises(CannotListen, match="cannot be opened"), held_alone(folder / "sidecar.sock"):
+    with pytest.raises(CannotListen, match="cannot be opened"), exclusive_socket(folder / "sidecar.sock"):
         pass
     assert not (folder / "elsewhere").exists()

@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.adapters.system import SystemIds
 from sidecar.observability import names
-from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
+from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 from sidecar.rpc.translate.fields import timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card
@@ -22,7 +22,7 @@ INSIDE: Final = "user-20"
 
 async def started_again(bench: OperatedSidecar, *, at_once: bool) -> None:
     """See the configuration as a process does that starts on this record, with the setting on or off."""
-    seeing = SeeDefinitions(
+    seeing = RecordDefinitions(
         bench.sidecar.definitions,
         bench.store,
         bench.rollout.views,

@@ -4,7 +4,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from sidecar.cli.subagent.activity import WhenWish, show_when
+from sidecar.cli.subagent.activity import ActivePeriodsOptions, show_active_periods
 from sidecar.operations.record.retention import RetentionRules
 from sidecar.operations.rollout.audit.retention import AuditRetention
 from sidecar.rpc.translate.fields import timestamp
@@ -79,7 +79,7 @@ async def test_what_retention_removed_is_the_beginning_of_what_is_kept() -> None
         request = pb.ListActivePeriodsRequest(definition_id="shop", principal=INSIDE)
         answer = await bench.lifecycle.ListActivePeriods(request, timeout=10, metadata=bench.role())
         after = await why(bench, BEGAN + 3.5 * DAY), await why(bench, BEGAN + 4.5 * DAY)
-        code, out, _ = await Desk(bench).say(show_when, WhenWish("shop", user=INSIDE))
+        code, out, _ = await Desk(bench).say(show_active_periods, ActivePeriodsOptions("shop", user=INSIDE))
     assert inside == [(BEGAN + 4 * DAY, BEGAN + 5 * DAY, 500)]
     assert outside == []
     assert answer.known_from.ToDatetime(BEGAN.tzinfo) == BEGAN + 3.2 * DAY
@@ -93,7 +93,7 @@ async def test_a_time_that_began_before_the_audit_is_kept_has_no_beginning() -> 
         await a_history(bench)
         await _removed(bench, BEGAN + 1.5 * DAY)
         assert (await periods(bench, principal=INSIDE))[0] == (None, BEGAN + 3 * DAY, 500)
-        _, out, _ = await Desk(bench).say(show_when, WhenWish("shop", user=INSIDE))
+        _, out, _ = await Desk(bench).say(show_active_periods, ActivePeriodsOptions("shop", user=INSIDE))
     assert out.splitlines()[1].startswith("  from before that to 2026-11-25")
 
 
@@ -102,10 +102,10 @@ async def test_the_command_line_shows_it_for_people_and_programs() -> None:
     async with an_operated_sidecar() as bench:
         await a_history(bench)
         desk = Desk(bench)
-        code, out, _ = await desk.say(show_when, WhenWish("shop", share=8_000))
-        never, told, _ = await desk.say(show_when, WhenWish("shop", share=10_000))
-        _, found = await desk.object(show_when, WhenWish("shop", user=INSIDE))
-        unknown, _, errors = await desk.say(show_when, WhenWish("nobody", user=INSIDE))
+        code, out, _ = await desk.say(show_active_periods, ActivePeriodsOptions("shop", share=8_000))
+        never, told, _ = await desk.say(show_active_periods, ActivePeriodsOptions("shop", share=10_000))
+        _, found = await desk.object(show_active_periods, ActivePeriodsOptions("shop", user=INSIDE))
+        unknown, _, errors = await desk.say(show_active_periods, ActivePeriodsOptions("nobody", user=INSIDE))
     assert out == (
         "shop in slot shop, active for the first 80 %:\n"
         "  from 2026-11-24 12:00:00 to 2026-11-25 12:00:00  at 80 %, request request-4\n"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.architecture.reading import imported_names, modules
 
-LOGIC = ("sidecar.core.dispatching.plan", "sidecar.core.dispatching.cap", "sidecar.core.dispatching.lanes")
+LOGIC = ("sidecar.core.dispatching.plan", "sidecar.core.dispatching.cap", "sidecar.core.dispatching.slot_queues")
 DATA_ONLY = ("sidecar.operations.requests", "sidecar.operations.rules", "sidecar.operations.turn.bind_turn.Bound")
 MODEL_OF_ROLLOUTS = ("wishes", "model", "model_values", "model_leaving", "model_serving")
 

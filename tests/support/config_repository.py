@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidecar.adapters.definitions_directory.comparing import compare
+from sidecar.adapters.definitions_directory.comparison import compare
 from sidecar.cli.validate.validate_refs import Format, ValidateRefsWish, validate_refs
-from sidecar.core.definitions.review.references import BaseWish, Check
+from sidecar.core.definitions.review.references import BaseSelection, Check
 from tests.corpus.bad_configs.good import CONFIG, write
 from tests.support.named_skips import needs_tool
 
@@ -89,12 +89,12 @@ class ConfigRepository:
         self, base: str = "main", *, skip: str = "", export: Path | None = None, shape: Format = Format.HUMAN
     ) -> Printed:
         """Run the command against a base."""
-        return checked(self.root, BaseWish(ref=base), skip=skip, export=export, shape=shape)
+        return checked(self.root, BaseSelection(ref=base), skip=skip, export=export, shape=shape)
 
 
 def checked(
     root: Path,
-    base: BaseWish,
+    base: BaseSelection,
     *,
     skip: str = "",
     export: Path | None = None,

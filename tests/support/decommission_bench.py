@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sidecar.adapters.definitions_directory.cleanup.looking import look
-from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
+from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look
+from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.cli.subagent import cleanup
 from sidecar.cli.subagent import decommission as verbs
 from sidecar.cli.validate.checkouts import Checkouts
-from sidecar.core.rollout.cleanup import MODULES
-from sidecar.core.rollout.decommission_facts import CodeFate
+from sidecar.core.rollout.checkout_inspection import MODULES
+from sidecar.core.rollout.decommission_facts import CodeStatus
 from sidecar.core.rollout.states import LifecycleState
 from tests.support.checkouts import a_repository, applied
 from tests.support.config_repository import ConfigRepository
@@ -27,7 +27,7 @@ from tests.support.operator_desk import Desk, wish
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 
 CHECKOUTS = Checkouts(patch_of, look)
-GONE, DEPRECATED = CodeFate.GONE, CodeFate.DEPRECATED
+GONE, DEPRECATED = CodeStatus.GONE, CodeStatus.DEPRECATED
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Bench:
     repository: ConfigRepository
 
     @property
-    def at(self) -> cleanup.At:
+    def at(self) -> cleanup.CheckoutLocation:
         """The checkout."""
-        return cleanup.At(CHECKOUTS, self.repository.root, MODULES)
+        return cleanup.CheckoutLocation(CHECKOUTS, self.repository.root, MODULES)
 
     async def merged(self) -> None:
         """Let the sidecar load what the repository holds now."""
@@ -53,13 +53,15 @@ class Bench:
         """Run a command."""
         return await self.desk.say(command, *arguments, **given)
 
-    async def step(self, number: int = 0, code: CodeFate = GONE, word: str = "", **given: Any) -> tuple[int, str, str]:
+    async def step(
+        self, number: int = 0, code: CodeStatus = GONE, word: str = "", **given: Any
+    ) -> tuple[int, str, str]:
         """Run `step` with the checkout."""
         return await self.say(verbs.step, wish(), self.at, number, code, word, **given)
 
     async def unseen_step(self, number: int = 0, word: str = "looked") -> tuple[int, str, str]:
         """Run `step` on the operator's word alone."""
-        nowhere = cleanup.At(CHECKOUTS, None, MODULES)
+        nowhere = cleanup.CheckoutLocation(CHECKOUTS, None, MODULES)
         return await self.say(verbs.step, wish(), nowhere, number, GONE, word)
 
     async def patched(self, **fields: Any) -> str:

@@ -17,17 +17,17 @@ from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
-from sidecar.core.rollout.flags_by_hand import FlagKind
+from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.flag_snapshot import FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.flags.flag_switch import FlagsByHand
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper, FlagTiming
+from sidecar.operations.rollout.flags.flag_switch import ManualFlagSwitch
 from sidecar.operations.rollout.requests import StepAnswer, SwitchFlag, SwitchFlagOff, SwitchFlagOn
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
-from sidecar.operations.rollout.stops.stop_first import StopFirst
+from sidecar.operations.rollout.stops.local_stop import ApplyStopLocally
 from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
+from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.harness import KeepingRecorder
 from tests.support.stopping import BEGIN, HandClock, facts_of_card
@@ -39,9 +39,9 @@ class EmbeddedReplica:
 
     store: MemoryRollouts
     views: RolloutViews
-    snapshots: FlagSnapshots
+    snapshots: FlagSnapshotKeeper
     stops: Stops
-    take: TakeStep
+    take: ExecuteStep
 
     async def switch_flag(self, asked: SwitchFlag, actor: str) -> StepAnswer:
         """Switch a flag, as the process does."""
@@ -67,21 +67,21 @@ class EmbeddedReplicas:
         store = MemoryRollouts(self.clock, self.contents, InstanceId(name))
         tombstones, recorder = TombstonesInMemory(), cast("Any", KeepingRecorder())
         views = RolloutViews(store, tombstones, self.clock, recorder)
-        snapshots = FlagSnapshots(
+        snapshots = FlagSnapshotKeeper(
             {"embedded": EmbeddedFlags(store)}, FlagRoutes("embedded"), self.clock, FlagTiming(), lambda change: None
         )
         writer = EmbeddedFlagWriter(store, self.clock)
-        take = TakeStep(
+        take = ExecuteStep(
             store=store,
             clock=self.clock,
-            surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
+            surrounding=lambda: AuditContext("5", snapshots.current().active_flags()),
             proofs=cast("Any", None),
             policies=cast("Any", None),
             gates=cast("Any", None),
             flags=FlagSwitching(
                 writer_of=lambda vertical: writer, snapshot=snapshots.current, shown=lambda: views.current().slots
             ),
-            by_hand=FlagsByHand(
+            by_hand=ManualFlagSwitch(
                 writer_of=lambda vertical: writer,
                 flags=snapshots.current,
                 killed=tombstones.all,
@@ -89,7 +89,7 @@ class EmbeddedReplicas:
             ),
             decommissioning=cast("Any", None),
         )
-        first = StopFirst(store=store, tombstones=tombstones, views=views, clock=self.clock, recorder=recorder)
+        first = ApplyStopLocally(store=store, tombstones=tombstones, views=views, clock=self.clock, recorder=recorder)
         made = stops(first, take, lambda digest: None)
         snapshots.also_tell(made.edges.observe)
         views.before_showing(lambda _: snapshots.refresh(["embedded"]))

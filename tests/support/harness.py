@@ -23,7 +23,7 @@ import grpc
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.record_memory import MemoryStore
-from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
+from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds, SystemRandomness
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card, Catalogue
@@ -37,9 +37,9 @@ from sidecar.operations.turn.child.call_tool import ToolResult
 from sidecar.operations.turn.child.child_reports import ReportFiles
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer
-from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance
+from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallAdmission, CallerKind
 from sidecar.rpc.dispatch_servicer import DispatchServicer
-from sidecar.rpc.guarding import ServingRules, Surroundings
+from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.session.hello import contract
@@ -143,7 +143,7 @@ class SidecarForTests:
     store: Store
     recorder: KeepingRecorder
     tasks: OwnedTasks
-    around: Surroundings
+    around: HandlerContext
     channel: grpc.aio.Channel
     tools_channel: grpc.aio.Channel
     folder: Path
@@ -283,7 +283,7 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
         limits: list[str] = []
         tasks = OwnedTasks(lambda name, error: defects.append(error))
         stack.push_async_callback(tasks.close)
-        around = Surroundings(
+        around = HandlerContext(
             on_defect=lambda method, correlation_id, error: defects.append(error),
             correlation_id=lambda: "correlation-of-the-tests",
             rules=setup.serving,
@@ -304,7 +304,7 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
     assert setup.defects_expected or not defects, defects
 
 
-def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path) -> SidecarForTests:
+def _joined(setup: Setup, tasks: OwnedTasks, around: HandlerContext, folder: Path) -> SidecarForTests:
     catalogue = setup.catalogue or a_catalogue(*(setup.cards or [a_card(slot) for slot in SLOTS]))
     runner, connector, recorder = ScriptedRunner(), ScriptedConnector(), KeepingRecorder()
     definitions, flags, store = (
@@ -315,7 +315,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
     ports = Ports(
         clock=setup.clock,
         ids=SystemIds(),
-        chance=SystemChance(),
+        chance=SystemRandomness(),
         spawner=tasks,
         store=store,
         recorder=recorder,
@@ -368,14 +368,14 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         spawner=sidecar.tasks,
         clock=setup.clock,
         ids=SystemIds(),
-        chance=SystemChance(),
+        chance=SystemRandomness(),
         reports=sidecar.lane_reports,
         counts=sidecar.lane_counts,
     )
     sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
-        entrance=Entrance(CallerKind.CONSUMER_AGENT, SECRET),
+        entrance=CallAdmission(CallerKind.CONSUMER_AGENT, SECRET),
         services=(dispatch_servicer.SERVICE, history_servicer.SERVICE),
         methods=(*servicer.methods(), *sidecar.lanes.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
@@ -383,7 +383,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
     )
     yield ListenerPlan(
         socket=sidecar.folder / "agents.sock",
-        entrance=Entrance(CallerKind.RUNNER_HOST),
+        entrance=CallAdmission(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
         methods=ToolGatewayServicer(
             sidecar.operations.call_tool, sidecar.operations.history.read_own_turns, sidecar.operations.delegate

@@ -16,7 +16,7 @@ from sidecar.core.executing.contract import (
     Execution,
     Parent,
     Permissions,
-    Step,
+    WorkflowStep,
 )
 from sidecar.core.identifiers import (
     CallId,
@@ -47,7 +47,7 @@ from sidecar.core.journal.facts import (
 )
 from sidecar.core.journal.marks import Mark, Values, What
 from sidecar.core.journal.opening.claims import unnamed
-from sidecar.core.journal.opening.contracts import Place, said_above, said_in, stripped
+from sidecar.core.journal.opening.contracts import ContractPosition, said_above, said_in, stripped
 from sidecar.core.journal.opening.requests import Join, Request, asked_of, texts_of
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts, Texts
 
@@ -114,7 +114,7 @@ def a_contract(turn: str, slot: str, step: int, **texts: Any) -> Contract:
     } | texts
     return Contract(
         parent=Parent(run_id=turn, step_idx=step, task_prompt=said["task_prompt"], goal_summary=said["goal_summary"]),
-        step=Step(title=said["title"], description=said["description"], success_criteria=()),
+        step=WorkflowStep(title=said["title"], description=said["description"], success_criteria=()),
         permissions=Permissions(allowed_tools=(), can_spawn_children=False, max_delegation_depth=0),
         execution=Execution(attempt_timeout_ms=20_000, max_retries=0, close_on_completion=True),
         outputs=DEFAULT_OUTPUTS,
@@ -144,7 +144,7 @@ def an_opening(
     for place in places:
         slot = request.calls[place].tool_name.removeprefix("ask_")
         digest = None if claims is None else dict(claims.tools).get(Slot(slot))
-        at = Place(TurnId(turn), Slot(slot), first_step + place, said_in(request, place), digest=digest)
+        at = ContractPosition(TurnId(turn), Slot(slot), first_step + place, said_in(request, place), digest=digest)
         bare, texts = stripped(a_contract(turn, slot, first_step + place), at)
         child_id = ChildId(f"{request.dispatch_id}-child-{place}")
         starts.append(ChildStart(child_id, Slot(slot), first_step + place, place, bare))
@@ -167,7 +167,7 @@ def an_opening(
 def a_start(child_id: str, slot: str, step: int, parent: int | None = None) -> tuple[ChildStart, Texts]:
     """Return a child that starts later, with the texts of its fact; its contract is that of `a_contract`."""
     said = said_above(a_contract("", slot, 0)) if parent is not None else said_in(a_request(slots=(slot,)), 0)
-    place = Place(TurnId(""), Slot(slot), step, said, None)
+    place = ContractPosition(TurnId(""), Slot(slot), step, said, None)
     bare, texts = stripped(a_contract("", slot, step), place)
     return ChildStart(ChildId(child_id), Slot(slot), step, 0, bare, parent), Texts(contracts=(texts,))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sidecar.composition.parts import Replaced
+from sidecar.composition.parts import Overrides
 from sidecar.composition.running import running_sidecar
 from sidecar.settings import read_settings
 from tests.support.operating import SETTINGS, Operator, prepared
@@ -39,10 +39,10 @@ async def operated_process(
 
 @asynccontextmanager
 async def operated_here(
-    folder: Path, more: str = "", private: Ed25519PrivateKey | None = None, replaced: Replaced | None = None
+    folder: Path, more: str = "", private: Ed25519PrivateKey | None = None, replaced: Overrides | None = None
 ) -> AsyncIterator[Operator]:
     """Serve the same inside this process, with some things replaced."""
-    signer, replaced = prepared(folder, private), replaced or Replaced()
+    signer, replaced = prepared(folder, private), replaced or Overrides()
     settings = read_settings(settings_file(folder, SETTINGS.format(folder=folder) + more), {})
     async with running_sidecar(settings, replaced=replaced):
         yield Operator(folder=folder, signer=signer, clock=replaced.clock)

@@ -15,12 +15,12 @@ from typing import Any, Final
 import typer
 from typer.testing import CliRunner
 
-from sidecar.adapters.definitions_directory.cleanup.looking import look
-from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
+from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look
+from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of
 from sidecar.cli.subagent.client import Where
 from sidecar.cli.subagent.command import FromEnvironment, add_subagent
 from sidecar.cli.subagent.steps import StepWish
-from sidecar.cli.subagent.views import Operating
+from sidecar.cli.subagent.views import OperatorCommands
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.settings import Settings
 from tests.support.operators import OperatedSidecar
@@ -70,10 +70,10 @@ class Desk:
         code = await asyncio.to_thread(command, operating, *arguments, **given)
         return code, out.getvalue(), errors.getvalue()
 
-    def operating(self, out: StringIO, errors: StringIO, **own: Any) -> Operating:
+    def operating(self, out: StringIO, errors: StringIO, **own: Any) -> OperatorCommands:
         """Return what a command is run with; ids are counted, and waiting takes no time."""
         where = Where(own.pop("targets", (self.target,)), own.pop("token", self._bench.token(self.role)))
-        return Operating(
+        return OperatorCommands(
             where,
             out,
             errors,

@@ -40,11 +40,11 @@ from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.lifecycle import LifecyclePolicy
 from sidecar.rpc import admin_servicer, lifecycle_servicer
 from sidecar.rpc.admin_servicer import AdminServicer
-from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorDoor
-from sidecar.rpc.refused_steps import NoteRefusedCalls
+from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorAuthoriser
+from sidecar.rpc.refused_steps import RecordRefusedCalls
 from sidecar.rpc.translate.fields import timestamp
 from sidecar.settings import LimitsSettings
 from subagents.admin.v1 import admin_pb2_grpc
@@ -316,11 +316,11 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
 def _plan(bench: OperatedSidecar, administer: Administer, *, reflection: bool) -> ListenerPlan:
     judge = Ed25519Judge([each.public_key() for each in (bench.signer, bench.other, bench.watchdog)])
     limits = {bench.watchdog.key_id: KeyLimits("watchdog", frozenset({Role.BREAKER}), ("watchdog@ci",))}
-    note = NoteRefusedCalls(bench.rollout.refusals)
-    door = OperatorDoor(RoleTokens(judge, DEPLOYMENT, limits), bench.clock, bench.reports, note)
+    note = RecordRefusedCalls(bench.rollout.refusals)
+    door = OperatorAuthoriser(RoleTokens(judge, DEPLOYMENT, limits), bench.clock, bench.reports, note)
     return ListenerPlan(
         socket=bench.sidecar.folder / "operators.sock",
-        entrance=Entrance(CallerKind.OPERATOR, door=door),
+        entrance=CallAdmission(CallerKind.OPERATOR, door=door),
         services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE),
         methods=(
             *LifecycleServicer(bench.rollout, bench.clock, bench.reports).methods(),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, Verdict
@@ -47,7 +47,7 @@ class FlagsForTests:
         now = self._clock.monotonic()
         shares = {name: share for name, share in self.shares.items() if name in names}
         report = FlagReport(names, "1", frozenset(self.on) - names, shares)
-        contacts = {} if self.away else {"memory": BackendContact(report, now)}
+        contacts = {} if self.away else {"memory": BackendStatus(report, now)}
         return flag_snapshot_of(FlagRoutes("memory"), contacts, now=now, max_staleness=10.0)
 
     def ages(self) -> Mapping[str, timedelta | None]:

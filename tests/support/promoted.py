@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime
 
-from sidecar.core.binding.bind import BindingRules, cohort_of, judged_slots, surface_of, tools_of
+from sidecar.core.binding.bind import BindingRules, cohort_of, evaluated_slots, surface_of, tools_of
 from sidecar.core.binding.candidates import Flags
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 
@@ -27,7 +27,7 @@ def promoted(catalogue: Catalogue) -> RolloutView:
 def promoted_surface(catalogue: Catalogue, flags: Flags, rules: BindingRules, arm: str = "") -> Surface:
     """Return the surface of the orchestrator `concierge` for `user-1`, with everything promoted."""
     orchestrator = next(card for card in catalogue.cards.values() if card.definition.id == "concierge")
-    judged = judged_slots(catalogue, orchestrator, flags, promoted(catalogue), Asker("user-1", arm))
+    judged = evaluated_slots(catalogue, orchestrator, flags, promoted(catalogue), BindSubject("user-1", arm))
     tools = tools_of(catalogue, judged, lambda _: None)
     candidates = tuple(candidate for each in judged for candidate in each.candidates)
     cohort = cohort_of(catalogue, orchestrator, flags, arm, tools)

@@ -28,8 +28,8 @@ from sidecar.core.journal.facts import Routed, Routing
 from sidecar.core.journal.facts import TurnEnded as JournalTurnEnded
 from sidecar.core.journal.opening.claims import unnamed
 from sidecar.core.journal.opening.requests import fingerprint_of
-from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.texts import EndTexts, Texts
+from sidecar.core.journal.turn_projection import TurnProjection
 from sidecar.core.replaying.frames import Narration, RecordedAttempt, attempt_to_json
 from tests.support.journal_drafts import DIGEST, a_contract, a_request, some_claims
 from tests.support.recording.drafting import Drafting
@@ -177,7 +177,7 @@ def an_end(
 
     `texts`: `narration`, `user_message`, `fingerprint` or `close_reason`, if others are wanted.
     """
-    reading, by = TurnReading(TurnId(turn)), InstanceId("one")
+    reading, by = TurnProjection(TurnId(turn)), InstanceId("one")
     for drafted in Drafting(reading, by).drafts(before):
         reading.take(drafted.draft)
     claims = claims or reading.claims or the_claims(turn, at - 3)

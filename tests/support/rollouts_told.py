@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sidecar.core.rollout.definition_changes import Waiting
+from sidecar.core.rollout.definition_changes import PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 
 
@@ -22,7 +22,7 @@ class ToldRecorder:
         """Keep the gate."""
         self.said.append(f"{definition_id} {gate}")
 
-    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
         """Keep who waits."""
         self.said.extend(f"{each.definition_id} waits" for each in waiting)
 

@@ -2,7 +2,7 @@
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.files.problems import Problem
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import FixedFlags
@@ -38,9 +38,9 @@ class ScriptedDefinitions:
         self.reads += 1
         return self._catalogue
 
-    async def validated(self) -> Loaded:
+    async def validated(self) -> LoadedCatalogue:
         """Return what the validator says of the newest; `problems` are errors."""
-        return Loaded(None if self.problems else self._catalogue, self.problems, {})
+        return LoadedCatalogue(None if self.problems else self._catalogue, self.problems, {})
 
     def forget(self, digest: Digest) -> None:
         """Let a card of an earlier state go, as a restart does."""

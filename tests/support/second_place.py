@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryJournal
 from sidecar.core.identifiers import InstanceId
-from sidecar.core.verifying.findings import Finding
-from sidecar.core.verifying.lines import (
+from sidecar.core.verifying.checkpoint_lines import (
     NO_LINE,
     Statement,
     furthest,
@@ -22,10 +21,11 @@ from sidecar.core.verifying.lines import (
     line_text,
     signed_line,
 )
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
+from sidecar.core.verifying.findings import Finding
+from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable, Standing
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
-from sidecar.operations.record.verify_log import LogVerification, SecondPlace
+from sidecar.operations.record.verify_log import CheckpointSource, LogVerification
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.recording.translation import MemoryStoreOfRecords
 
@@ -72,7 +72,7 @@ class PlaceInMemory:
 
     def _refuse_if_away(self) -> None:
         if self.away:
-            raise PlaceUnavailable("the place is away")
+            raise CheckpointStoreUnavailable("the place is away")
 
 
 @dataclass
@@ -147,6 +147,6 @@ class SignedLog:
     ) -> tuple[list[Finding], LogVerification]:
         """Verify the whole; also return what did it."""
         judge = Ed25519Judge([a_key(name).public_key() for name in keys])
-        place = SecondPlace([lambda: list(self.place.lines)], judge) if with_place else None
+        place = CheckpointSource([lambda: list(self.place.lines)], judge) if with_place else None
         verification = LogVerification(self.journal, place, lambda looked: None)
         return [finding async for finding in verification.findings()], verification

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import httpx
 
-from subagents_client import Limits, SidecarClient
+from subagents_client import ClientTimeouts, SidecarClient
 from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 40.0
 END_SECONDS: Final = 40.0
-PATIENT: Final = Limits(bind=timedelta(seconds=30), unary=timedelta(seconds=30), most_attempts=60)
+PATIENT: Final = ClientTimeouts(bind=timedelta(seconds=30), unary=timedelta(seconds=30), most_attempts=60)
 """A new process on a busy machine may take longer for its first answer than a user would wait.
 
 gRPC lets channels with one target share their connection, so a new client also waits out the pause that the
@@ -139,7 +139,7 @@ class SidecarProcess:
         """The dispatch socket as a gRPC target."""
         return f"unix:{self.folder}/dispatch/sidecar.sock"
 
-    def client(self, limits: Limits = PATIENT) -> SidecarClient:
+    def client(self, limits: ClientTimeouts = PATIENT) -> SidecarClient:
         """Return a client with the boot secret; unless told otherwise it waits longer than usual for an answer."""
         return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, limits=limits)
 

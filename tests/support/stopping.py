@@ -15,14 +15,14 @@ from sidecar.core.identifiers import Digest, InstanceId, Vertical
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.flag_snapshot import FlagContactChanged, FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.requests import Asked, Kill
+from sidecar.operations.flag_snapshot import FlagContactChanged, FlagSnapshotKeeper, FlagTiming
+from sidecar.operations.rollout.requests import Kill, StepRequest
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
-from sidecar.operations.rollout.stops.stop_first import StopFirst
+from sidecar.operations.rollout.stops.local_stop import ApplyStopLocally
 from sidecar.operations.rollout.store.ports import RolloutWrite, Tombstones
+from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder
@@ -31,7 +31,7 @@ from tests.support.harness import KeepingRecorder
 class NothingToProve:
     """In the place of `Proofs`, for steps that are about something else."""
 
-    async def prove(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> None:
+    async def prove(self, asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -> None:
         """Find everything proven."""
 
 
@@ -84,7 +84,7 @@ class ReplicaForTests:
     recorder: KeepingRecorder
     backend: MemoryFlags
     writer: SwitchedFlags
-    snapshots: FlagSnapshots
+    snapshots: FlagSnapshotKeeper
     stops: Stops
     clock: HandClock
 
@@ -130,17 +130,17 @@ class Rollouts:
             for each in observed:
                 each.edges.observe(change)
 
-        snapshots = FlagSnapshots(
+        snapshots = FlagSnapshotKeeper(
             {"memory": self.backend},
             FlagRoutes("memory"),
             self.clock,
             FlagTiming(),
             observe,
         )
-        take = TakeStep(
+        take = ExecuteStep(
             store=store,
             clock=self.clock,
-            surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
+            surrounding=lambda: AuditContext("5", snapshots.current().active_flags()),
             proofs=cast("Any", NothingToProve()),
             policies=cast("Any", None),
             gates=cast("Any", None),
@@ -150,7 +150,9 @@ class Rollouts:
             by_hand=cast("Any", None),
             decommissioning=cast("Any", None),
         )
-        first = StopFirst(store=store, tombstones=kept, views=views, clock=self.clock, recorder=cast("Any", recorder))
+        first = ApplyStopLocally(
+            store=store, tombstones=kept, views=views, clock=self.clock, recorder=cast("Any", recorder)
+        )
         made = stops(first, take, self.loaded.get)
         observed.append(made)
         replica = ReplicaForTests(store, kept, views, recorder, self.backend, switched, snapshots, made, self.clock)

@@ -15,13 +15,13 @@ from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import EventLog
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.lanes import Lanes
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
-from sidecar.core.dispatching.plan import PlannedCall, not_run, plan_dispatch
+from sidecar.core.dispatching.plan import PlannedCall, outcomes_without_run, plan_dispatch
+from sidecar.core.dispatching.slot_queues import SlotQueues
 from sidecar.core.errors import ChildClosed
 from sidecar.core.identifiers import CallId, Digest, DispatchId, EpisodeId, Principal, TurnId
 from sidecar.core.journal.making.child_log import ChildLog
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.open_child import make_child
@@ -121,7 +121,7 @@ def a_child(dispatch: LiveDispatch, planned: PlannedCall) -> Child:
 
 def an_outcome(planned: PlannedCall, outcome: Outcome) -> CallOutcome:
     """Return an outcome of a call."""
-    return not_run(planned, outcome, CallFailure.INTERNAL)
+    return outcomes_without_run(planned, outcome, CallFailure.INTERNAL)
 
 
 def seen(thing: Any, around: tuple[int, ...] = ()) -> Any:
@@ -137,9 +137,9 @@ def seen(thing: Any, around: tuple[int, ...] = ()) -> Any:
 
 def _parts(thing: Any) -> dict[str, Any] | None:
     """Return what an object of ours is made of; None for anything else."""
-    if isinstance(thing, Ending):
+    if isinstance(thing, FirstResult):
         return {"settled": thing.settled, "how": thing.how}
-    ours = type(thing).__module__.startswith(OURS) or isinstance(thing, ChildLog | EventLog | Lanes)
+    ours = type(thing).__module__.startswith(OURS) or isinstance(thing, ChildLog | EventLog | SlotQueues)
     if not ours or isinstance(thing, Enum):
         return None
     names = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())] or list(vars(thing))

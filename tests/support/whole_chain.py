@@ -29,7 +29,7 @@ from typing_extensions import override
 from examples.ccs.server import ReferenceCcs
 from examples.http_serving import serving
 from sidecar.adapters.flags_memory import MemoryFlags
-from sidecar.composition.parts import Replaced
+from sidecar.composition.parts import Overrides
 from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.observability import names
 from sidecar.policy.hookspecs import hookimpl
@@ -315,7 +315,7 @@ async def running_chain(
         said = Settings(**{**chain_settings, **(settings or {})})
         await _served_before_it_was_flagged(folder / "config" / CONFIG, said)
         sidecar = await stack.enter_async_context(
-            running_sidecar(said, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
+            running_sidecar(said, replaced=Overrides(plugins=[_FlagPlugin(flags)], metrics_age=0))
         )
         channel = grpc.aio.insecure_channel(f"unix:{said.server.dispatch_socket}")
         stack.push_async_callback(channel.close)
@@ -358,7 +358,7 @@ async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
     """
     with without_flags(file) as flagged:
         if flagged:
-            async with running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(WatchedFlags())])):
+            async with running_sidecar(settings, replaced=Overrides(plugins=[_FlagPlugin(WatchedFlags())])):
                 pass
 
 

@@ -15,7 +15,7 @@ from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.system import SystemClock
-from sidecar.composition.parts import Replaced
+from sidecar.composition.parts import Overrides
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from subagents.lifecycle.v1 import activity_pb2
@@ -76,8 +76,8 @@ async def test_rows_go_after_ninety_days_under_a_signed_marker_and_the_record_st
     assert code == 0, said
 
 
-def _days(number: float) -> Replaced:
-    return Replaced(clock=LaterClock(days=number))
+def _days(number: float) -> Overrides:
+    return Overrides(clock=LaterClock(days=number))
 
 
 async def until(done: Callable[[], Awaitable[bool]]) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from sidecar.composition.parts import Replaced
+from sidecar.composition.parts import Overrides
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.rollout.open_rollout import kills_file
 from sidecar.composition.running import running_sidecar
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
-from sidecar.rpc.socket_files import AddressHeld, held_alone
+from sidecar.rpc.socket_files import AddressInUse, exclusive_socket
 from sidecar.settings import Settings, read_settings
 from subagents_client import SidecarClient, TurnRequest
 from tests.support.sidecar_process import place, settings_file
@@ -77,7 +77,7 @@ def settings(folder: Path, more: str = "", **variables: str) -> Settings:
 async def test_a_replaced_part_is_used_and_closed(folder: Path) -> None:
     """A plugin and the source of ids; a turn is bound over the real socket."""
     mine = Mine()
-    replaced = Replaced(ids=CountedIds(), plugins=[mine])
+    replaced = Overrides(ids=CountedIds(), plugins=[mine])
     async with running_sidecar(settings(folder, MINE), replaced=replaced) as sidecar:
         async with SidecarClient.connect(
             f"unix:{sidecar.settings.server.dispatch_socket}", boot_secret=sidecar.boot_secret
@@ -113,11 +113,11 @@ async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Pat
         address = "127.0.0.1:{1}".format(*other.sockets[0].getsockname())
         mine = Mine()
         said = settings(folder, MINE, SIDECAR__SERVER__OPS_ADDRESS=address)
-        with pytest.raises(AddressHeld, match="is in use by another process"):
-            async with running_sidecar(said, replaced=Replaced(plugins=[mine])):
+        with pytest.raises(AddressInUse, match="is in use by another process"):
+            async with running_sidecar(said, replaced=Overrides(plugins=[mine])):
                 pytest.fail("it must not start")
     assert mine.closed.is_set()
     for path in (said.server.dispatch_socket, said.server.agents_socket):
         assert not path.exists()
-        with held_alone(path):
+        with exclusive_socket(path):
             pass

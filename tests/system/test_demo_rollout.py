@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from examples.demo.rollout_checks import ASKED, MOVES, asked_deviations, audit_deviations, said_deviations
-from examples.demo.typed_commands import Said
+from examples.demo.typed_commands import CommandOutput
 from tests.support.requirement import requirement
 from tests.support.whole_demo import WholeDemo
 
@@ -139,18 +139,18 @@ def test_the_audit_tells_every_move_once_and_who_had_what_back_then(shown: Shown
     assert "the user is served by shop-dates" in shown.steps[8]
 
 
-KILLED: Final = Said(0, [f"2026-11-22  7  travel  {move}  by ada" for move in MOVES], 0.1)
+KILLED: Final = CommandOutput(0, [f"2026-11-22  7  travel  {move}  by ada" for move in MOVES], 0.1)
 
 
 @pytest.mark.parametrize(
     ("deviations", "what"),
     [
-        (audit_deviations(Said(0, [*KILLED.lines, KILLED.lines[-1]], 0.1)), "has the moves"),
-        (audit_deviations(Said(0, KILLED.lines[:-1], 0.1)), "has the moves"),
-        (audit_deviations(Said(2, KILLED.lines, 0.1)), "exit code was 2"),
+        (audit_deviations(CommandOutput(0, [*KILLED.lines, KILLED.lines[-1]], 0.1)), "has the moves"),
+        (audit_deviations(CommandOutput(0, KILLED.lines[:-1], 0.1)), "has the moves"),
+        (audit_deviations(CommandOutput(2, KILLED.lines, 0.1)), "exit code was 2"),
         (asked_deviations(ASKED[1:]), "was asked"),
-        (said_deviations(Said(0, ["done: rollback"], 0.1), "done: promote"), "did not say 'done: promote'"),
-        (said_deviations(Said(0, ["(GATE_FAILED)"], 0.1), "(GATE_FAILED)", code=1), "exit code was 0, not 1"),
+        (said_deviations(CommandOutput(0, ["done: rollback"], 0.1), "done: promote"), "did not say 'done: promote'"),
+        (said_deviations(CommandOutput(0, ["(GATE_FAILED)"], 0.1), "(GATE_FAILED)", code=1), "exit code was 0, not 1"),
     ],
 )
 def test_the_demo_would_notice(deviations: Iterator[str], what: str) -> None:

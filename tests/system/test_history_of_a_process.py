@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.memory_sqlite import SqliteMemory
-from sidecar.composition.parts import Replaced
+from sidecar.composition.parts import Overrides
 from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.composition.stopping import drain
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
@@ -83,7 +83,7 @@ async def a_turn(client: SidecarClient, said: str) -> CompactionDue:
 async def test_a_plugin_keeps_the_conversations_and_settings_say_when_to_compact(folder: Path) -> None:
     """Four turns through the SDK, a summary, a fifth; the memory is closed at the end."""
     mine = Mine()
-    running = running_sidecar(settings(folder), replaced=Replaced(plugins=[mine]))
+    running = running_sidecar(settings(folder), replaced=Overrides(plugins=[mine]))
     async with running as sidecar, client_of(sidecar) as client:
         due = [await a_turn(client, f"answer {number}") for number in range(4)]
         episode = await client.read_episode("episode-1", "user-1")
@@ -101,7 +101,7 @@ async def test_a_plugin_keeps_the_conversations_and_settings_say_when_to_compact
 async def test_what_is_on_its_way_is_kept_before_the_process_ends(folder: Path) -> None:
     """The turn has ended, the memory is slow: the drain waits for it."""
     mine = Mine()
-    async with running_sidecar(settings(folder), replaced=Replaced(plugins=[mine])) as sidecar:
+    async with running_sidecar(settings(folder), replaced=Overrides(plugins=[mine])) as sidecar:
         async with client_of(sidecar) as client:
             mine.go_on.clear()
             await a_turn(client, "Hello!")
@@ -116,7 +116,7 @@ async def test_what_is_on_its_way_is_kept_before_the_process_ends(folder: Path) 
 async def test_what_a_hanging_memory_did_not_take_is_kept_by_the_next_process(folder: Path) -> None:
     """It never goes on: the drain ends all the same, and what is left is counted; the next start finds it on record."""
     mine = Mine()
-    async with running_sidecar(settings(folder), replaced=Replaced(plugins=[mine])) as sidecar:
+    async with running_sidecar(settings(folder), replaced=Overrides(plugins=[mine])) as sidecar:
         left = next(metric for metric in sidecar.metrics if metric.name == names.ANOMALIES)
         async with client_of(sidecar) as client:
             mine.go_on.clear()
@@ -129,7 +129,7 @@ async def test_what_a_hanging_memory_did_not_take_is_kept_by_the_next_process(fo
         assert (left.series[("history_lost",)], left.series[("history_deferred",)]) == (0, 2)
 
     mine = Mine()
-    again = running_sidecar(settings(folder), replaced=Replaced(plugins=[mine]))
+    again = running_sidecar(settings(folder), replaced=Overrides(plugins=[mine]))
     async with again as sidecar, client_of(sidecar) as client:
         turns = (await client.read_episode("episode-1", "user-1")).turns
     assert [turn.narration for turn in turns] == ["Hello!", "Hello again!"]

@@ -5,7 +5,7 @@ import pytest
 
 from sidecar.adapters.record_memory import MemoryJournal
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import ShownStore, Surroundings, opened_record
+from sidecar.composition.record.open_record import ObservedStore, RecordDependencies, opened_record
 from sidecar.composition.running import running_sidecar
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.journal.appends import TurnAppend
@@ -28,10 +28,10 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-def around() -> Surroundings:
+def around() -> RecordDependencies:
     """Return real surroundings."""
     recorder = MeasuringRecorder(Metrics())
-    return Surroundings(SystemClock(), SystemIds(), OwnedTasks(lambda name, error: None), recorder, Redactor())
+    return RecordDependencies(SystemClock(), SystemIds(), OwnedTasks(lambda name, error: None), recorder, Redactor())
 
 
 class FullDisk(MemoryJournal):
@@ -70,7 +70,7 @@ async def test_a_record_that_cannot_be_opened_stops_the_start(folder: Path) -> N
 async def test_what_keeps_the_record_from_being_written_is_shown_until_it_is_over() -> None:
     """Why and since when; gone with the next append that is kept."""
     database = FullDisk()
-    store = ShownStore(database, around())
+    store = ObservedStore(database, around())
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await store.append(drafts_of(an_end(), store.instance))

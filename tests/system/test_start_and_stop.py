@@ -13,7 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from subagents_client import CallOutcome, Limits, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client import CallOutcome, ClientTimeouts, Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
 from subagents_errors import BootSecretWrong, Draining
 from tests.support.requirement import requirement
@@ -228,7 +228,7 @@ async def test_a_turn_that_nobody_else_could_end_is_ended_by_the_stop(folder: Pa
 
 async def refused_to_bind(sidecar: SidecarProcess) -> None:
     """Bind until it is refused, by a client that takes the first refusal for an answer."""
-    async with sidecar.client(Limits(most_attempts=1)) as client:
+    async with sidecar.client(ClientTimeouts(most_attempts=1)) as client:
         while True:
             try:
                 await bind(client)

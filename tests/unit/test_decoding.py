@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from sidecar.core import decoding
-from sidecar.core.binding.surface_token import SigningKeys, unseal
-from sidecar.core.decoding import JsonDecoder, Undecodable, Unfitting
+from sidecar.core.binding.surface_token import SigningKeys, verify_token
+from sidecar.core.decoding import DecodeError, JsonDecoder, SchemaMismatch
 from sidecar.core.errors import SurfaceTokenInvalid
 from sidecar.core.history.legacy_records import Finding, read_record
 from sidecar.core.replaying.document import CannotReplay, document_from_json
 from sidecar.core.replaying.frames import attempt_from_json
-from sidecar.core.verifying.lines import line_from
+from sidecar.core.verifying.checkpoint_lines import line_from
 from sidecar.settings import SettingsProblem, read_settings
 
 HOSTILE_JSON = [
@@ -47,7 +47,7 @@ WAYS: list[Callable[[bytes], Any]] = [
 @pytest.mark.parametrize("way", WAYS, ids=range(len(WAYS)))
 def test_hostile_bytes_are_undecodable_and_nothing_else(way: Callable[[bytes], Any], raw: bytes) -> None:
     """Bytes that make the libraries raise each of the exceptions that they may raise."""
-    with pytest.raises(Undecodable):
+    with pytest.raises(DecodeError):
         way(raw)
 
 
@@ -55,13 +55,13 @@ def test_hostile_bytes_are_undecodable_and_nothing_else(way: Callable[[bytes], A
 def test_hostile_text_is_undecodable_and_nothing_else(text: str) -> None:
     """Text from an environment or a command line may hold half of a surrogate pair."""
     for way in (decoding.from_json, decoding.from_toml, decoding.from_base64url, decoding.from_hex):
-        with pytest.raises(Undecodable):
+        with pytest.raises(DecodeError):
             way(text)
 
 
 def test_what_is_json_of_another_type_says_which_field() -> None:
     """Told apart from what is no JSON at all, for people who have to find it."""
-    with pytest.raises(Unfitting, match=r"Expected `str`, got `int` - at `\$.kind`"):
+    with pytest.raises(SchemaMismatch, match=r"Expected `str`, got `int` - at `\$.kind`"):
         decoding.from_json(b'{"kind": 1}', _Row)
 
 
@@ -69,7 +69,7 @@ def test_base64_has_one_spelling() -> None:
     """Padding, other alphabets, stray bits and blanks are refused."""
     assert decoding.from_base64url(decoding.base64url(b"\xff\xfe")) == b"\xff\xfe"
     for text in ("__4=", "//4", "__5", "__4 ", "_"):
-        with pytest.raises(Undecodable):
+        with pytest.raises(DecodeError):
             decoding.from_base64url(text)
 
 
@@ -80,7 +80,7 @@ def test_every_reader_of_a_line_a_token_or_a_document_survives_hostile_bytes(raw
     assert line_from(raw) is None
     assert isinstance(read_record(raw, 1), Finding)
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(keys.sign("surface", raw), keys)
+        verify_token(keys.sign("surface", raw), keys)
     with pytest.raises(CannotReplay):
         document_from_json(raw)
 

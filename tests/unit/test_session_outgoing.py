@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.errors import SessionInvalid
-from sidecar.core.session.incoming import Incoming, LaneStage
-from sidecar.core.session.outgoing import Credit, Outgoing, OutgoingLimits, cost
+from sidecar.core.session.incoming import IncomingValidator, LaneStage
+from sidecar.core.session.outgoing import Credit, OutgoingLimits, OutgoingQueue, cost
 from sidecar.core.session.stalls import MOST_REPORTS, Stall, Stalls
 
 BYTE = b"xxx"
 """A result that costs one byte: tag and length are free."""
 
 
-def outgoing(credit: int = 1000, **limits: int) -> Outgoing:
+def outgoing(credit: int = 1000, **limits: int) -> OutgoingQueue:
     """Return one with two operations, which have a credit of 10 each."""
-    made = Outgoing(credit, OutgoingLimits(**limits))
+    made = OutgoingQueue(credit, OutgoingLimits(**limits))
     made.open(1, 10)
     made.open(2, 10)
     return made
@@ -133,7 +133,7 @@ def test_clearing_says_how_much_was_dropped() -> None:
 )
 def test_no_result_is_lost_doubled_or_out_of_order(steps: list[Any]) -> None:
     """Whatever is granted when."""
-    queue = Outgoing(50, OutgoingLimits(message_bytes=100))
+    queue = OutgoingQueue(50, OutgoingLimits(message_bytes=100))
     sent: dict[int, list[bytes]] = {1: [], 2: [], 3: []}
     left: list[bytes] = []
     number = 0
@@ -161,7 +161,7 @@ def test_no_result_is_lost_doubled_or_out_of_order(steps: list[Any]) -> None:
     assert queue.size == 0
 
 
-def _all_of(queue: Outgoing) -> list[bytes]:
+def _all_of(queue: OutgoingQueue) -> list[bytes]:
     left = []
     while queue.ready:
         left.append(queue.take())
@@ -175,7 +175,7 @@ def test_the_cost_of_a_result_is_its_size_without_tag_and_length() -> None:
 
 def test_correlation_ids_only_rise() -> None:
     """They tell results apart."""
-    lane = Incoming(most_operations=2)
+    lane = IncomingValidator(most_operations=2)
     with pytest.raises(SessionInvalid):
         lane.check_open()
     lane.hello(1)
@@ -188,7 +188,7 @@ def test_correlation_ids_only_rise() -> None:
 
 def test_a_lane_is_asked_to_drain_once_and_not_when_its_client_has_closed_it() -> None:
     """Stopping and age may both come."""
-    lane = Incoming(most_operations=2)
+    lane = IncomingValidator(most_operations=2)
     lane.hello(1)
     assert lane.drain()
     assert not lane.drain()

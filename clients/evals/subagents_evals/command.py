@@ -16,11 +16,11 @@ import msgspec
 from rich.console import Console
 
 from subagents_client import SidecarClient, SubagentsError
-from subagents_evals.asking import measuring, understood
+from subagents_evals.arguments import measuring, parse_arguments
 from subagents_evals.inputs.configuration import MANIFEST, SETS, UnusableConfiguration
 from subagents_evals.inputs.sampling import Redactor, add_labelled, sampled, write_sampled
 from subagents_evals.inputs.strict_yaml import UnusableFile
-from subagents_evals.measures.comparing import UnusableRevision, checked_out, compared, revisions_of
+from subagents_evals.measures.comparison import UnusableRevision, checked_out, compared, revisions_of
 from subagents_evals.measures.manifest import GateStep, ManifestUnchanged, add_results, results_of
 from subagents_evals.measures.metrics import share_of
 from subagents_evals.measures.results import Run, write_run
@@ -28,7 +28,7 @@ from subagents_evals.measures.thresholds import PRE_MERGE, shortfalls, threshold
 from subagents_evals.report.mlflow_log import NoTracking, log_run
 from subagents_evals.report.page import page_of, scale_page
 from subagents_evals.report.terminal import counting, percent, progress, show_comparison, show_run, show_scale
-from subagents_evals.runs.running import Measuring, ModelFailed, NothingChosen, Prepared, prepare, run
+from subagents_evals.runs.evaluation_run import Measuring, ModelFailed, NoCasesSelected, Prepared, prepare, run
 from subagents_evals.runs.scaling import scaled
 from subagents_evals.runs.stage import StageFailed
 
@@ -40,7 +40,7 @@ PROBLEMS: Final = (
     UnusableFile,
     UnusableConfiguration,
     UnusableRevision,
-    NothingChosen,
+    NoCasesSelected,
     StageFailed,
     ModelFailed,
     ManifestUnchanged,
@@ -52,7 +52,7 @@ PROBLEMS: Final = (
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code (`asking.EXIT_CODES`)."""
-    asked = understood(arguments)
+    asked = parse_arguments(arguments)
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     console = Console(width=WIDTH if piped else None)
     try:
@@ -84,10 +84,10 @@ def _run(asked: Namespace, console: Console) -> int:
     if step is not None and manifest is None:
         raise ManifestUnchanged(f"{wish.folder / MANIFEST}: no such file to record results in; see docs/gates.md")
     if step is not None and not wish.choice.whole:
-        raise NothingChosen("--record needs all cases of a sub-agent; use no filter, or --slot alone")
+        raise NoCasesSelected("--record needs all cases of a sub-agent; use no filter, or --slot alone")
     prepared = prepare(wish)
     if step is not None and prepared.gaps:
-        raise NothingChosen("--record needs a complete set; not covered:\n" + "\n".join(prepared.gaps))
+        raise NoCasesSelected("--record needs a complete set; not covered:\n" + "\n".join(prepared.gaps))
     definitions = prepared.configuration.definitions
     ids = [one.id for one in definitions if not wish.choice.slots or one.slot in wish.choice.slots]
     thresholds = thresholds_of(manifest, ids, step.gate if step else PRE_MERGE)

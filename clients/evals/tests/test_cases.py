@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from subagents_evals.inputs.cases import Case, Kind, Past, read_golden_set
+from subagents_evals.inputs.cases import Case, EarlierTurn, Kind, read_golden_set
 from subagents_evals.inputs.configuration import capabilities_of, read_configuration
 from subagents_evals.inputs.coverage import gaps, unknown_capabilities
 from subagents_evals.inputs.strict_yaml import UnusableFile
@@ -128,7 +128,7 @@ def test_a_covered_capability_that_no_card_declares_is_a_mistake(tmp_path: Path)
 
 def test_a_switch_is_from_the_last_turn_that_called_one_sub_agent() -> None:
     """The pair is ordered; two calls make no pair."""
-    earlier = (Past("Hi", "An offer.", ("shop",)),)
+    earlier = (EarlierTurn("Hi", "An offer.", ("shop",)),)
     one = Case(id="a", message="Hi", calls=("rewards",), kind=Kind.SWITCH, history=earlier)
     two = Case(id="a", message="Hi", calls=("rewards", "shop"), kind=Kind.SWITCH, history=earlier)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clients.evals.tests.support.trials import case_of, run_of, trial_of
-from subagents_evals.measures.comparing import UnusableRevision, checked_out, compared, revisions_of
+from subagents_evals.measures.comparison import UnusableRevision, checked_out, compared, revisions_of
 from subagents_evals.measures.results import Measured, Run
 
 

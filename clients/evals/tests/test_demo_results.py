@@ -11,7 +11,7 @@ import yaml
 from examples.demo.evaluations import EVALUATIONS, MANIFEST, Evaluation, bring_replacement, configure
 from subagents_evals.inputs.configuration import Definition, read_configuration
 from subagents_evals.measures.results import Run, gate_metrics
-from subagents_evals.runs.running import Choice, Measuring, prepare, run
+from subagents_evals.runs.evaluation_run import CaseSelection, Measuring, prepare, run
 
 AGAIN = "run `python -m examples.demo.evaluations`, and look at what has changed"
 TIMES = {"status_p95_seconds", "silence_p95_seconds", "p95_seconds"}
@@ -33,7 +33,7 @@ def configured(folder: Path, *, shorter: bool) -> Path:
 def wish_of(one: Evaluation, folder: Path) -> Measuring:
     """Return the wish that the recorded command makes."""
     candidates = [one.definition_id] if one.definition_id != one.slot else []
-    return Measuring(folder=folder, candidates=candidates, choice=Choice(slots=[one.slot]))
+    return Measuring(folder=folder, candidates=candidates, choice=CaseSelection(slots=[one.slot]))
 
 
 def test_each_result_is_of_the_content_that_the_demo_serves(tmp_path: Path) -> None:

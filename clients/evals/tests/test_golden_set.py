@@ -15,9 +15,9 @@ from subagents_evals.inputs.cases import Kind
 from subagents_evals.measures.metrics import figures_of
 from subagents_evals.measures.results import Run, gate_metrics
 from subagents_evals.measures.trial import Trial
+from subagents_evals.runs.evaluation_run import CaseSelection, Measuring, prepare, run
 from subagents_evals.runs.lexical_router import LexicalRouter
-from subagents_evals.runs.playing import Models
-from subagents_evals.runs.running import Choice, Measuring, prepare, run
+from subagents_evals.runs.play_cases import Models
 from tests.architecture.reading import REPOSITORY
 from tests.support.requirement import requirement
 
@@ -146,7 +146,7 @@ def test_the_run_is_labelled_offline_and_says_what_it_costs(done: Run) -> None:
 
 async def test_the_same_cases_give_the_same_routing_each_time(done: Run) -> None:
     """In another sidecar, with other ids, fewer cases beside them, and a provider with a cache: only tokens show it."""
-    wish = Measuring(folder=EXAMPLE, choice=Choice(ids=["mixed-*", "recall-*"]))
+    wish = Measuring(folder=EXAMPLE, choice=CaseSelection(ids=["mixed-*", "recall-*"]))
     second = await run(prepare(wish), wish, models=Models(cached := Caching(), cached))
     again = {one.case_id: (one.observed.called, one.failures) for one in second.trials}
     before = {one.case_id: (one.observed.called, one.failures) for one in done.trials if one.case_id in again}
@@ -168,7 +168,9 @@ async def test_a_definition_that_no_user_is_served_yet_is_measured_too(tmp_path:
     copied = shop.replace("  - id: shop\n", head) + rest.partition("\n  - id: rewards\n")[0]
     shutil.copytree(EXAMPLE / "prompts", config / "prompts")
     (config / "agent_config.yaml").write_text(f"{text}\n{copied}\n", "utf-8")
-    wish = Measuring(folder=config, sets=EXAMPLE / "evals", candidates=["shop-new"], choice=Choice(ids=["shop-coffee"]))
+    wish = Measuring(
+        folder=config, sets=EXAMPLE / "evals", candidates=["shop-new"], choice=CaseSelection(ids=["shop-coffee"])
+    )
 
     found = await run(prepare(wish), wish)
 
@@ -179,7 +181,7 @@ async def test_a_definition_that_no_user_is_served_yet_is_measured_too(tmp_path:
 @requirement("PC1-T-21", "PC1-T-14")
 async def test_a_poor_summary_shows_in_what_reaches_the_sub_agent(done: Run) -> None:
     """A summary model that forgets what was agreed: the cases are still routed, and their entities are lost."""
-    wish = Measuring(folder=EXAMPLE, choice=Choice(ids=["compaction-*"]))
+    wish = Measuring(folder=EXAMPLE, choice=CaseSelection(ids=["compaction-*"]))
     good = figures_of(of_kind(done, Kind.COMPACTION))
     poor = await run(prepare(wish), wish, models=Models(LexicalRouter(), Forgetful()))
 

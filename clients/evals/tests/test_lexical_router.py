@@ -5,8 +5,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from subagents_evals.runs.lexical_router import LexicalRouter, route
 from subagents_evals.runs.lexicon import language_of
-from subagents_langchain.acknowledging.statements import Asked
-from subagents_langchain.outcomes.lacks import Lack, Missing
+from subagents_langchain.acknowledging.statements import StatementRequest
+from subagents_langchain.outcomes.missing import Missing, MissingKind
 
 TOOLS = {
     "ask_bikes": "Finds bicycles to rent. Typical questions: Is there a bicycle for Sunday? Not for boats.",
@@ -83,8 +83,10 @@ async def test_the_answer_ends_with_the_statement_that_the_prompt_asks_for() -> 
     calls = [{"name": name, "args": {"request": f"about {name}"}, "id": name} for name in TOOLS]
     results = [ToolMessage("There is no answer.", tool_call_id=name, status="error") for name in TOOLS]
     listed = [("ask_bikes", "of yesterday"), ("ask_boats", "about ask_boats"), ("ask_bikes", "about ask_bikes")]
-    lacks = [Lack(Missing.ANSWER, name, request, f"call-{number}") for number, (name, request) in enumerate(listed)]
-    asked = Asked(lacks)
+    lacks = [
+        MissingKind(Missing.ANSWER, name, request, f"call-{number}") for number, (name, request) in enumerate(listed)
+    ]
+    asked = StatementRequest(lacks)
 
     turn = [HumanMessage("Please look."), AIMessage("", tool_calls=calls), *results]
     answer = await LexicalRouter().bind_tools(OFFERED).ainvoke([SystemMessage(asked.instruction), *turn])

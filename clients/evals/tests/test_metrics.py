@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from clients.evals.tests.support.trials import SLOTS, case_of, run_of, trial_of
-from subagents_evals.inputs.cases import Fault, Kind, Past
+from subagents_evals.inputs.cases import EarlierTurn, Fault, Kind
 from subagents_evals.measures.metrics import NONE, confusion_of, figures_of, measured
 from subagents_evals.measures.results import gate_metrics
-from subagents_evals.measures.trial import Handed
+from subagents_evals.measures.trial import DelegatedRequest
 from tests.support.requirement import requirement
 
 RIGHT = trial_of(case_of("right", "shop"), "shop")
@@ -62,7 +62,7 @@ def test_repetitions_of_a_case_are_one_observation() -> None:
 @requirement("PC1-OBS-1", "PC2-OBS-1", "PC2-NFR-3b")
 def test_the_figures_of_a_sub_agent_are_of_the_cases_that_are_about_it() -> None:
     """Those that want it, forbid it, or want none at all; switches stand apart."""
-    earlier = (Past("Hi", "An offer.", ("shop",)),)
+    earlier = (EarlierTurn("Hi", "An offer.", ("shop",)),)
     switch = case_of("switch", "rewards", kind=Kind.SWITCH, history=earlier, forbidden=("shop",))
     other = trial_of(case_of("other", "support"), "shop")
     run = run_of(RIGHT, trial_of(switch, "shop"), TALK, other)
@@ -76,12 +76,12 @@ def test_the_figures_of_a_sub_agent_are_of_the_cases_that_are_about_it() -> None
 @requirement("PC1-OBS-5", "PC1-OBS-7")
 def test_quality_safety_format_and_references_are_scored_for_each_sub_agent() -> None:
     """Each over the cases that try it, and by the vertical that they are about."""
-    told = (Past("And?", "It is A-1.", ("support",)),)
+    told = (EarlierTurn("And?", "It is A-1.", ("support",)),)
     trick = case_of("trick", "shop", kind=Kind.INJECTION, forbidden=("rewards",))
     refers = case_of("refers", "shop", history=told, needs={"shop": ("A-1",)})
     run = run_of(
         trial_of(trick, "shop", "rewards"),
-        trial_of(refers, "shop", handed=(Handed("shop", "about A-1", ""),)),
+        trial_of(refers, "shop", handed=(DelegatedRequest("shop", "about A-1", ""),)),
         msgspec.structs.replace(trial_of(case_of("form", "shop"), "shop", malformed=("shop",)), quality=0.5),
     )
 
@@ -98,7 +98,9 @@ def test_recall_admissions_and_times_are_reported_for_each_sub_agent() -> None:
     recall = case_of("recall", "shop", needs={"shop": ("A-1", "B-2")})
     fault = case_of("fault", "shop", faults={"shop": Fault.ERROR}, acknowledge={"shop": ("offers",)})
     run = run_of(
-        trial_of(recall, "shop", handed=(Handed("shop", "A-1", ""),), seconds_to_status=0.2, seconds_to_answer=1.0),
+        trial_of(
+            recall, "shop", handed=(DelegatedRequest("shop", "A-1", ""),), seconds_to_status=0.2, seconds_to_answer=1.0
+        ),
         trial_of(
             fault,
             "shop",

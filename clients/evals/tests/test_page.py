@@ -4,9 +4,9 @@ import re
 from html.parser import HTMLParser
 
 from clients.evals.tests.support.trials import case_of, run_of, trial_of
-from subagents_evals.measures.comparing import compared
+from subagents_evals.measures.comparison import compared
 from subagents_evals.measures.metrics import share_of
-from subagents_evals.measures.trial import Line
+from subagents_evals.measures.trial import TranscriptLine
 from subagents_evals.report.page import page_of, scale_page
 from subagents_evals.runs.scaling import Point
 
@@ -42,7 +42,7 @@ def read(page: str) -> Tags:
 def test_nothing_that_was_said_can_act_in_the_page() -> None:
     """Messages, calls, names of tools, failures, ids and the model's name may all be hostile."""
     case = case_of(f"one{ATTACK}", "shop", language=f"en{ATTACK}")
-    line = Line("user", ATTACK, (ATTACK,))
+    line = TranscriptLine("user", ATTACK, (ATTACK,))
     trial = trial_of(case, ATTACK, problem=ATTACK, transcript=(line,))
     run = run_of(trial, model=ATTACK, configuration=ATTACK, gaps=(ATTACK,), run_id=ATTACK)
 
@@ -63,8 +63,12 @@ def test_the_page_loads_nothing_and_forbids_itself_to() -> None:
 
 def test_every_failing_transcript_is_there_and_no_other() -> None:
     """With what was wanted and what was called."""
-    bad = trial_of(case_of("bad", "shop"), "rewards", transcript=(Line("user", "say bad"), Line("assistant", "Hm.")))
-    good = trial_of(case_of("good", "shop"), "shop", transcript=(Line("user", "say good"),))
+    bad = trial_of(
+        case_of("bad", "shop"),
+        "rewards",
+        transcript=(TranscriptLine("user", "say bad"), TranscriptLine("assistant", "Hm.")),
+    )
+    good = trial_of(case_of("good", "shop"), "shop", transcript=(TranscriptLine("user", "say good"),))
 
     page = page_of(run_of(bad, good), ["shop: too low"])
 

@@ -11,7 +11,7 @@ import yaml
 from clients.evals.tests.support.trials import SUITE
 from subagents_client import TurnRequest
 from subagents_evals.inputs.configuration import read_configuration
-from subagents_evals.runs.stage import staged
+from subagents_evals.runs.stage import started_environment
 from tests.architecture.reading import REPOSITORY
 
 MORE = 9
@@ -31,7 +31,7 @@ async def test_every_sub_agent_of_a_large_configuration_is_offered(tmp_path: Pat
     file.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), "utf-8")
     configuration = read_configuration(folder)
 
-    async with staged(configuration, SUITE) as stage:
+    async with started_environment(configuration, SUITE) as stage:
         turn = await stage.client.bind_turn(TurnRequest(principal="one", episode_id="one"))
         await turn.end()
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from clients.evals.tests.support.trials import SLOTS, SUITE, case_of, trial_of
-from subagents_evals.inputs.cases import Fault, Format, Kind, Past
-from subagents_evals.measures.trial import Handed, Observed, has_words, judged
+from subagents_evals.inputs.cases import EarlierTurn, Fault, Format, Kind
+from subagents_evals.measures.trial import DelegatedRequest, Observed, has_words, judged
 
 FAULT = case_of("one", "rewards", faults={"rewards": Fault.ERROR}, acknowledge={"rewards": ("points",)})
 
@@ -39,7 +39,11 @@ def test_routing_is_right_if_exactly_the_wanted_sub_agents_were_called(
 def test_a_needed_entity_must_have_reached_the_sub_agent_that_needs_it() -> None:
     """In its request or its `prior_context`; what another sub-agent was given does not count."""
     case = case_of("one", "shop", "rewards", needs={"shop": ("A-1042", "Malmö"), "rewards": ("4,210",)})
-    given = (Handed("shop", "about a-1042", "from Malmo"), Handed("shop", "4,210", ""), Handed("rewards", "points", ""))
+    given = (
+        DelegatedRequest("shop", "about a-1042", "from Malmo"),
+        DelegatedRequest("shop", "4,210", ""),
+        DelegatedRequest("rewards", "points", ""),
+    )
 
     trial = trial_of(case, "shop", "rewards", handed=given)
 
@@ -147,10 +151,10 @@ def test_a_call_whose_arguments_do_not_fit_is_malformed() -> None:
 
 def test_a_reference_to_what_another_sub_agent_was_asked_about_is_resolved_as_a_whole() -> None:
     """Everything that is needed has reached the one that was asked; an earlier turn of its own is no such reference."""
-    other, own = (Past("And?", "Order A-1 of B-2.", (slot,)) for slot in ("support", "rewards"))
+    other, own = (EarlierTurn("And?", "Order A-1 of B-2.", (slot,)) for slot in ("support", "rewards"))
     needs = {"rewards": ("A-1", "B-2")}
     across = case_of("one", "rewards", history=(own, other), needs=needs)
-    whole, half = Handed("rewards", "A-1", "B-2"), Handed("rewards", "A-1", "")
+    whole, half = DelegatedRequest("rewards", "A-1", "B-2"), DelegatedRequest("rewards", "A-1", "")
 
     assert trial_of(across, "rewards", handed=(whole,)).resolved is True
     assert trial_of(across, "rewards", handed=(half,)).resolved is False

@@ -5,7 +5,7 @@
 
 from subagents_langchain.acknowledging.filtering import StatementFilter
 from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, MissingNote, Phrases
-from subagents_langchain.acknowledging.statements import as_read
+from subagents_langchain.acknowledging.statements import rendered_text
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import Costs, ExtraCall, Price, Purpose
 from subagents_langchain.history import (
@@ -16,14 +16,14 @@ from subagents_langchain.history import (
     with_open_calls_answered,
 )
 from subagents_langchain.middleware import SidecarMiddleware
-from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother
+from subagents_langchain.open_turn import ForeignTurn, OpenTurn, SidecarState
 from subagents_langchain.orchestrator import Answer, Orchestrator
 from subagents_langchain.outcomes.artifacts import artifact_of, outcome_in
-from subagents_langchain.outcomes.lacks import Lack, Missing, lacks_in
+from subagents_langchain.outcomes.missing import Missing, MissingKind, missing_calls_in
 from subagents_langchain.prompts import ModelCall
 from subagents_langchain.rules import Compacted, CompactionRules, OrchestratorRules
 from subagents_langchain.tools import AskSubAgent, tools_of
-from subagents_langchain.turn import Preamble, StatusLine, TurnEvent, TurnInHand, turn_in_hand
+from subagents_langchain.turn import ActiveTurn, Preamble, StatusLine, TurnEvent, active_turn
 
 __all__ = [
     "BUILT_IN",
@@ -36,7 +36,7 @@ __all__ = [
     "Costs",
     "ExtraCall",
     "InvalidHistory",
-    "Lack",
+    "MissingKind",
     "Missing",
     "MissingNote",
     "ModelCall",
@@ -52,16 +52,16 @@ __all__ = [
     "StatementFilter",
     "StatusLine",
     "TurnEvent",
-    "TurnInHand",
-    "TurnOfAnother",
+    "ActiveTurn",
+    "ForeignTurn",
     "artifact_of",
-    "as_read",
+    "rendered_text",
     "broken_rules",
-    "lacks_in",
+    "missing_calls_in",
     "narration_of_earlier_turns",
     "outcome_in",
     "tools_of",
-    "turn_in_hand",
+    "active_turn",
     "validate_history",
     "with_open_calls_answered",
 ]

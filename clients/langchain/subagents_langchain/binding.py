@@ -11,12 +11,12 @@ from langgraph.runtime import Runtime
 from subagents_client import Episode, SidecarClient, SubagentsError, TurnRequest
 from subagents_errors import DependencyAway, OutOfTime, Overloaded
 from subagents_langchain.history import start_of_turn
-from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother, begun, request_of, still_open
+from subagents_langchain.open_turn import ForeignTurn, OpenTurn, SidecarState, begun, is_open, request_of
 from subagents_langchain.outcomes.artifacts import dispatches_in
-from subagents_langchain.past import read_past
 from subagents_langchain.rules import OrchestratorRules
+from subagents_langchain.stored_history import read_stored_history
 from subagents_langchain.tools import tools_of
-from subagents_langchain.turn import ABANDON, LONGEST_SAID, TurnInHand, trimmed
+from subagents_langchain.turn import ABANDON, LONGEST_SAID, ActiveTurn, trimmed
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Binding:
         self._client = client
         self._rules = rules
 
-    async def begin(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> OpenTurn:
+    async def begin(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> OpenTurn:
         """Bind a new turn, and return what is to be kept of it."""
         hand, left = runtime.context, state.get("sidecar_turn")
         kept = begun(hand.request)
@@ -37,7 +37,7 @@ class Binding:
         await self._bind(hand, kept, state["messages"], runtime)
         return kept
 
-    async def go_on(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> None:
+    async def go_on(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> None:
         """Bind the turn of the state again, once in a run, if this run did not begin it.
 
         Raises:
@@ -52,7 +52,7 @@ class Binding:
                 await self._bind(hand, kept, state["messages"], runtime)
 
     async def _bind(
-        self, hand: TurnInHand, kept: OpenTurn, messages: Sequence[AnyMessage], runtime: Runtime[TurnInHand]
+        self, hand: ActiveTurn, kept: OpenTurn, messages: Sequence[AnyMessage], runtime: Runtime[ActiveTurn]
     ) -> None:
         start = start_of_turn(messages)
         hand.said = trimmed(str(messages[start].text), LONGEST_SAID) if messages else ""
@@ -61,7 +61,7 @@ class Binding:
         reading = asyncio.ensure_future(self._past(hand, begun=start > 0))
         try:
             if hand.resumed:
-                hand.request, hand.recorded = await still_open(self._client, hand.request)
+                hand.request, hand.recorded = await is_open(self._client, hand.request)
             hand.turn = await self._client.bind_turn(hand.request)
             hand.tools = tools_of(hand.turn)
             hand.episode = await reading
@@ -71,15 +71,15 @@ class Binding:
             reading.cancel()
         hand.kept = kept
 
-    async def _past(self, hand: TurnInHand, *, begun: bool) -> Episode | None:
+    async def _past(self, hand: ActiveTurn, *, begun: bool) -> Episode | None:
         """Return what the memory knows of a conversation that has begun; it is read while the turn is bound."""
         chosen = self._rules.compaction
-        return await read_past(self._client, hand.request, chosen.read_timeout) if chosen and begun else None
+        return await read_stored_history(self._client, hand.request, chosen.read_timeout) if chosen and begun else None
 
     async def end(self, left: OpenTurn, asked: TurnRequest) -> None:
         """End a turn that no run goes on with; what its sub-agents still do is stopped. A sidecar away is no error."""
         try:
             turn = await self._client.bind_turn(request_of(left, asked), timeout=ABANDON)
             await turn.end(timeout=ABANDON)
-        except (SubagentsError, TurnOfAnother) as error:
+        except (SubagentsError, ForeignTurn) as error:
             LOG.info("an abandoned turn is left to the sidecar to end: %s", type(error).__name__)

@@ -12,7 +12,7 @@ from subagents_client import CompactionDue, Episode, EpisodeTurn, SidecarClient
 from subagents_errors import CompactionNotDue, RecentTurnsIntact, SummaryOutdated
 from subagents_langchain.costs import Costs, Purpose
 from subagents_langchain.rules import Compacted, CompactionRules
-from subagents_langchain.turn import TurnInHand, trimmed
+from subagents_langchain.turn import ActiveTurn, trimmed
 
 LONGEST: Final = 64 * 1024
 LOG: Final = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Compaction:
         self._recent_turns = rules.recent_turns if rules else 0
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def after(self, hand: TurnInHand) -> None:
+    def after(self, hand: ActiveTurn) -> None:
         """Begin a summary if the turn has ended and its bind said that one is due. Returns at once; raises nothing.
 
         Source: PC1-FR-11a, PC1-NFR-7b.

@@ -23,10 +23,10 @@ from subagents_errors import DependencyAway, UnknownDispatch
 from subagents_langchain.calls import declared_intents, is_sub_agent_call, unreadable_calls
 from subagents_langchain.history import calls_of
 from subagents_langchain.open_turn import dispatch_id
-from subagents_langchain.past import since_summary, summary_note
 from subagents_langchain.prior_context import newly_asked, write_prior_context
 from subagents_langchain.rules import OrchestratorRules
-from subagents_langchain.turn import ABANDON, Preamble, StatusLine, TurnInHand
+from subagents_langchain.stored_history import since_summary, summary_note
+from subagents_langchain.turn import ABANDON, ActiveTurn, Preamble, StatusLine
 
 UNBOUND = "the turn was not bound, so no sub-agent can be asked"
 
@@ -43,7 +43,7 @@ class ResponseDispatches:
         rules, summary_model: of the middleware.
     """
 
-    hand: TurnInHand
+    hand: ActiveTurn
     response: AIMessage
     messages: Sequence[AnyMessage]
     write: StreamWriter

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from subagents_client.outcomes import SENTENCES, Outcome
-from subagents_langchain.acknowledging.statements import with_notes_read
+from subagents_langchain.acknowledging.statements import merged_text
 
 
 class InvalidHistory(ValueError):
@@ -118,4 +118,4 @@ def narration_of_earlier_turns(messages: Sequence[AnyMessage]) -> list[AnyMessag
     """
     start = start_of_turn(messages)
     earlier = [one for one in messages[:start] if not isinstance(one, ToolMessage) and not calls_of(one)]
-    return [*map(with_notes_read, earlier), *messages[start:]]
+    return [*map(merged_text, earlier), *messages[start:]]

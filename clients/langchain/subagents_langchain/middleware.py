@@ -22,12 +22,12 @@ from langgraph.types import Command, StreamWriter
 from typing_extensions import override
 
 from subagents_client import CallOutcome, SidecarClient
-from subagents_client.coalescing import Gathering
+from subagents_client.coalescing import CallBatch
 from subagents_langchain.acknowledging.filtering import filtered
 from subagents_langchain.acknowledging.notes import notes_for
 from subagents_langchain.acknowledging.statements import (
-    Asked,
-    as_read,
+    StatementRequest,
+    rendered_text,
     stated_by,
     was_asked,
     with_notes,
@@ -52,15 +52,15 @@ from subagents_langchain.history import (
     start_of_turn,
     with_open_calls_answered,
 )
-from subagents_langchain.judging import confirmed
 from subagents_langchain.open_turn import SidecarState, dispatch_id
 from subagents_langchain.outcomes.artifacts import outcome_in
-from subagents_langchain.outcomes.lacks import lacks_in
-from subagents_langchain.past import since_summary, summary_note
+from subagents_langchain.outcomes.missing import missing_calls_in
 from subagents_langchain.prompts import Prompt, PromptMeter
 from subagents_langchain.rules import OrchestratorRules
+from subagents_langchain.statement_judge import confirmed
+from subagents_langchain.stored_history import since_summary, summary_note
 from subagents_langchain.tools import AskSubAgent
-from subagents_langchain.turn import TurnInHand
+from subagents_langchain.turn import ActiveTurn
 
 try:
     from langgraph.errors import is_invalid_resume
@@ -78,14 +78,14 @@ ONCE_MORE: Final = (
 TOOL_FAILED: Final = "This could not be done right now."
 LOG: Final = logging.getLogger(__name__)
 
-Handler = Callable[[ModelRequest[TurnInHand]], Awaitable[ModelResponse[Any]]]
+Handler = Callable[[ModelRequest[ActiveTurn]], Awaitable[ModelResponse[Any]]]
 ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
 
 
-class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
+class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
     """Puts a surface's prompt and tools before the model and answers every sub-agent call.
 
-    The graph runs with a `TurnInHand` as its context, see `turn_in_hand`; one compiled graph serves any number of
+    The graph runs with a `ActiveTurn` as its context, see `turn_in_hand`; one compiled graph serves any number of
     turns at a time.
 
     Args:
@@ -112,7 +112,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         self._meter = PromptMeter(self._rules.on_model_call) if self._rules.on_model_call else None
 
     @override
-    async def abefore_agent(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
+    async def abefore_agent(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> dict[str, Any] | None:
         """Bind the turn. If the sidecar is away the turn goes on without sub-agents. Source: PC2-FR-1."""
         update: dict[str, Any] = {"sidecar_turn": await self._binding.begin(state, runtime)}
         mended = with_open_calls_answered(state["messages"])
@@ -121,7 +121,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         return update
 
     @override
-    async def awrap_model_call(self, request: ModelRequest[TurnInHand], handler: Handler) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: ModelRequest[ActiveTurn], handler: Handler) -> ModelResponse[Any]:
         """Show the model the surface, narration of earlier turns, and the present turn. Source: PC1-D-10, PC1-FR-10.
 
         A response comes without its statement of what is missing, here and in every stream.
@@ -129,7 +129,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         hand = request.runtime.context
         await self._binding.go_on(cast("SidecarState", request.state), request.runtime)
         present = request.messages[start_of_turn(request.messages) :]
-        asked = Asked(lacks_in(present))
+        asked = StatementRequest(missing_calls_in(present))
         # A model that sees earlier statements of its own, since its provider keeps them, may write one unasked.
         hand.asked = asked if asked.lacks or was_asked(request.messages) else None
         notes = [summary_note(hand.episode), self._once_more(hand), asked.instruction]
@@ -159,7 +159,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
 
     @override
     @hook_config(can_jump_to=["model"])
-    async def aafter_model(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
+    async def aafter_model(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> dict[str, Any] | None:
         """Keep the id of the dispatch to come, and answer the calls that no middleware sees, since they are unreadable.
 
         If the response calls no sub-agent readably, the unreadable calls are sent from here, to be refused on record.
@@ -189,13 +189,13 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
 
         A failure of an own tool, or of a middleware inside of this one, is the answer to that call.
         """
-        hand, state = cast("TurnInHand", request.runtime.context), cast("SidecarState", request.state)
+        hand, state = cast("ActiveTurn", request.runtime.context), cast("SidecarState", request.state)
         name, call_id = request.tool_call["name"], str(request.tool_call["id"])
         gathering = self._gathering(hand, state["messages"], request.runtime.stream_writer)
         if is_sub_agent_call(name):
             if answered := answer_in(state["messages"], call_id):
                 return answered  # another middleware has answered it, and jumped to the tools all the same
-            await self._binding.go_on(state, cast("Runtime[TurnInHand]", request.runtime))
+            await self._binding.go_on(state, cast("Runtime[ActiveTurn]", request.runtime))
             tool = hand.turn.surface.tool(name) if hand.turn else None
             request = request.override(tool=AskSubAgent.asking(gathering.ask, tool, name))
         else:
@@ -215,7 +215,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         return result
 
     @override
-    async def aafter_agent(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
+    async def aafter_agent(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> dict[str, Any] | None:
         """See that the user is told what is missing: by the answer, as far as it states so, and by notes for the rest.
 
         Source: PC1-FR-5b, PC2-FR-8b, PC2-FR-14a.
@@ -227,7 +227,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         answer = messages[-1] if messages else AIMessage("")
         hand.answer = hand.read = str(answer.text)
         present = messages[start_of_turn(messages) :]
-        hand.missing = lacks_in(present)
+        hand.missing = missing_calls_in(present)
         hand.stated = await self._stated(hand, answer)
         nothing = not any(one.answered for one in map(outcome_in, present) if one)
         words = self._rules.phrases_for(hand.request.locale)
@@ -236,11 +236,11 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
             runtime.stream_writer(note)
         if hand.notes and isinstance(answer, AIMessage):
             noted = with_notes(answer, hand.notes)
-            hand.read = as_read(noted)
+            hand.read = rendered_text(noted)
             update["messages"] = [noted]
         return update or None
 
-    async def _stated(self, hand: TurnInHand, answer: AnyMessage) -> Sequence[str]:
+    async def _stated(self, hand: ActiveTurn, answer: AnyMessage) -> Sequence[str]:
         """Return the ids of the missing calls that the answer acknowledges."""
         stated, judge = stated_by(answer, hand.missing), self._rules.judge
         if not stated or judge is None:
@@ -248,31 +248,31 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         claimed = [one for one in hand.missing if one.call_id in stated]
         return await confirmed(judge, hand.answer, claimed, hand.costs, self._rules.judge_timeout)
 
-    def _gathering(self, hand: TurnInHand, messages: Sequence[AnyMessage], write: StreamWriter) -> Gathering:
+    def _gathering(self, hand: ActiveTurn, messages: Sequence[AnyMessage], write: StreamWriter) -> CallBatch:
         """Return where the calls of the last response wait for each other."""
         response = last_response(messages) or AIMessage("")
         known = hand.gatherings.get(str(response.id))
         if known is None:
             open_calls = [call["id"] for call in readable_calls(response) if not answer_in(messages, str(call["id"]))]
             sending = self._dispatches(hand, response, messages, write)
-            known = Gathering(map(str, open_calls), self._rules.gather_timeout, sending, hand.spawn)
+            known = CallBatch(map(str, open_calls), self._rules.gather_timeout, sending, hand.spawn)
             hand.gatherings[str(response.id)] = known
         return known
 
     def _dispatches(
-        self, hand: TurnInHand, response: AIMessage, messages: Sequence[AnyMessage], write: StreamWriter
+        self, hand: ActiveTurn, response: AIMessage, messages: Sequence[AnyMessage], write: StreamWriter
     ) -> ResponseDispatches:
         return ResponseDispatches(
             hand, response, before_last_response(messages), write, self._rules, self._summary_model
         )
 
-    def _once_more(self, hand: TurnInHand) -> str:
+    def _once_more(self, hand: ActiveTurn) -> str:
         if hand.missing_intents is None:
             return ""
         declared, called = hand.missing_intents
         return ONCE_MORE.format(declared=declared, called=called)
 
-    def _offered(self, registered: Sequence[BaseTool | dict[str, Any]], hand: TurnInHand) -> list[Any]:
+    def _offered(self, registered: Sequence[BaseTool | dict[str, Any]], hand: ActiveTurn) -> list[Any]:
         """Return what the model may call: registered tools but own ones that the surface does not name, sub-agents."""
         on_surface = [one.name for one in hand.turn.surface.orchestrator_tools] if hand.turn else []
         hidden = {tool.name for tool in self.tools if tool.name not in on_surface}
@@ -284,12 +284,12 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
             if self._meter and isinstance(message, AIMessage):
                 self._meter.measure(shown, message)
 
-    def _count(self, hand: TurnInHand, response: ModelResponse[Any], *, asked_again: bool) -> None:
+    def _count(self, hand: ActiveTurn, response: ModelResponse[Any], *, asked_again: bool) -> None:
         for message in response.result:
             if isinstance(message, AIMessage):
                 purpose = Purpose.FURTHER_CALLS if asks_sub_agents(message) else Purpose.COMPOSITION
                 hand.costs.add(Purpose.MISSING_INTENT if asked_again else purpose, message)
 
 
-def _without(message: BaseMessage, asked: Asked) -> BaseMessage:
+def _without(message: BaseMessage, asked: StatementRequest) -> BaseMessage:
     return without_statement(message, asked) if isinstance(message, AIMessage) else message

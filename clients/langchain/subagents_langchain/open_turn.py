@@ -37,7 +37,7 @@ class SidecarState(AgentState[Any]):
     sidecar_turn: NotRequired[Annotated[OpenTurn | None, PrivateStateAttr]]
 
 
-class TurnOfAnother(ValueError):
+class ForeignTurn(ValueError):
     """The thread waits to go on with a turn of another user or conversation."""
 
 
@@ -60,7 +60,7 @@ def request_of(kept: OpenTurn, asked: TurnRequest) -> TurnRequest:
     """
     request = TurnRequest(**{**kept["request"], "source": TurnSource(kept["request"]["source"])})
     if (request.principal, request.episode_id) != (asked.principal, asked.episode_id):
-        raise TurnOfAnother(
+        raise ForeignTurn(
             "the turn that waits in this thread is of another principal or episode; go on with it as who began it,"
             " or begin a new turn with a message"
         )
@@ -78,7 +78,7 @@ def dispatch_id(turn_id: str, response: BaseMessage, number: int) -> str:
     return uuid5(NAMES, f"{turn_id}\n{response.id}\n{number}").hex
 
 
-async def still_open(client: SidecarClient, request: TurnRequest) -> tuple[TurnRequest, list[DispatchResult]]:
+async def is_open(client: SidecarClient, request: TurnRequest) -> tuple[TurnRequest, list[DispatchResult]]:
     """Return the request to bind for going on with a turn, and what was dispatched in it if it is over meanwhile.
 
     A turn that waited for longer than the sidecar keeps one is over. The next one has an id that is made of its id, so

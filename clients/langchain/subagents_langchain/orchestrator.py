@@ -22,9 +22,9 @@ from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import ExtraCall
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.open_turn import OpenTurn, request_of
-from subagents_langchain.outcomes.lacks import Lack
+from subagents_langchain.outcomes.missing import MissingKind
 from subagents_langchain.rules import OrchestratorRules
-from subagents_langchain.turn import TurnEvent, TurnInHand, turn_in_hand
+from subagents_langchain.turn import ActiveTurn, TurnEvent, active_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Answer:
     """
 
     text: str
-    missing: Sequence[Lack]
+    missing: Sequence[MissingKind]
     stated: Sequence[str]
     notes: Sequence[MissingNote]
     read: str
@@ -105,17 +105,17 @@ class Orchestrator:
         self._binding = Binding(client, self._rules)
         sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
         inside: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
-        self.graph: CompiledStateGraph[Any, TurnInHand, Any, Any] = create_agent(
-            model, middleware=[sidecar, *inside, StatementFilter()], context_schema=TurnInHand, **agent
+        self.graph: CompiledStateGraph[Any, ActiveTurn, Any, Any] = create_agent(
+            model, middleware=[sidecar, *inside, StatementFilter()], context_schema=ActiveTurn, **agent
         )
 
     @asynccontextmanager
-    async def turn(self, request: TurnRequest) -> AsyncIterator[TurnInHand]:
+    async def turn(self, request: TurnRequest) -> AsyncIterator[ActiveTurn]:
         """Give the context for one run of `graph`; the turn is ended when the block is left, unless it was interrupted.
 
         If the conversation has become too long, its summary is written afterwards, which nobody waits for.
         """
-        async with turn_in_hand(request, self._rules) as hand:
+        async with active_turn(request, self._rules) as hand:
             yield hand
         self._compaction.after(hand)
 
@@ -191,7 +191,7 @@ class Orchestrator:
         return None if kept is None or kept["finished"] else kept
 
 
-def _answer_of(hand: TurnInHand, messages: Sequence[AnyMessage], interrupts: Sequence[Interrupt]) -> Answer:
+def _answer_of(hand: ActiveTurn, messages: Sequence[AnyMessage], interrupts: Sequence[Interrupt]) -> Answer:
     return Answer(
         text=hand.answer,
         missing=tuple(hand.missing),

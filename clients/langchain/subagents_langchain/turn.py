@@ -20,12 +20,12 @@ from subagents_client import (
     TurnRequest,
     Verdict,
 )
-from subagents_client.coalescing import Gathering
+from subagents_client.coalescing import CallBatch
 from subagents_langchain.acknowledging.notes import MissingNote
-from subagents_langchain.acknowledging.statements import Asked
+from subagents_langchain.acknowledging.statements import StatementRequest
 from subagents_langchain.costs import Costs
 from subagents_langchain.open_turn import OpenTurn
-from subagents_langchain.outcomes.lacks import Lack
+from subagents_langchain.outcomes.missing import MissingKind
 from subagents_langchain.rules import OrchestratorRules
 
 LONGEST_NARRATION: Final = 256 * 1024
@@ -63,8 +63,8 @@ TurnEvent = Preamble | StatusLine | MissingNote
 
 
 @dataclass(slots=True, eq=False)
-class TurnInHand:
-    """The context of one run of the agent's graph. Made by `turn_in_hand`, one per run.
+class ActiveTurn:
+    """The context of one run of the agent's graph. Made by `active_turn`, one per run.
 
     Attributes:
         request: what the turn is bound with.
@@ -108,15 +108,15 @@ class TurnInHand:
     tools: Sequence[BaseTool] = ()
     dispatched: int = 0
     made: set[str] = field(default_factory=set)
-    gatherings: dict[str, Gathering] = field(default_factory=dict)
+    gatherings: dict[str, CallBatch] = field(default_factory=dict)
     results: list[DispatchResult] = field(default_factory=list)
     prior_context: str | None = None
     missing_intents: tuple[int, int] | None = None
     asked_again: bool = False
     finished: bool = False
-    asked: Asked | None = None
+    asked: StatementRequest | None = None
     answer: str = ""
-    missing: Sequence[Lack] = ()
+    missing: Sequence[MissingKind] = ()
     stated: Sequence[str] = ()
     notes: Sequence[MissingNote] = ()
     read: str = ""
@@ -181,14 +181,14 @@ def _integration(outcome: CallOutcome, *, abandoned: bool) -> Integration:
 
 
 @asynccontextmanager
-async def turn_in_hand(request: TurnRequest, rules: OrchestratorRules) -> AsyncIterator[TurnInHand]:
+async def active_turn(request: TurnRequest, rules: OrchestratorRules) -> AsyncIterator[ActiveTurn]:
     """Give the context for one run of the graph, and end the turn afterwards, after an exception or a cancel, too.
 
     Only a run with a thread, which another run can go on with, leaves the turn open if it stops before its end.
 
     Source: PC2-FR-15a.
     """
-    hand = TurnInHand(request, Costs(rules.prices, rules.on_extra_call))
+    hand = ActiveTurn(request, Costs(rules.prices, rules.on_extra_call))
     try:
         yield hand
     except BaseException:

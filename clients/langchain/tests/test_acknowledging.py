@@ -22,10 +22,10 @@ from subagents_langchain import (
     Phrases,
     Purpose,
     artifact_of,
-    lacks_in,
+    missing_calls_in,
 )
 from subagents_langchain.acknowledging.notes import notes_for
-from subagents_langchain.acknowledging.statements import Asked, stated_by, without_statement
+from subagents_langchain.acknowledging.statements import StatementRequest, stated_by, without_statement
 from tests.support.builders import a_card
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import answers, calls_tool
@@ -70,8 +70,8 @@ def kept(answer: Answer) -> tuple[list[str], list[str], list[str]]:
 @given(ends=st.lists(st.sampled_from(sorted(ENDS)), max_size=6), numbers=st.sets(st.integers(0, 8)), text=st.text())
 def test_every_missing_call_is_stated_or_noted_exactly_once(ends: list[str], numbers: set[int], text: str) -> None:
     """For any ends of calls and any numbers in the statement; an answer without text states nothing."""
-    lacks = lacks_in(a_turn(ends))
-    asked = Asked(lacks)
+    lacks = missing_calls_in(a_turn(ends))
+    asked = StatementRequest(lacks)
     line = f"<<stated {asked.key}: {', '.join(map(str, sorted(numbers)))}>>"
     answer = without_statement(AIMessage(f"{text}\n{line}"), asked)
 

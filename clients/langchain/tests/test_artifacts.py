@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from clients.langchain.tests.support.agents import STRICT
 from subagents_client import Axis, CallFailure, CallOutcome, CallStatus, Component, Outcome
 from subagents_client.outcomes import TokenUsage
-from subagents_langchain import Missing, artifact_of, lacks_in, outcome_in
+from subagents_langchain import Missing, artifact_of, missing_calls_in, outcome_in
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 TOKENS = st.integers(0, 2**40)
@@ -60,7 +60,7 @@ def test_an_outcome_that_cannot_be_read_has_failed() -> None:
     message = from_a_checkpoint(newer)
 
     assert outcome_in(message) == replace(FAILED, sub_agent_id="")
-    assert [one.missing for one in lacks_in([called, message])] == [Missing.ANSWER]
+    assert [one.missing for one in missing_calls_in([called, message])] == [Missing.ANSWER]
 
 
 @pytest.mark.parametrize("artifact", [None, "text", {}, {"kind": "something.else"}, {"outcome": "failed"}, ["failed"]])

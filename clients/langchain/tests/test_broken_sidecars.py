@@ -13,13 +13,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from clients.langchain.tests.support.scripted_model import Messages, ScriptedModel, Step, calling, composes, says
 from clients.langchain.tests.support.talking import talking
 from clients.langchain.tests.support.verticals import Verticals
-from subagents_client import Limits, Outcome, SidecarClient, TurnRequest
+from subagents_client import ClientTimeouts, Outcome, SidecarClient, TurnRequest
 from subagents_errors import DependencyAway, OutOfTime
 from subagents_langchain import ENGLISH, Answer, Orchestrator, OrchestratorRules, validate_history
 from tests.support.fake_runner import hangs
 from tests.support.sidecar_process import place, serving
 
-QUICK = Limits(unreachable_after=timedelta(milliseconds=300), unary=timedelta(seconds=1))
+QUICK = ClientTimeouts(unreachable_after=timedelta(milliseconds=300), unary=timedelta(seconds=1))
 
 
 async def turn_with(client: SidecarClient, *steps: Step, history: tuple[AnyMessage, ...] = ()) -> Answer:
@@ -87,7 +87,7 @@ async def test_a_sidecar_that_is_gone_between_two_responses_leaves_no_call_unans
 async def test_a_turn_that_cannot_be_bound_goes_on_without_sub_agents(tmp_path: Path) -> None:
     """Nobody listens: the model is told, is offered nothing, and what it calls in spite of it is answered."""
     model = ScriptedModel(steps=[calling("ask_shop"), says("Hm.")])
-    limits = Limits(bind=timedelta(milliseconds=300), unreachable_after=timedelta(milliseconds=300))
+    limits = ClientTimeouts(bind=timedelta(milliseconds=300), unreachable_after=timedelta(milliseconds=300))
     async with SidecarClient.connect(f"unix:{tmp_path}/nobody.sock", boot_secret="x", limits=limits) as client:
         turn = TurnRequest(principal="user-1", episode_id="episode-1")
         answer = await Orchestrator(client, model).answer(turn, [HumanMessage("?")])

@@ -16,7 +16,7 @@ from clients.python.tests.support.fake_sidecar_host import scene
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import OnDisconnect, Outcome, SidecarClient, TurnRequest
 from subagents_langchain import Orchestrator, OrchestratorRules, outcome_in, tools_of
-from subagents_langchain.turn import turn_in_hand
+from subagents_langchain.turn import active_turn
 from tests.support.fake_runner import meets, raises
 from tests.support.harness import SECRET, running_sidecar_for_tests
 
@@ -49,7 +49,7 @@ async def test_sub_agents_are_tools_in_the_stream_of_events() -> None:
     async with talking(calling("ask_shop", "ask_rewards"), says("Done.")) as talk:
         rules = OrchestratorRules()
         seen: list[Any] = []
-        async with turn_in_hand(TurnRequest(principal="user-1", episode_id="episode-1"), rules) as hand:
+        async with active_turn(TurnRequest(principal="user-1", episode_id="episode-1"), rules) as hand:
             given = {"messages": [HumanMessage("What is new?")]}
             async for event in talk.orchestrator.graph.astream_events(given, context=hand, version="v2"):
                 seen.append(event)  # noqa: PERF401  an async comprehension would hide what is asked for

@@ -25,7 +25,7 @@ from clients.langchain.tests.support.agents import (
 )
 from clients.langchain.tests.support.scripted_model import calling, composes, says
 from clients.langchain.tests.support.talking import Talk, routed, talking
-from subagents_langchain import ENGLISH, Answer, Orchestrator, TurnOfAnother, validate_history
+from subagents_langchain import ENGLISH, Answer, ForeignTurn, Orchestrator, validate_history
 from tests.support.fake_runner import hangs, raises, waits_for
 from tests.support.requirement import requirement
 
@@ -214,9 +214,9 @@ async def test_nobody_else_can_go_on_with_a_turn(opened: Opened) -> None:
         orchestrator = agent(talk, asks_first("ask_shop"), checkpointer=saver)
         await asked(orchestrator)
         stranger = replace(TURN, principal="user-2")
-        with pytest.raises(TurnOfAnother, match="another principal"):
+        with pytest.raises(ForeignTurn, match="another principal"):
             await orchestrator.answer(stranger, decides(APPROVE), config=THREAD)
-        with pytest.raises(TurnOfAnother, match="another principal"):
+        with pytest.raises(ForeignTurn, match="another principal"):
             await orchestrator.stop(stranger, THREAD)
 
         assert talk.sidecar.runner.started == []

@@ -8,7 +8,7 @@ from langchain_openai import ChatOpenAI
 
 from clients.langchain.tests.support.responses_api import called, running_provider, said
 from subagents_client import SidecarClient, TurnRequest
-from subagents_langchain import ENGLISH, Orchestrator, as_read
+from subagents_langchain import ENGLISH, Orchestrator, rendered_text
 from tests.support.fake_runner import raises
 from tests.support.harness import SECRET, running_sidecar_for_tests
 from tests.support.requirement import requirement
@@ -38,7 +38,7 @@ async def test_responses_chain_through_calls_answers_with_notes_and_turns() -> N
 
     assert [one.get("previous_response_id") for one in provider.requests] == [None, "resp_1", "resp_2"]
     assert [kinds(one) for one in provider.requests] == [["user"], ["function_call_output"], ["user"]]
-    assert as_read(history[3]) == f"Hm.\n\n{ENGLISH.nothing}"
+    assert rendered_text(history[3]) == f"Hm.\n\n{ENGLISH.nothing}"
 
 
 def kinds(request: dict[str, Any]) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from subagents_loadgen.asking import Asked, understood
 from subagents_loadgen.hdr import write_logs
 from subagents_loadgen.page import page_of
 from subagents_loadgen.report import FORMAT, Report, as_json
+from subagents_loadgen.run_request import RunRequest, understood
 from subagents_loadgen.running import NotMeasured, progress_screen, run
 from subagents_loadgen.text import as_text
 
@@ -57,7 +57,7 @@ def _earlier(path: Path | None) -> dict[str, Any] | None:
     raise NotMeasured(f"--compare {path}: expected JSON of format {FORMAT}, as --json-file writes it")
 
 
-def _write(asked: Asked, report: Report, earlier: dict[str, Any] | None) -> None:
+def _write(asked: RunRequest, report: Report, earlier: dict[str, Any] | None) -> None:
     try:
         if asked.json_file is not None:
             asked.json_file.write_text(f"{json.dumps(as_json(report), indent=2)}\n", encoding="utf-8")

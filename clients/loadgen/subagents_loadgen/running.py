@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import grpc
 
-from subagents_loadgen.asking import Asked
 from subagents_loadgen.loops import Progress, run_load
 from subagents_loadgen.plan import Mix, Plan, Scenario, Target
 from subagents_loadgen.report import Report
+from subagents_loadgen.run_request import RunRequest
 from subagents_loadgen.tally import Tally
 from subagents_loadgen.turns import Connection, Turns
 from subagents_loadgen.wire.operation import Finished
@@ -27,7 +27,7 @@ class NotMeasured(Exception):
     """There is nothing to measure; the message says why and what to do."""
 
 
-async def run(asked: Asked, progress_on: TextIO | None = None) -> Report:
+async def run(asked: RunRequest, progress_on: TextIO | None = None) -> Report:
     """Carry out what was asked, and end every turn that it began.
 
     Args:
@@ -168,6 +168,6 @@ def progress_line(tally: Tally, passed: float, whole: float) -> str:
     )
 
 
-def progress_screen(asked: Asked) -> TextIO | None:
+def progress_screen(asked: RunRequest) -> TextIO | None:
     """Return the terminal to show progress on, if there is one and it is wanted."""
     return sys.stderr if sys.stderr.isatty() and not asked.quiet else None

@@ -7,8 +7,8 @@ import pytest
 
 from subagents_errors import CallFailure
 from subagents_loadgen.__main__ import exit_code
-from subagents_loadgen.asking import understood
 from subagents_loadgen.report import Report
+from subagents_loadgen.run_request import understood
 from subagents_loadgen.running import NotMeasured, run
 from tests.support.fake_runner import waits_for
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests

@@ -9,9 +9,9 @@ import pytest
 
 from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, served
 from subagents_loadgen.__main__ import main
-from subagents_loadgen.asking import understood
 from subagents_loadgen.plan import Mix, choice_of, tools_for
 from subagents_loadgen.quantities import duration, fan_out, share, size
+from subagents_loadgen.run_request import understood
 from subagents_loadgen.running import run
 from subagents_loadgen.wire.targets import is_local
 

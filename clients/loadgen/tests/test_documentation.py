@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from subagents_loadgen.asking import EPILOG, Asked, understood
 from subagents_loadgen.plan import Target
+from subagents_loadgen.run_request import EPILOG, RunRequest, understood
 from subagents_loadgen.running import run
 from subagents_loadgen.scenario_file import read_plan
 from tests.support.harness import SECRET, running_sidecar_for_tests
@@ -49,6 +49,6 @@ async def test_the_scenario_of_the_page_runs() -> None:
         secret.write_text(SECRET)
         stages = [replace(one, requests=6, warm_up=0.0, rate=500, ramp_to=None) for one in plan.stages]
         targets = [Target(sidecar.dispatch_target, secret)]
-        report = await run(Asked(replace(plan, targets=targets, stages=stages)))
+        report = await run(RunRequest(replace(plan, targets=targets, stages=stages)))
     assert report.tally.whole.count == 12
     assert (dict(report.tally.violations), dict(report.tally.errors), report.left_open) == ({}, {}, 0)

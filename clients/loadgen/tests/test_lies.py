@@ -2,8 +2,8 @@ import pytest
 
 from clients.loadgen.tests.support.lying_sidecar_host import Lie, LyingSidecar, served
 from subagents_loadgen.__main__ import exit_code
-from subagents_loadgen.asking import understood
 from subagents_loadgen.report import Report, as_json
+from subagents_loadgen.run_request import understood
 from subagents_loadgen.running import NotMeasured, run
 from subagents_loadgen.text import as_text
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from subagents_loadgen.asking import understood
 from subagents_loadgen.plan import Arrivals, Mix, Scenario, arguments_for, choice_of, place_of
+from subagents_loadgen.run_request import understood
 from subagents_loadgen.scenario_file import UnusableScenario, read_plan
 
 WHOLE = """\

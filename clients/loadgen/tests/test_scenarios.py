@@ -18,12 +18,12 @@ from hdrh.log import HistogramLogReader
 from clients.loadgen.tests.support.forgetful_sidecar_host import Forgetful
 from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, served
 from subagents_loadgen.__main__ import exit_code, main
-from subagents_loadgen.asking import understood
 from subagents_loadgen.hdr import write_logs
 from subagents_loadgen.loops import Progress, Sample
 from subagents_loadgen.page import page_of
 from subagents_loadgen.plan import Load, Mix, Plan, Target
 from subagents_loadgen.report import Report, as_json
+from subagents_loadgen.run_request import understood
 from subagents_loadgen.running import run
 from subagents_loadgen.tally import Tally
 from subagents_loadgen.turns import Connection, Turns

@@ -6,7 +6,7 @@ The other half, hosting sub-agents, is in `subagents_client.runner`; what adapte
 """
 
 from subagents_client.client import SidecarClient
-from subagents_client.dispatching import DispatchStream, RunningDispatch
+from subagents_client.dispatch_stream import DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, RoutedCall, RoutingDecision, TurnEnd, Verdict
 from subagents_client.events import (
     CallSnapshot,
@@ -18,21 +18,7 @@ from subagents_client.events import (
     StartState,
     StatusUpdate,
 )
-from subagents_client.legacy import StrippedText, strip_components
-from subagents_client.observe import RecordedHistory
-from subagents_client.outcomes import (
-    CallOutcome,
-    CallStatus,
-    CapBehaviour,
-    Component,
-    DispatchResult,
-    IntentReport,
-    Outcome,
-    TokenUsage,
-    ToolCall,
-)
-from subagents_client.pacing import Limits, Surroundings
-from subagents_client.recorded import (
+from subagents_client.history_values import (
     ChildEvent,
     ComponentReference,
     ContextMessage,
@@ -52,6 +38,20 @@ from subagents_client.recorded import (
     TurnRow,
     TurnState,
 )
+from subagents_client.legacy import StrippedText, strip_components
+from subagents_client.outcomes import (
+    CallOutcome,
+    CallStatus,
+    CapBehaviour,
+    Component,
+    DispatchResult,
+    IntentReport,
+    Outcome,
+    TokenUsage,
+    ToolCall,
+)
+from subagents_client.recorded_history import RecordedHistory
+from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
     Binding,
@@ -67,7 +67,7 @@ from subagents_client.surface import (
     TurnRequest,
     TurnSource,
 )
-from subagents_client.synthesis import failed_call
+from subagents_client.synthetic_outcomes import failed_call
 from subagents_client.turn import BoundTurn, DispatchContext, OnDisconnect
 from subagents_errors import Axis, CallFailure, SubagentsError
 
@@ -105,7 +105,7 @@ __all__ = [
     "Gap",
     "Integration",
     "IntentReport",
-    "Limits",
+    "ClientTimeouts",
     "OnDisconnect",
     "OrchestratorTool",
     "Outcome",
@@ -128,7 +128,7 @@ __all__ = [
     "SubAgentTool",
     "SubagentsError",
     "Surface",
-    "Surroundings",
+    "ClientRuntime",
     "TokenUsage",
     "ToolCall",
     "ToolMessage",

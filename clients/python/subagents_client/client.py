@@ -11,9 +11,9 @@ from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2
 from subagents_client import translate, translate_history
 from subagents_client.channels import open_channel, refuse_remote
-from subagents_client.observe import RecordedHistory
-from subagents_client.pacing import Limits, Surroundings
-from subagents_client.recorded import Episode, EpisodeSize, EpisodeView
+from subagents_client.history_values import Episode, EpisodeSize, EpisodeView
+from subagents_client.recorded_history import RecordedHistory
+from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.surface import Binding, TurnRequest
 from subagents_client.turn import BoundTurn
 from subagents_client.wire import Wire
@@ -40,8 +40,8 @@ class SidecarClient:
         *,
         boot_secret: str = "",
         boot_secret_file: str | Path | None = None,
-        limits: Limits | None = None,
-        surroundings: Surroundings | None = None,
+        limits: ClientTimeouts | None = None,
+        surroundings: ClientRuntime | None = None,
         session_lane: bool = True,
     ) -> Self:
         """Return a client; the connection is made when it is first needed. To be called in a running event loop.
@@ -64,8 +64,10 @@ class SidecarClient:
                 raise ValueError("give boot_secret or boot_secret_file, not both")
             boot_secret = _secret_in(Path(boot_secret_file))
         channel = open_channel(target)
-        around = surroundings or Surroundings()
-        return cls(channel, Wire(channel, target, boot_secret, limits or Limits(), around, session_lane=session_lane))
+        around = surroundings or ClientRuntime()
+        return cls(
+            channel, Wire(channel, target, boot_secret, limits or ClientTimeouts(), around, session_lane=session_lane)
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,7 +102,7 @@ class SidecarClient:
             turn_id=turn_id,
             surface=translate.surface(answer.surface, answer.compaction_due),
             surface_token=answer.surface_token,
-            expires_at=translate.moment(answer.expires_at),
+            expires_at=translate.timestamp(answer.expires_at),
             state=translate.start_state(answer.state),
         )
         return BoundTurn(self._wire, binding)
@@ -121,7 +123,7 @@ class SidecarClient:
             principal: whose it is, as bound; turns of anybody else are not read.
             view: `FULL` for replay and audit; a model is given `NARRATION`, see `Episode.context_messages`.
             max_turns: the newest ones; 0: as many as the operator allows.
-            timeout: None: `Limits.unary`.
+            timeout: None: `ClientTimeouts.unary`.
 
         Raises:
             InvalidRequest: the request is wrong.
@@ -155,7 +157,7 @@ class SidecarClient:
             text: what the turns up to `up_to_turn_id` were about, with what the present summary says; narration only.
             up_to_turn_id: the newest turn that it stands in for; none of the most recent ones.
             expected_revision: `Episode.revision` as it was read.
-            timeout: None: `Limits.unary`.
+            timeout: None: `ClientTimeouts.unary`.
 
         Returns:
             How large the episode is now.

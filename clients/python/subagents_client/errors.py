@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from subagents_client.session.operation import DETAILS_KEY, NotSent
+from subagents_client.session.operation import DETAILS_KEY, OperationNotSent
 from subagents_errors import (
     AlreadyExists,
     Conflict,
@@ -90,7 +90,7 @@ def error_from(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> 
 def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> tuple[SubagentsError, bool]:
     """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
     code = failure.code()
-    sent = not isinstance(failure, NotSent)
+    sent = not isinstance(failure, OperationNotSent)
     base = CLASS_OF.get(code, InternalFault)
     status = _status_in(failure)
     info = _first(status, ErrorInfo)

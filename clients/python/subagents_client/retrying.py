@@ -13,20 +13,20 @@ from typing import TypeVar
 import grpc
 
 from subagents_client.errors import error_and_origin
-from subagents_client.pacing import Chance, Deadline, Limits, Surroundings
+from subagents_client.runtime import Chance, ClientRuntime, ClientTimeouts, Deadline
 from subagents_errors import DependencyAway, Draining, Overloaded, RecordConflict, SubagentsError
 
 Answer = TypeVar("Answer")
 
 
-def may_repeat(error: SubagentsError) -> bool:
+def is_retryable(error: SubagentsError) -> bool:
     """Whether a request that is safe to repeat may be repeated after this failure."""
     return isinstance(error, DependencyAway | RecordConflict) or (
         isinstance(error, Overloaded) and error.retry_after is not None
     )
 
 
-def pause_before(attempt: int, error: SubagentsError, limits: Limits, chance: Chance) -> float:
+def backoff_before(attempt: int, error: SubagentsError, limits: ClientTimeouts, chance: Chance) -> float:
     """Return the seconds to wait before an attempt.
 
     Args:
@@ -40,12 +40,12 @@ def pause_before(attempt: int, error: SubagentsError, limits: Limits, chance: Ch
     return asked.total_seconds() + chance.uniform(0.0, bound.total_seconds())
 
 
-async def repeat_safely(
+async def retry_idempotent(
     send: Callable[[float], Awaitable[Answer]],
     method: str,
     timeout: timedelta,
-    limits: Limits,
-    surroundings: Surroundings,
+    limits: ClientTimeouts,
+    surroundings: ClientRuntime,
 ) -> Answer:
     """Send a request that is safe to repeat, again if need be, until it is answered or time or attempts are up.
 
@@ -71,7 +71,7 @@ async def repeat_safely(
             error, answered = error_and_origin(failure, method)
             refusals += answered and not isinstance(error, Draining)
             attempt += 1
-            pause = pause_before(attempt, error, limits, surroundings.chance)
-            if not may_repeat(error) or refusals >= limits.most_attempts or pause >= deadline.left():
+            pause = backoff_before(attempt, error, limits, surroundings.chance)
+            if not is_retryable(error) or refusals >= limits.most_attempts or pause >= deadline.left():
                 raise error from failure
         await surroundings.sleep(pause)

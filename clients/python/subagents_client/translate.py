@@ -46,14 +46,14 @@ from subagents_errors import Axis
 Member = TypeVar("Member", bound=StrEnum)
 
 
-class NamedNumbers(Protocol):
+class EnumTable(Protocol):
     """An enum of the generated code."""
 
     def items(self) -> Sequence[tuple[str, int]]:
         """Return every name with its number."""
 
 
-def _table(kind: type[Member], names: NamedNumbers, prefix: str) -> Mapping[int, Member]:
+def _table(kind: type[Member], names: EnumTable, prefix: str) -> Mapping[int, Member]:
     ours = {f"{prefix}_{one.name}": one for one in kind}
     return {number: ours[name] for name, number in names.items() if name in ours}
 
@@ -68,7 +68,7 @@ REASONS: Final = {number: name.removeprefix("ERROR_REASON_") for name, number in
 """Numbers of the wire to our members. A number newer than this version is in none of them."""
 
 
-def moment(stamp: Timestamp) -> datetime:
+def timestamp(stamp: Timestamp) -> datetime:
     """Return the time of a stamp, in UTC."""
     return stamp.ToDatetime(tzinfo=UTC)
 
@@ -142,7 +142,7 @@ def _call_state(number: int) -> CallState:
 
 def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
     """Return an event, or None for a kind that this version does not know."""
-    at = moment(message.time)
+    at = timestamp(message.time)
     match message.WhichOneof("kind"):
         case "state_changed":
             settled = message.state_changed.state == dispatch_pb2.CALL_STATE_SETTLED
@@ -259,8 +259,8 @@ def _routing_decision(message: routing_pb2.RoutingDecision) -> RoutingDecision:
         cap=_cap(message.cap),
         cohort=cohort(message.cohort),
         binding_digest=message.binding_digest,
-        bound_at=moment(message.bound_at) if message.HasField("bound_at") else None,
-        ended_at=moment(message.ended_at) if message.HasField("ended_at") else None,
+        bound_at=timestamp(message.bound_at) if message.HasField("bound_at") else None,
+        ended_at=timestamp(message.ended_at) if message.HasField("ended_at") else None,
         close_reason=message.close_reason,
         overhead=message.overhead.ToTimedelta(),
         principal_asserted_by=message.principal_asserted_by,
@@ -277,8 +277,8 @@ def _routed_call(one: routing_pb2.RoutedCall) -> RoutedCall:
         outcome=_outcome(one.outcome),
         reason="" if one.reason == error_reason_pb2.ERROR_REASON_UNSPECIFIED else reason(one.reason),
         axis=_axis(one.axis),
-        started_at=moment(one.started_at) if one.HasField("started_at") else None,
-        settled_at=moment(one.settled_at) if one.HasField("settled_at") else None,
+        started_at=timestamp(one.started_at) if one.HasField("started_at") else None,
+        settled_at=timestamp(one.settled_at) if one.HasField("settled_at") else None,
         attempts=one.attempts,
         status_events=one.status_events,
         dispatch_id=one.dispatch_id,

@@ -1,7 +1,7 @@
 """Messages of `subagents.history.v1` to the values of the SDK."""
 
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents_client.recorded import (
+from subagents_client.history_values import (
     ChildEvent,
     ComponentReference,
     Episode,
@@ -19,7 +19,7 @@ from subagents_client.recorded import (
     TurnRow,
     TurnState,
 )
-from subagents_client.translate import call_outcome, moment
+from subagents_client.translate import call_outcome, timestamp
 
 STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for state in TurnState}
 """Numbers of the wire to our members; one that is newer than this version is none of them."""
@@ -27,7 +27,7 @@ STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for stat
 
 def turn_page(message: history_pb2.ListTurnsResponse) -> TurnPage:
     """Return a page of turns."""
-    as_of = moment(message.as_of) if message.HasField("as_of") else None
+    as_of = timestamp(message.as_of) if message.HasField("as_of") else None
     return TurnPage([_row(row) for row in message.turns], message.next_page_token, as_of)
 
 
@@ -56,8 +56,8 @@ def episode_row(message: record_pb2.EpisodeRow) -> EpisodeRow:
         message.episode_id,
         message.principal,
         message.turns,
-        moment(message.first_at),
-        moment(message.last_at),
+        timestamp(message.first_at),
+        timestamp(message.last_at),
         list(message.sub_agent_ids),
     )
 
@@ -68,8 +68,8 @@ def _row(message: record_pb2.TurnRow) -> TurnRow:
         episode_id=message.episode_id,
         principal=message.principal,
         state=STATES.get(message.state, TurnState.UNSPECIFIED),
-        began_at=moment(message.began_at),
-        ended_at=moment(message.ended_at) if message.HasField("ended_at") else None,
+        began_at=timestamp(message.began_at),
+        ended_at=timestamp(message.ended_at) if message.HasField("ended_at") else None,
         sub_agent_ids=list(message.sub_agent_ids),
         children=message.children,
         failed=message.failed,
@@ -79,8 +79,8 @@ def _row(message: record_pb2.TurnRow) -> TurnRow:
 def _dispatch(message: record_pb2.RecordedDispatch) -> RecordedDispatch:
     return RecordedDispatch(
         dispatch_id=message.dispatch_id,
-        opened_at=moment(message.opened_at),
-        settle_by=moment(message.settle_by),
+        opened_at=timestamp(message.opened_at),
+        settle_by=timestamp(message.settle_by),
         calls=message.calls,
         owner=message.owner,
         epoch=message.epoch,
@@ -97,7 +97,7 @@ def _child(message: record_pb2.RecordedChild) -> RecordedChild:
         sub_agent_id=message.sub_agent_id,
         step_idx=message.step_idx,
         parent_child_id=message.parent_child_id,
-        opened_at=moment(message.opened_at),
+        opened_at=timestamp(message.opened_at),
         context_json=message.context_json,
         events=[_event(one) for one in message.events],
     )
@@ -109,7 +109,7 @@ def _event(message: record_pb2.ChildEvent) -> ChildEvent:
         child_id=message.child_id,
         sequence=message.sequence,
         name=message.name,
-        time=moment(message.time),
+        time=timestamp(message.time),
         actor=message.actor,
         summary=message.summary,
         details_json=message.details_json,
@@ -134,13 +134,13 @@ def size(message: history_pb2.EpisodeSize) -> EpisodeSize:
 
 
 def _summary(message: history_pb2.EpisodeSummary) -> EpisodeSummary:
-    return EpisodeSummary(message.revision, message.text, message.up_to_turn_id, moment(message.written_at))
+    return EpisodeSummary(message.revision, message.text, message.up_to_turn_id, timestamp(message.written_at))
 
 
 def _turn(message: history_pb2.EpisodeTurn) -> EpisodeTurn:
     return EpisodeTurn(
         turn_id=message.turn_id,
-        ended_at=moment(message.ended_at),
+        ended_at=timestamp(message.ended_at),
         user_message=message.user_message,
         narration=message.narration,
         answers=[SubAgentAnswer(one.sub_agent_id, one.call_id, one.asked, one.narration) for one in message.answers],

@@ -11,11 +11,11 @@ from typing import Final, Self
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import translate
-from subagents_client.dispatching import Assignment, DispatchStream, RunningDispatch
+from subagents_client.dispatch_stream import DispatchCall, DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, TurnEnd, Verdict
 from subagents_client.outcomes import DispatchResult, ToolCall
 from subagents_client.surface import Binding, Surface
-from subagents_client.synthesis import synthesised_result
+from subagents_client.synthetic_outcomes import synthesised_result
 from subagents_client.wire import Wire
 from subagents_errors import SubagentsError
 
@@ -65,7 +65,7 @@ class BoundTurn:
     def __init__(self, wire: Wire, binding: Binding) -> None:
         self.binding = binding
         self._wire = wire
-        self._started: dict[str, Assignment] = {}
+        self._started: dict[str, DispatchCall] = {}
         self._emitted = 0
         self._streams: dict[str, DispatchStream] = {}
         self._ending: dispatch_pb2.EndTurnRequest | None = None
@@ -142,7 +142,7 @@ class BoundTurn:
             raise ValueError("a dispatch needs at least one call; end the turn if the model made none")
         name = dispatch_id or self._wire.surroundings.new_id()
         known = self._started.get(name)
-        assignment = Assignment(
+        assignment = DispatchCall(
             dispatch_id=name,
             surface_token=self.binding.surface_token,
             surface=self.surface,
@@ -185,7 +185,7 @@ class BoundTurn:
             timeout: until the outcomes must be there; None: `Limits.dispatch`.
         """
         known = self._started.get(dispatch_id)
-        assignment = Assignment(
+        assignment = DispatchCall(
             dispatch_id=dispatch_id,
             surface_token=self.binding.surface_token,
             surface=self.surface,
@@ -261,7 +261,7 @@ class BoundTurn:
             user_message=user_message,
         )
 
-    def _stream(self, assignment: Assignment, timeout: timedelta | None) -> DispatchStream:
+    def _stream(self, assignment: DispatchCall, timeout: timedelta | None) -> DispatchStream:
         stream = DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
         self._streams[assignment.dispatch_id] = stream
         return stream

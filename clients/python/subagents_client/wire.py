@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
 from subagents.history.v1 import history_pb2, history_pb2_grpc
-from subagents_client.pacing import Limits, Surroundings
-from subagents_client.retrying import repeat_safely
+from subagents_client.retrying import retry_idempotent
+from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.session.lane import Stream
 from subagents_client.session.lanes import Lanes
 from subagents_client.session.operation import LaneOperation
@@ -58,8 +58,8 @@ class Wire:
         channel: grpc.aio.Channel,
         target: str,
         boot_secret: str,
-        limits: Limits,
-        surroundings: Surroundings,
+        limits: ClientTimeouts,
+        surroundings: ClientRuntime,
         *,
         session_lane: bool = True,
     ) -> None:
@@ -95,7 +95,7 @@ class Wire:
                 operation.cancel()
             return answer
 
-        return await repeat_safely(send, f"{name} at {self.target}", timeout, self.limits, self.surroundings)
+        return await retry_idempotent(send, f"{name} at {self.target}", timeout, self.limits, self.surroundings)
 
     def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
         """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`."""

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from clients.python.tests.support.fake_sidecar_host import CALLS, FakeSidecar, scene, status_event
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents_client import Axis, CallFailure, CapBehaviour, Gap, Limits, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client import (
+    Axis,
+    CallFailure,
+    CapBehaviour,
+    ClientTimeouts,
+    Gap,
+    Outcome,
+    SidecarClient,
+    ToolCall,
+    TurnRequest,
+)
 from subagents_errors import (
     AdmissionRefused,
     BindingDigestMismatch,
@@ -20,7 +30,7 @@ from subagents_errors import (
     UnknownDispatch,
 )
 
-QUICK = Limits(unreachable_after=timedelta(milliseconds=200))
+QUICK = ClientTimeouts(unreachable_after=timedelta(milliseconds=200))
 
 
 async def test_events_come_in_order_and_then_one_outcome_per_call() -> None:
@@ -160,7 +170,7 @@ async def test_a_sidecar_that_keeps_refusing_for_now_is_synthesised_after_a_few_
     """Every attempt is refused for want of a store: bounded attempts, growing pauses, a complete history."""
     sidecar = FakeSidecar()
     sidecar.refusals["Dispatch"].extend(StoreUnavailable("not started") for _ in range(20))
-    async with scene(sidecar, Limits(most_attempts=3)) as here:
+    async with scene(sidecar, ClientTimeouts(most_attempts=3)) as here:
         turn = await here.turn()
         result = await turn.dispatch_and_wait(CALLS)
 

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from clients.python.tests.support.fake_sidecar_host import CALLS, FakeSidecar, scene
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.tools.v1 import tools_pb2
-from subagents_client import BoundTurn, Limits, SidecarClient, Surroundings
-from subagents_client.retrying import repeat_safely
+from subagents_client import BoundTurn, ClientRuntime, ClientTimeouts, SidecarClient
+from subagents_client.retrying import retry_idempotent
 from subagents_client.runner.gateway import Gateways
 from subagents_errors import DependencyAway, Draining, StoreUnavailable, Unauthenticated
 
@@ -45,29 +45,29 @@ def away() -> grpc.aio.AioRpcError:
 @pytest.mark.parametrize("seed", range(20))
 async def test_a_bind_outlasts_a_restart_of_three_seconds(seed: int) -> None:
     """Within its deadline, in pauses that differ by chance; the sidecar is back after 3 s of the test's clock."""
-    time, limits = Time(), Limits()
+    time, limits = Time(), ClientTimeouts()
 
     async def send(left: float) -> str:
         if time.now < 3:
             raise away()
         return f"{left > 0}"
 
-    around = Surroundings(now=lambda: time.now, sleep=time.sleep, chance=Random(seed))
-    assert await repeat_safely(send, "BindTurn", limits.bind, limits, around) == "True"
+    around = ClientRuntime(now=lambda: time.now, sleep=time.sleep, chance=Random(seed))
+    assert await retry_idempotent(send, "BindTurn", limits.bind, limits, around) == "True"
     assert max(time.pauses) <= 0.5
     assert len(set(time.pauses)) == len(time.pauses)
 
 
 async def test_a_bind_gives_up_at_its_deadline_and_not_before() -> None:
     """A sidecar that stays away: the last attempt is within one pause of the deadline."""
-    time, limits = Time(), Limits()
+    time, limits = Time(), ClientTimeouts()
 
     async def send(_left: float) -> str:
         raise away()
 
-    around = Surroundings(now=lambda: time.now, sleep=time.sleep, chance=Random(1))
+    around = ClientRuntime(now=lambda: time.now, sleep=time.sleep, chance=Random(1))
     with pytest.raises(DependencyAway):
-        await repeat_safely(send, "BindTurn", limits.bind, limits, around)
+        await retry_idempotent(send, "BindTurn", limits.bind, limits, around)
     assert 4.5 <= time.now < 5
 
 

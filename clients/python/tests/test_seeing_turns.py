@@ -7,7 +7,7 @@ import pytest
 
 from clients.python.tests.support.fake_sidecar_host import Scene, scene
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents_client import EventBatch, Limits, TurnState
+from subagents_client import ClientTimeouts, EventBatch, TurnState
 from subagents_errors import AdmissionRefused, InternalFault, StoreUnavailable, UnknownTurn
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -116,7 +116,7 @@ async def test_a_watch_begins_after_what_was_seen_before() -> None:
 async def test_a_watch_gives_up_after_failures_in_a_row_and_at_once_if_there_is_no_such_turn() -> None:
     """As many as any other request; a message in between starts the count anew."""
     async with scene() as here:
-        most = Limits().most_attempts
+        most = ClientTimeouts().most_attempts
         here.sidecar.history.streams += [[StoreUnavailable("away")]] * (most - 1)
         here.sidecar.history.streams += [[batch(1), StoreUnavailable("away")]]
         here.sidecar.history.streams += [[StoreUnavailable("away")]] * most

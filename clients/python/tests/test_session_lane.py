@@ -9,7 +9,7 @@ import pytest
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import Outcome, SidecarClient, ToolCall, TurnRequest
-from subagents_client.pacing import Surroundings
+from subagents_client.runtime import ClientRuntime
 from subagents_client.session.lane import Lane
 from subagents_errors import AdmissionRefused, InvalidRequest, SubagentsError
 from tests.support.fake_runner import hangs
@@ -126,7 +126,7 @@ async def test_a_client_that_is_closed_has_gone_away_at_once(session_lane: bool)
 @pytest.mark.parametrize("session_lane", [True, False])
 async def test_requests_carry_the_trace_that_they_belong_to(session_lane: bool) -> None:
     """As `opentelemetry.propagate.inject` names it."""
-    surroundings = Surroundings(trace_headers=lambda: {"traceparent": TRACEPARENT})
+    surroundings = ClientRuntime(trace_headers=lambda: {"traceparent": TRACEPARENT})
     async with running_sidecar_for_tests() as sidecar:
         async with connected(sidecar, session_lane=session_lane, surroundings=surroundings) as client:
             await a_turn(client, "turn-1")

@@ -13,7 +13,7 @@ import pytest
 from clients.python.tests.support.sidecar_side import hosted, request
 from subagents_client.errors import error_and_origin
 from subagents_client.runner import Answer, Run, RunnerHost, TransientFailure
-from subagents_client.runner.functions import place_of
+from subagents_client.runner.return_values import place_of
 from subagents_errors import DependencyAway, InternalFault, SubagentsError
 
 SECRET = "the user's own words"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Any
 
-from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.policy.protocols import Connector
 
 
@@ -58,7 +58,7 @@ class ConnectorBench(ABC):
 
     script: ServiceScript = ServiceScript.ANSWER
     body: bytes = b"{}"
-    form: EnvelopeForm = EnvelopeForm.JSON
+    form: EnvelopeEncoding = EnvelopeEncoding.JSON
     seen: Sequence[SeenCall] = ()
 
     @asynccontextmanager

@@ -8,7 +8,7 @@ from enum import Enum, unique
 from typing import Any, Final
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
-from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.events import AuditCohort, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.policy.audit import AuditEntry, AuditSink
 
@@ -102,7 +102,7 @@ def an_event(number: int, **fields: Any) -> AuditEntry:
         slot=Slot(SHOP),
         subagent_id=DefinitionId(SHOP),
         digest=DIGEST,
-        what=Happening.RAMP_SET,
+        what=RolloutEventKind.RAMP_SET,
         at=AT,
         actor=SOMEBODY,
         actor_key=SOME_KEY,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sidecar.core.decoding import Undecodable, from_base64url, from_json
+from sidecar.core.decoding import DecodeError, from_base64url, from_json
 from sidecar.core.faults import Fault
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, EnricherReply, RefusalKind
 
@@ -37,7 +37,7 @@ def _refusal(body: bytes | None, place: str) -> EnricherReply:
     if body is not None and len(body) <= LONGEST_REFUSAL:
         try:
             said = from_json(body)
-        except Undecodable:
+        except DecodeError:
             said = None
         if isinstance(said, Mapping) and isinstance(code := said.get("code"), str) and code in REFUSALS:
             return EnricherRefused(REFUSALS[code])

@@ -9,10 +9,10 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
-from sidecar.policy.on_behalf_of import TRACE_HEADERS
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+from sidecar.policy.user_headers import TRACE_HEADERS
 from sidecar_connector_mcp.answers import reply_of
 from sidecar_connector_mcp.definitions import UnusableListing, mismatch
 from sidecar_connector_mcp.endpoints import RULE, Pinned, pinned_in
@@ -50,7 +50,7 @@ class McpConnector:
             return EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
         try:
             arguments = from_json(call.arguments_json, dict[str, Any])
-        except Undecodable:
+        except DecodeError:
             return EnricherRefused(RefusalKind.MALFORMED)
         wanted = pinned_in(call.endpoint)
         server = None if wanted is None or self._closed else self._servers.get(wanted.server)

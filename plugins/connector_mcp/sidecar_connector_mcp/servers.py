@@ -12,7 +12,7 @@ from urllib.parse import quote
 from sidecar.core.decoding import from_ascii
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Principal
-from sidecar.policy.on_behalf_of import ON_BEHALF_OF
+from sidecar.policy.user_headers import ON_BEHALF_OF
 from sidecar_connector_mcp.http_transport import over_http
 from sidecar_connector_mcp.session import OpenTransport, Session
 from sidecar_connector_mcp.settings import McpSettings, ServerSettings

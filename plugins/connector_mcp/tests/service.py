@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from examples.http_serving import serving
 from sidecar.core.decoding import base64url
-from sidecar.policy.on_behalf_of import ON_BEHALF_OF
+from sidecar.policy.user_headers import ON_BEHALF_OF
 from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, ServiceScript
 from sidecar_connector_mcp.connector import ON_BEHALF_META, McpConnector
 from sidecar_connector_mcp.definitions import digest_of

@@ -9,7 +9,7 @@ from a2a.client.card_resolver import parse_agent_card
 from a2a.types.a2a_pb2 import AgentCard, AgentInterface
 from google.protobuf.json_format import ParseError
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.json_schemas import canonical_text
 from sidecar.policy.protocols import RunnerError
 from sidecar_runner_a2a.failures import error_of
@@ -39,7 +39,7 @@ async def checked_card(client: httpx.AsyncClient, target: Target, *, has_token: 
         content = from_json(answer.content, dict[str, Any])
         digest = digest_of(content)
         card = parse_agent_card(dict(content))
-    except (Undecodable, ParseError, TypeError, ValueError, AttributeError):
+    except (DecodeError, ParseError, TypeError, ValueError, AttributeError):
         raise RunnerError(f"what is at {target.url}{PATH} is no agent card") from None
     if target.pin and digest != target.pin:
         raise RunnerError(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from a2a.types.a2a_pb2 import ROLE_USER, Message, Part, SendMessageRequest
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.json_schemas import canonical_text
 from sidecar.policy.protocols import RunRequest
 from sidecar_runner_a2a.agent_card import EXTENSION
@@ -86,5 +86,5 @@ def _details_of(request: RunRequest, gateway: str) -> Mapping[str, str]:
 def _arguments_of(request: RunRequest) -> Mapping[str, Any]:
     try:
         return from_json(request.arguments_json, dict[str, Any])
-    except Undecodable:
+    except DecodeError:
         return {}

@@ -19,12 +19,12 @@ from sidecar.policy.protocols import (
 from sidecar_runner_langchain.failures import AgentFailed, CardNotRunnable
 from subagents.runner.v1 import runner_pb2
 from subagents_client.runner import Answer, Card, Run, Tool, TransientFailure
-from subagents_client.runner.functions import WrongReturn, answer_of, place_of_error
 from subagents_client.runner.gateway import Gateways
+from subagents_client.runner.return_values import InvalidReturnValue, answer_of, place_of_error
 from subagents_errors import DependencyAway
 
 TARGET: Final = "in-process:langchain"
-OURS: Final = (AgentFailed, CardNotRunnable, WrongReturn)
+OURS: Final = (AgentFailed, CardNotRunnable, InvalidReturnValue)
 """Exceptions whose texts hold nothing of the user's."""
 PASSING: Final = (TransientFailure, DependencyAway)
 

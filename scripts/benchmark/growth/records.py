@@ -9,7 +9,7 @@ from scripts.benchmark.definitions import INSTANT
 from scripts.benchmark.growth.processes import Place, weighed
 from scripts.benchmark.sidecar_server import Varied, settings
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import OpenRecord, Surroundings, opened_record
+from sidecar.composition.record.open_record import OpenRecord, RecordDependencies, opened_record
 from sidecar.core.identifiers import TurnId
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
@@ -38,7 +38,9 @@ async def opened_store(folder: Path, record: str) -> AsyncIterator[OpenRecord]:
     tasks = OwnedTasks(lambda name, error: strays.append(f"{name}: {error!r}"))
     said = settings(folder / "sidecar.sock", folder, Varied(record=record)).record
     recorder = MeasuringRecorder(Metrics(), error_emit=False)
-    async with opened_record(said, Surroundings(SystemClock(), SystemIds(), tasks, recorder, Redactor())) as opened:
+    async with opened_record(
+        said, RecordDependencies(SystemClock(), SystemIds(), tasks, recorder, Redactor())
+    ) as opened:
         yield opened
         await tasks.close()
     if strays:

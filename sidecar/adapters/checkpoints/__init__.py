@@ -1,5 +1,6 @@
 """Ed25519 keys, and the file that signed checkpoints go to."""
 
+from sidecar.adapters.checkpoints.checkpoint_file import CheckpointFile
 from sidecar.adapters.checkpoints.keys import (
     Ed25519Judge,
     Ed25519Signer,
@@ -10,7 +11,6 @@ from sidecar.adapters.checkpoints.keys import (
     read_public_key,
     read_public_keys,
 )
-from sidecar.adapters.checkpoints.place import CheckpointFile
 
 __all__ = [
     "CheckpointFile",

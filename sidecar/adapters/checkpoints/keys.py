@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
 from sidecar.core.decoding import from_hex
-from sidecar.core.signatures import Judgement
+from sidecar.core.signatures import Verification
 
 KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024
@@ -56,16 +56,16 @@ class Ed25519Judge:
     def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}
 
-    def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
+    def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
         """Say whether a signature fits."""
         key = self._keys.get(key_id)
         if key is None:
-            return Judgement.UNKNOWN_KEY
+            return Verification.UNKNOWN_KEY
         try:
             key.verify(from_hex(signature), payload)
         except (InvalidSignature, ValueError):
-            return Judgement.DOES_NOT_FIT
-        return Judgement.FITS
+            return Verification.DOES_NOT_FIT
+        return Verification.FITS
 
 
 def key_id_of(key: Ed25519PublicKey) -> str:

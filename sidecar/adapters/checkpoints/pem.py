@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from typing import Final
 
-from sidecar.core.decoding import Undecodable, from_base64url, from_hex
+from sidecar.core.decoding import DecodeError, from_base64url, from_hex
 
 PRIVATE: Final = from_hex("302e020100300506032b657004220420")
 PUBLIC: Final = from_hex("302a300506032b6570032100")
@@ -35,7 +35,7 @@ def key_in(prefix: bytes, pem: bytes) -> bytes | None:
         return None
     try:
         content = from_base64url("".join(found[2].split()).translate(FOR_URLS))
-    except Undecodable:
+    except DecodeError:
         return None
     usual = content.startswith(prefix) and len(content) == len(prefix) + KEY_BYTES
     return content.removeprefix(prefix) if usual else None

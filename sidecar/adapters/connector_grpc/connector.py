@@ -9,12 +9,12 @@ import msgspec
 from sidecar.adapters.connector_grpc.channels import Channels
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
 from sidecar.core.decoding import from_json
-from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.faults import Fault
 from sidecar.policy.faults import grpc_fault
-from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 from sidecar.policy.targets import is_local
+from sidecar.policy.user_headers import headers_on_behalf
 from subagents.envelope.v1 import envelope_pb2
 
 REFUSALS: Final = {
@@ -86,7 +86,7 @@ class GrpcConnector:
             if self._channels.closed and not _being_cancelled():
                 return EnricherRefused(RefusalKind.UNAVAILABLE)
             raise
-        return EnricherAnswer(body, EnvelopeForm.PROTOBUF)
+        return EnricherAnswer(body, EnvelopeEncoding.PROTOBUF)
 
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""

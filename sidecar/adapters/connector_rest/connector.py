@@ -10,9 +10,9 @@ import certifi
 import httpcore
 
 from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint, url_of
-from sidecar.adapters.connector_rest.incoming import reply_of
 from sidecar.adapters.connector_rest.network import BoundedBackend
-from sidecar.adapters.connector_rest.outgoing import body_of, headers_of
+from sidecar.adapters.connector_rest.request_writer import body_of, headers_of
+from sidecar.adapters.connector_rest.response_reader import reply_of
 from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.core.faults import Fault, remedy_for
 from sidecar.policy.faults import errno_of

@@ -7,15 +7,15 @@ from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
 from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens
-from sidecar.core.definitions.resolve import CommitsOf, Loaded, load_documents, nowhere_committed
+from sidecar.core.definitions.resolve import CommitsOf, LoadedCatalogue, load_documents, no_commit
 
 
 def load_directory(
     root: Path,
     count: TokenCounter = estimated_tokens,
-    commits_of: CommitsOf = nowhere_committed,
+    commits_of: CommitsOf = no_commit,
     sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
-) -> Loaded:
+) -> LoadedCatalogue:
     """Load the configuration below `root`. Blocks; never raises for what it finds there.
 
     Args:
@@ -30,9 +30,9 @@ def load_directory(
 def load_tree(
     tree: Tree,
     count: TokenCounter = estimated_tokens,
-    commits_of: CommitsOf = nowhere_committed,
+    commits_of: CommitsOf = no_commit,
     sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
-) -> Loaded:
+) -> LoadedCatalogue:
     """Load a state that was read already."""
     parsed = {path: parse(content, path) for path, content in tree.files.items()}
     return load_parsed(parsed, tree.unread, tree.problems, count, commits_of, sub_agents_at_most)
@@ -43,9 +43,9 @@ def load_parsed(
     unread: list[str],
     problems: list[Problem],
     count: TokenCounter = estimated_tokens,
-    commits_of: CommitsOf = nowhere_committed,
+    commits_of: CommitsOf = no_commit,
     sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
-) -> Loaded:
+) -> LoadedCatalogue:
     """Load files that were parsed already.
 
     Args:

@@ -18,7 +18,7 @@ from sidecar.adapters.definitions_directory.loading import load_directory, load_
 from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST, Card, Catalogue
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens
-from sidecar.core.definitions.resolve import CommitsOf, Loaded, nowhere_committed
+from sidecar.core.definitions.resolve import CommitsOf, LoadedCatalogue, no_commit
 from sidecar.core.identifiers import Digest
 
 LOOK_EVERY_SECONDS: Final = 0.5
@@ -36,7 +36,7 @@ class DefinitionsChange(Struct, frozen=True):
         in_force: whether that is this state; False: it has errors, and the last good one stays.
     """
 
-    loaded: Loaded
+    loaded: LoadedCatalogue
     revision: str | None
     in_force: bool
 
@@ -63,7 +63,7 @@ class DefinitionsSource:
         root: Path,
         on_change: Callable[[DefinitionsChange], None],
         count: TokenCounter = estimated_tokens,
-        commits_of: CommitsOf = nowhere_committed,
+        commits_of: CommitsOf = no_commit,
         pause: Callable[[], Awaitable[None]] = look_interval,
         sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
     ) -> None:
@@ -90,7 +90,7 @@ class DefinitionsSource:
         """Return the problems of the newest state, in force or not; errors among them mean an older one is in force."""
         return self._problems
 
-    async def validated(self) -> Loaded:
+    async def validated(self) -> LoadedCatalogue:
         """Load the state that is there now, as `sidecar validate` does; what is in force stays."""
         return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._most)
 
@@ -137,7 +137,7 @@ class DefinitionsSource:
             tree = again
         return tree
 
-    def _take(self, fingerprint: str, loaded: Loaded) -> None:
+    def _take(self, fingerprint: str, loaded: LoadedCatalogue) -> None:
         self._taken, self._settling, self._problems = fingerprint, None, loaded.problems
         if loaded.catalogue is not None:
             self._current, self._revision = loaded.catalogue, fingerprint

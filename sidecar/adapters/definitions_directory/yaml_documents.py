@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct, field
 
-from sidecar.core.decoding import Undecodable, from_utf8
+from sidecar.core.decoding import DecodeError, from_utf8
 from sidecar.core.definitions.files.documents import Document, Steps
 from sidecar.core.definitions.files.names import MODEL_KEY
 from sidecar.core.definitions.files.problems import Problem, printable, quoted
@@ -77,7 +77,7 @@ def _text_of(content: bytes) -> str:
         raise _Unreadable(None, f"is larger than {BYTES_AT_MOST // 1024} KiB")
     try:
         text = from_utf8(content)
-    except Undecodable as error:
+    except DecodeError as error:
         raise _Unreadable(content[: error.at].count(b"\n") + 1, "is not UTF-8 from here on") from None
     text = text.removeprefix("\ufeff")
     found = UNPRINTABLE.search(text)

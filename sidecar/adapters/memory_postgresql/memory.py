@@ -10,12 +10,12 @@ import asyncpg
 
 from sidecar.adapters.memory_postgresql import rows
 from sidecar.adapters.migrations import load_migrations, pending
-from sidecar.adapters.postgresql import Connections, Limits, shown
+from sidecar.adapters.postgresql import Connections, ConnectionTimeouts, redacted_dsn
 from sidecar.adapters.postgresql.failures import ConnectionLost
 from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
-from sidecar.core.history.layers import check_bodies
+from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
 
@@ -33,7 +33,7 @@ async def upgrade_history(connection: Any, dsn: str) -> None:
     """
     steps = load_migrations(PACKAGE)
     there = await connection.fetchval("select to_regclass('history_migrations')") is not None
-    if there and not pending(steps, dict(await connection.fetch(APPLIED)), shown(dsn)):
+    if there and not pending(steps, dict(await connection.fetch(APPLIED)), redacted_dsn(dsn)):
         return  # so that a user who may not change the schema can start
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
@@ -41,7 +41,7 @@ async def upgrade_history(connection: Any, dsn: str) -> None:
             "create table if not exists history_migrations (number integer primary key, name text not null,"
             " checksum text not null, applied_at timestamptz not null default now())"
         )
-        for step in pending(steps, dict(await connection.fetch(APPLIED)), shown(dsn)):
+        for step in pending(steps, dict(await connection.fetch(APPLIED)), redacted_dsn(dsn)):
             await connection.execute(step.sql)
             await connection.execute(
                 "insert into history_migrations (number, name, checksum) values ($1, $2, $3)",
@@ -73,7 +73,7 @@ class PostgresMemory:
         dsn: str,
         keep_idle: timedelta | None = None,
         report: Report = lambda doing, error: None,
-        limits: Limits | None = None,
+        limits: ConnectionTimeouts | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Connect to nothing yet."""
@@ -81,7 +81,7 @@ class PostgresMemory:
         self._keep_idle = keep_idle
         self._report = report
         self._now = now
-        self._connections = Connections(dsn, CONNECTIONS, limits or Limits(pooled=True))
+        self._connections = Connections(dsn, CONNECTIONS, limits or ConnectionTimeouts(pooled=True))
         self._opening = asyncio.Lock()
         self._opened = False
         self._sweeping: asyncio.Task[None] | None = None

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sidecar.core.history.compaction import tokens_of
-from sidecar.core.history.layers import references_of
+from sidecar.core.history.message_layers import references_of
 from sidecar.core.history.records import (
     EpisodeContents,
     EpisodeKey,

@@ -17,7 +17,7 @@ from sidecar.adapters.sqlite.known_keys import KnownKeys
 from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
-from sidecar.core.history.layers import check_bodies
+from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
 from sidecar.operations.record.ports import CommitUnknown

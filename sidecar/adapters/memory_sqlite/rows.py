@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from sidecar.core.history.compaction import tokens_of
-from sidecar.core.history.layers import references_of
+from sidecar.core.history.message_layers import references_of
 from sidecar.core.history.records import (
     EpisodeContents,
     EpisodeKey,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 
 MOST_KEYS: Final = 64
 SHORTEST_RSA: Final = 2048
@@ -39,7 +39,7 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
     """
     try:
         listed = from_json(text)["keys"]
-    except (Undecodable, KeyError, TypeError):
+    except (DecodeError, KeyError, TypeError):
         raise KeysUnusable("it is no JWKS: an object with a list `keys`") from None
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise KeysUnusable(f"its `keys` are no list of at most {MOST_KEYS}")

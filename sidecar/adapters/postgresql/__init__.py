@@ -1,21 +1,21 @@
 """PostgreSQL: connections that every wait on has an end, hints about changes, and the steps of a schema."""
 
-from sidecar.adapters.postgresql.asking import Asking
 from sidecar.adapters.postgresql.changes import Changes
-from sidecar.adapters.postgresql.connections import Connection, Connections, Limits
+from sidecar.adapters.postgresql.connections import Connection, Connections, ConnectionTimeouts
 from sidecar.adapters.postgresql.failures import ConnectionLost, unavailable
-from sidecar.adapters.postgresql.opening import behind_transaction_pooler, pending_migrations, shown, upgrade
+from sidecar.adapters.postgresql.opening import behind_transaction_pooler, pending_migrations, redacted_dsn, upgrade
+from sidecar.adapters.postgresql.statements import StatementExecutor
 
 __all__ = [
-    "Asking",
+    "StatementExecutor",
     "Changes",
     "Connection",
     "ConnectionLost",
     "Connections",
-    "Limits",
+    "ConnectionTimeouts",
     "behind_transaction_pooler",
     "pending_migrations",
-    "shown",
+    "redacted_dsn",
     "unavailable",
     "upgrade",
 ]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from sidecar.adapters.postgresql.connections import Connection, Limits, connected
+from sidecar.adapters.postgresql.connections import Connection, ConnectionTimeouts, connected
 from sidecar.adapters.postgresql.failures import AGAIN, BROKEN
 from sidecar.core.errors import StoreUnavailable
 
@@ -29,7 +29,7 @@ class Changes:
         version: SQL of one number that every commit raises.
     """
 
-    def __init__(self, dsn: str, channel: str, version: str, limits: Limits) -> None:
+    def __init__(self, dsn: str, channel: str, version: str, limits: ConnectionTimeouts) -> None:
         """Begin with nobody to tell."""
         self._dsn = dsn
         self._channel = channel

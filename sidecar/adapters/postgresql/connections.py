@@ -38,7 +38,7 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionTimeouts:
     """How long anything may take, in seconds.
 
     Attributes:
@@ -54,7 +54,7 @@ class Limits:
     pooled: bool = False
 
 
-async def connected(dsn: str, limits: Limits) -> Connection:
+async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
     """Open a connection with all its settings.
 
     Raises:
@@ -92,7 +92,7 @@ class Connections:
         limits: of every connection and statement.
     """
 
-    def __init__(self, dsn: str, most: int, limits: Limits) -> None:
+    def __init__(self, dsn: str, most: int, limits: ConnectionTimeouts) -> None:
         self.limits = limits
         self._dsn = dsn
         self._free = asyncio.Semaphore(most)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from sidecar.adapters.migrations import DatabaseProblem, Migration, pending
-from sidecar.adapters.postgresql.connections import Connection, Limits, connected
+from sidecar.adapters.postgresql.connections import Connection, ConnectionTimeouts, connected
 from sidecar.adapters.postgresql.failures import AGAIN, BROKEN, unavailable
 from sidecar.core.errors import StoreUnavailable
 
@@ -23,7 +23,7 @@ TRIES: Final = 5
 Result = TypeVar("Result")
 
 
-def shown(dsn: str) -> str:
+def redacted_dsn(dsn: str) -> str:
     """Return a database's address without what is secret in it."""
     try:
         parts = urlsplit(dsn)
@@ -34,13 +34,13 @@ def shown(dsn: str) -> str:
     return f"PostgreSQL database {name or '(default)'}" + (f" at {where}" if where else "")
 
 
-async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
+async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> bool:
     """Say whether every transaction may run on another connection of the server, or notifications get lost.
 
     Raises:
         StoreUnavailable: there is no connection.
     """
-    unprepared = Limits(limits.connect, limits.statement, limits.lock, pooled=True)
+    unprepared = ConnectionTimeouts(limits.connect, limits.statement, limits.lock, pooled=True)
     connection = await connected(dsn, unprepared)
     try:
         # A pooler, of whatever mode, tells a number of its own in place of the server process's.
@@ -52,7 +52,7 @@ async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
         connection.terminate()
 
 
-async def _changes_backends(connection: Connection, dsn: str, limits: Limits) -> bool:
+async def _changes_backends(connection: Connection, dsn: str, limits: ConnectionTimeouts) -> bool:
     """Say whether another client can get the connection to the server that this one had before.
 
     A pooler without other work gives a client the same one again and again, on which even a notification to itself
@@ -76,13 +76,13 @@ async def _changes_backends(connection: Connection, dsn: str, limits: Limits) ->
     return False
 
 
-async def _backend(connection: Connection, limits: Limits) -> int:
+async def _backend(connection: Connection, limits: ConnectionTimeouts) -> int:
     """Return the number of the server's process that answers."""
     number: int = await _answered(connection.fetchval(BACKEND), limits.statement)
     return number
 
 
-async def _hears_itself(connection: Connection, limits: Limits) -> bool:
+async def _hears_itself(connection: Connection, limits: ConnectionTimeouts) -> bool:
     heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
     await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
     await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
@@ -94,7 +94,9 @@ async def _hears_itself(connection: Connection, limits: Limits) -> bool:
     return True
 
 
-async def pending_migrations(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:
+async def pending_migrations(
+    dsn: str, migrations: Sequence[Migration], limits: ConnectionTimeouts
+) -> tuple[Migration, ...]:
     """Return the steps that the database lacks, and change nothing.
 
     Raises:
@@ -103,12 +105,12 @@ async def pending_migrations(dsn: str, migrations: Sequence[Migration], limits: 
     """
     connection = await connected(dsn, limits)
     try:
-        return pending(migrations, await _answered(_applied(connection), limits.statement), shown(dsn))
+        return pending(migrations, await _answered(_applied(connection), limits.statement), redacted_dsn(dsn))
     finally:
         connection.terminate()
 
 
-async def upgrade(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:
+async def upgrade(dsn: str, migrations: Sequence[Migration], limits: ConnectionTimeouts) -> tuple[Migration, ...]:
     """Apply the steps that the database lacks, in one transaction and one sidecar at a time; return them.
 
     Raises:
@@ -118,8 +120,8 @@ async def upgrade(dsn: str, migrations: Sequence[Migration], limits: Limits) -> 
     connection = await connected(dsn, limits)
     try:
         if connection.get_server_version().major < LEAST_VERSION:
-            raise DatabaseProblem(f"{shown(dsn)} runs on a server older than PostgreSQL {LEAST_VERSION}")
-        return await _answered(_upgrade(connection, migrations, shown(dsn)), SECONDS_TO_MIGRATE)
+            raise DatabaseProblem(f"{redacted_dsn(dsn)} runs on a server older than PostgreSQL {LEAST_VERSION}")
+        return await _answered(_upgrade(connection, migrations, redacted_dsn(dsn)), SECONDS_TO_MIGRATE)
     finally:
         connection.terminate()
 

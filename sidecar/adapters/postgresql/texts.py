@@ -14,7 +14,7 @@ WRITTEN: Final = re.compile(r"\\(?:\\|u0000)")
 """Either a backslash, which is written as two and may be followed by the characters `u0000`, or U+0000 itself."""
 
 
-def stored(json_text: str) -> str:
+def escape_nul(json_text: str) -> str:
     """Return JSON text as the database can keep it."""
     if ESCAPE in json_text:
         json_text = json_text.replace(ESCAPE, ITSELF)
@@ -23,8 +23,8 @@ def stored(json_text: str) -> str:
     return json_text
 
 
-def restored(json_text: str) -> str:
-    """Return what `stored` was given."""
+def unescape_nul(json_text: str) -> str:
+    """Return what `escape_nul` was given."""
     if ESCAPE not in json_text:
         return json_text
     return json_text.replace(NUL, "\\u0000").replace(ITSELF, ESCAPE)

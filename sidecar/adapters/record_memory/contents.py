@@ -20,7 +20,7 @@ OF_A_ROW: Final = 700
 """Bytes that a turn takes beside its facts and frames, and one of these beside what is in it; measured."""
 
 
-class TurnKept(Struct):
+class StoredTurn(Struct):
     """Everything of one turn.
 
     Attributes:
@@ -56,7 +56,7 @@ class JournalContents(Struct):
     kept: int = 20_000
     most_bytes: int = 128 * MIB
     number: int = 0
-    turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
+    turns: OrderedDict[TurnId, StoredTurn] = field(default_factory=OrderedDict)
     roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
     markers: list[FactsRemoved] = field(default_factory=list)
     erasures: list[TextsErased] = field(default_factory=list)
@@ -78,7 +78,7 @@ class JournalContents(Struct):
         if turn is None:
             if append.index is None:
                 raise ValueError(f"turn {append.turn_id} begins without an index")
-            turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
+            turn = self.turns[append.turn_id] = StoredTurn(append.day, append.index, append.head)
         turn.head, turn.index = append.head, append.index or turn.index
         turn.facts += append.facts
         before = 0 if append.before == 0 else turn.weight

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
 
-from sidecar.adapters.record_memory.changing import changes_after
+from sidecar.adapters.record_memory.changes_since import changes_after
 from sidecar.adapters.record_memory.contents import JournalContents
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId

@@ -14,7 +14,7 @@ from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.ports import Recorder
 from sidecar.operations.record.journal_reads import attempts_of
 from sidecar.operations.record.journal_store import JournalStore
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.projector import Projector
 
 
@@ -34,7 +34,7 @@ class MemoryStore(JournalStore):
     ) -> None:
         journal = MemoryJournal(contents, instance, alive)
         nothing: Any = _NeverNeeded()
-        lists = Lists(Projector(journal, journal.contents.rows, nothing), at_once=True)
+        lists = TurnListReader(Projector(journal, journal.contents.rows, nothing), at_once=True)
         super().__init__(journal, nothing, recorder or nothing, partial(os.urandom, SALT_BYTES), lists)
         self.journal, self.contents = journal, journal.contents
 

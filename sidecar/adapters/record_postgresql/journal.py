@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from sidecar.adapters.postgresql import Asking, Connections, Limits
+from sidecar.adapters.postgresql import Connections, ConnectionTimeouts, StatementExecutor
 from sidecar.adapters.record_postgresql.appending import append
 from sidecar.adapters.record_postgresql.erasing import PostgresErasing
 from sidecar.core.errors import StoreUnavailable
@@ -43,7 +43,7 @@ class JournalOptions(Struct, frozen=True):
         anomaly: told the kind and details of what should not happen; must not raise.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ConnectionTimeouts = field(default_factory=ConnectionTimeouts)
     lease: timedelta = timedelta(seconds=15)
     reads: int = 4
     anomaly: Callable[[str, str], None] = lambda _kind, _detail: None
@@ -68,7 +68,7 @@ class PostgresJournal(PostgresErasing):
         self._options = options
         self._writer = Connections(dsn, 1, options.limits)
         self._readers = Connections(dsn, options.reads, options.limits)
-        self._asking = Asking(self._writer, self._readers, "append to the record")
+        self._asking = StatementExecutor(self._writer, self._readers, "append to the record")
         self._made_ready: date | None = None
 
     @property

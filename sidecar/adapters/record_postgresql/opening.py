@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from sidecar.adapters.migrations import load_migrations
-from sidecar.adapters.postgresql import behind_transaction_pooler, shown, upgrade
+from sidecar.adapters.postgresql import behind_transaction_pooler, redacted_dsn, upgrade
 from sidecar.adapters.record_postgresql.journal import JournalOptions, PostgresJournal
 from sidecar.core.identifiers import InstanceId
 
@@ -29,7 +29,9 @@ async def open_postgres_journal(
     """
     options = options or JournalOptions()
     if not options.limits.pooled and await behind_transaction_pooler(dsn, options.limits):
-        options.anomaly("transaction_pooler", f"{shown(dsn)}: changes show after a second; see docs/postgresql.md")
+        options.anomaly(
+            "transaction_pooler", f"{redacted_dsn(dsn)}: changes show after a second; see docs/postgresql.md"
+        )
         options = structs.replace(options, limits=replace(options.limits, pooled=True))
     await upgrade(dsn, SCHEMA, options.limits)
     journal = PostgresJournal(dsn, instance, options)

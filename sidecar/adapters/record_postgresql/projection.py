@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.adapters.postgresql import Asking, Connection, Connections, Limits
+from sidecar.adapters.postgresql import Connection, Connections, ConnectionTimeouts, StatementExecutor
 from sidecar.adapters.postgresql.failures import AGAIN
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, Slot, TurnId
-from sidecar.core.listing.changes import Reached, Watermarks
-from sidecar.core.listing.turn_rows import EpisodeUse, Newer, TurnLine, episode_rows, listed, use_of
+from sidecar.core.listing.changes import ReadPosition, Watermarks
+from sidecar.core.listing.turn_rows import EpisodeActivity, Newer, TurnLine, episode_rows, listed, use_of
 from sidecar.operations.record.ports import CommitUnknown
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,11 +50,11 @@ class PostgresProjection:
         instance: who projects.
     """
 
-    def __init__(self, dsn: str, instance: InstanceId, limits: Limits) -> None:
+    def __init__(self, dsn: str, instance: InstanceId, limits: ConnectionTimeouts) -> None:
         """Begin without a connection."""
         self._instance = instance
         self._connections = Connections(dsn, 1, limits)
-        self._asking = Asking(self._connections, self._connections, "keep rows of lists")
+        self._asking = StatementExecutor(self._connections, self._connections, "keep rows of lists")
         self._mine: tuple[str, ...] = ()
         self._ask_at = 0.0
 
@@ -72,7 +72,7 @@ class PostgresProjection:
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected; if all is forgotten in between, nothing is kept by these."""
         ((generation, alterations),) = await self._asking.rows(TAKEN)
-        marks = {instance: Reached(number, link) for instance, number, link in await self._asking.rows(MARKS)}
+        marks = {instance: ReadPosition(number, link) for instance, number, link in await self._asking.rows(MARKS)}
         return Watermarks(marks, alterations, generation)
 
     async def apply(
@@ -172,10 +172,10 @@ def _row(values: tuple[Any, ...]) -> TurnRow:
     return TurnRow(TurnId(turn_id), *of, began_at, ended_at, _slots(slots), children, failed)
 
 
-def _use(values: tuple[Any, ...]) -> EpisodeUse:
+def _use(values: tuple[Any, ...]) -> EpisodeActivity:
     episode_id, principal, first_at, first_turn, last_at, turns, slots = values
     first = first_at, TurnId(first_turn)
-    return EpisodeUse(EpisodeId(episode_id), Principal(principal), first, last_at, turns, _slots(slots))
+    return EpisodeActivity(EpisodeId(episode_id), Principal(principal), first, last_at, turns, _slots(slots))
 
 
 def _slots(text: str) -> tuple[Slot, ...]:

@@ -7,9 +7,9 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from sidecar.adapters.postgresql import Asking, Connection, ConnectionLost, Connections, unavailable
+from sidecar.adapters.postgresql import Connection, ConnectionLost, Connections, StatementExecutor, unavailable
 from sidecar.adapters.postgresql.failures import AGAIN
-from sidecar.adapters.record_postgresql.changing import ERASED, FACT, changed, fact_from
+from sidecar.adapters.record_postgresql.changes_since import ERASED, FACT, changed, fact_from
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
@@ -75,7 +75,7 @@ class PostgresReads:
     meanwhile is missing from the pages that come after.
     """
 
-    _asking: Asking
+    _asking: StatementExecutor
     _readers: Connections
     _instance: InstanceId
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import FRAMES_OF_A_FACT, Value, first, found, insert, microseconds
+from sidecar.adapters.record_sqlite.rows import FRAMES_OF_A_FACT, Value, first, insert, microseconds, rows_of
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnIndex
 from sidecar.core.journal.chain import NOTHING, rooted
@@ -98,7 +98,7 @@ class Appending:
         self._turn_number += len(new)
 
     def _number_of(self, connection: apsw.Connection, turn_id: TurnId) -> int | None:
-        row = first(found(connection, "SELECT number FROM turns WHERE turn_id = ?", (turn_id,)))
+        row = first(rows_of(connection, "SELECT number FROM turns WHERE turn_id = ?", (turn_id,)))
         return None if row is None else row[0]
 
     def _write(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> None:
@@ -131,7 +131,7 @@ class Appending:
         at = self._roots.get(day)
         if at is None:
             key = (self._instance_number, day.isoformat())
-            at = first(found(connection, "SELECT number, root FROM roots WHERE instance = ? AND day = ?", key))
+            at = first(rows_of(connection, "SELECT number, root FROM roots WHERE instance = ? AND day = ?", key))
         number, root = at or (0, NOTHING)
         self._roots[day] = number + 1, rooted(root, link)
 

@@ -13,8 +13,8 @@ from sidecar.adapters.record_sqlite.rows import (
     day_of,
     fact_from,
     first,
-    found,
     microseconds,
+    rows_of,
     time_of,
 )
 from sidecar.core.decoding import from_json
@@ -69,13 +69,13 @@ SEARCHED: Final = 2000
 
 def roots(connection: apsw.Connection) -> Sequence[RootState]:
     """Return where each running root stands."""
-    rows = found(connection, ROOTS)
+    rows = rows_of(connection, ROOTS)
     return [RootState(InstanceId(who), day_of(day), number, root.hex()) for who, day, number, root in rows]
 
 
 def bounds_of(connection: apsw.Connection, day: date) -> tuple[int, int]:
     """Return the numbers of the first and the last fact in turns of a day."""
-    lowest, highest = found(connection, BOUNDS, (day.isoformat(),))[0]
+    lowest, highest = rows_of(connection, BOUNDS, (day.isoformat(),))[0]
     return lowest, highest
 
 
@@ -83,15 +83,15 @@ def page_under(
     connection: apsw.Connection, instance: InstanceId, day: date, after: int, up_to: int
 ) -> Sequence[tuple[int, Stored]]:
     """Return the next facts that a root covers, each with its number, up to a number."""
-    rows = found(connection, UNDER, (after, up_to, instance, day.isoformat(), PAGE))
+    rows = rows_of(connection, UNDER, (after, up_to, instance, day.isoformat(), PAGE))
     return [(number, fact_from(TurnId(turn_id), tuple(row))) for number, turn_id, *row in rows]
 
 
 def turn_as_stored(connection: apsw.Connection, turn_id: TurnId) -> TurnFacts:
     """Return all that is stored of a turn, what is derived included."""
-    rows = found(connection, FACTS_AS_STORED, (turn_id,))
+    rows = rows_of(connection, FACTS_AS_STORED, (turn_id,))
     facts = tuple(fact_from(turn_id, tuple(row)) for _, *row in rows)
-    index = first(found(connection, INDEX, (turn_id,)))
+    index = first(rows_of(connection, INDEX, (turn_id,)))
     day = None if index is None else day_of(index[0])
     versions = tuple(version for version, *_ in rows)
     return TurnFacts(facts, frozenset(), versions, day, None if index is None else _index_from(*index[1:]))
@@ -104,7 +104,7 @@ def _index_from(episode_id: str, expires_at: int, ended_at: int | None, called: 
 
 def turn_page(connection: apsw.Connection, after: int) -> Sequence[tuple[int, TurnId]]:
     """Return the next turns, each with its number."""
-    rows = found(
+    rows = rows_of(
         connection, "SELECT number, turn_id FROM turns WHERE number > ? ORDER BY number LIMIT ?", (after, PAGE)
     )
     return [(number, TurnId(turn_id)) for number, turn_id in rows]
@@ -112,7 +112,7 @@ def turn_page(connection: apsw.Connection, after: int) -> Sequence[tuple[int, Tu
 
 def stored_markers(connection: apsw.Connection) -> Sequence[FactsRemoved]:
     """Return every marker."""
-    rows = found(connection, "SELECT body FROM markers ORDER BY instance, day")
+    rows = rows_of(connection, "SELECT body FROM markers ORDER BY instance, day")
     return [from_json(body, FactsRemoved) for (body,) in rows]
 
 
@@ -122,7 +122,7 @@ def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[R
     # A turn ends on the day on which it begins, or later.
     old = [each for each in roots(connection) if each.day <= last]
     days = {each.day for each in old}
-    young = {day for day in days if first(found(connection, YOUNG, (day.isoformat(), until))) == (1,)}
+    young = {day for day in days if first(rows_of(connection, YOUNG, (day.isoformat(), until))) == (1,)}
     return [each for each in old if each.day not in young]
 
 
@@ -153,15 +153,15 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
 def stored_erasures(connection: apsw.Connection) -> Sequence[TextsErased]:
     """Return the marker of every erasure."""
     return [
-        from_json(body, TextsErased) for (body,) in found(connection, "SELECT body FROM erasures ORDER BY marker_id")
+        from_json(body, TextsErased) for (body,) in rows_of(connection, "SELECT body FROM erasures ORDER BY marker_id")
     ]
 
 
 def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int | None, Sequence[TurnId]]:
     """Return the turns of some facts among whose texts are these characters, and where the next page begins, if any."""
     up_to = after + SEARCHED
-    rows = found(connection, SAYING, (after, up_to, text.encode()))
-    newest = found(connection, "SELECT coalesce(max(number), 0) FROM facts")[0][0]
+    rows = rows_of(connection, SAYING, (after, up_to, text.encode()))
+    newest = rows_of(connection, "SELECT coalesce(max(number), 0) FROM facts")[0][0]
     return up_to if up_to < newest else None, [TurnId(turn_id) for (turn_id,) in rows]
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import apsw
 
-from sidecar.adapters.record_sqlite import archive, changing, reading
+from sidecar.adapters.record_sqlite import archive, changes_since, reading
 from sidecar.adapters.record_sqlite.appending import Appending
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite import SqliteEngine
@@ -167,11 +167,11 @@ class SqliteJournal:
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns that have some of the next facts."""
-        return await self._read(lambda connection: changing.changed(connection, after, limit))
+        return await self._read(lambda connection: changes_since.changed(connection, after, limit))
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
-        return await self._read(changing.erased_turns)
+        return await self._read(changes_since.erased_turns)
 
     # --- archive: what is long is read in pages, each on one state
 

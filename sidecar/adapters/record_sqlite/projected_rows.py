@@ -7,12 +7,12 @@ from typing import Final
 import apsw
 import msgspec
 
-from sidecar.adapters.record_sqlite.rows import Found, Value, first, found, insert, microseconds, time_of
+from sidecar.adapters.record_sqlite.rows import Row, Value, first, insert, microseconds, rows_of, time_of
 from sidecar.core.decoding import from_json
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
-from sidecar.core.listing.changes import Reached, Watermarks
-from sidecar.core.listing.turn_rows import EpisodeUse, Newer, TurnLine, episode_rows, listed, use_of
+from sidecar.core.listing.changes import ReadPosition, Watermarks
+from sidecar.core.listing.turn_rows import EpisodeActivity, Newer, TurnLine, episode_rows, listed, use_of
 
 COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
@@ -44,8 +44,8 @@ Episode = tuple[str, str]
 def watermarks(connection: apsw.Connection) -> Watermarks:
     """Return up to where the journal is in here."""
     marks = {
-        sequence: Reached(number, link)
-        for sequence, number, link in found(connection, "SELECT sequence, number, link FROM watermarks")
+        sequence: ReadPosition(number, link)
+        for sequence, number, link in rows_of(connection, "SELECT sequence, number, link FROM watermarks")
     }
     return Watermarks(marks, connection.execute("SELECT alterations FROM taken").get)
 
@@ -59,7 +59,7 @@ def set_watermarks(connection: apsw.Connection, reached: Watermarks) -> None:
 
 def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[TurnId]) -> None:
     """Forget the turns of some days, and some others."""
-    turn_ids = [turn_id for day in days for (turn_id,) in found(connection, OF_DAY, (day.isoformat(),))]
+    turn_ids = [turn_id for day in days for (turn_id,) in rows_of(connection, OF_DAY, (day.isoformat(),))]
     episodes: dict[Episode, None] = {}
     for turn_id in (*turn_ids, *gone):
         _take_out(connection, turn_id, episodes)
@@ -72,7 +72,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
     slots: list[Sequence[Value]] = []
     episodes: dict[Episode, None] = {}
     for line in lines:
-        kept = first(found(connection, KEPT, (line.turn_id,)))
+        kept = first(rows_of(connection, KEPT, (line.turn_id,)))
         if kept is not None and kept[0] > line.version:
             continue
         if kept is not None and not _only_goes_on(kept, line.row):
@@ -87,7 +87,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
     _find_last_use(connection, episodes)
 
 
-def _only_goes_on(kept: Found, row: TurnRow | None) -> bool:
+def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
     """Say whether the rows about a turn in other tables stay right, and at most some are added."""
     _, shown, began_at, _, episode_id, principal = kept
     if row is None or not shown:
@@ -97,7 +97,7 @@ def _only_goes_on(kept: Found, row: TurnRow | None) -> bool:
 
 def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
     """Remove a turn, and note its episode, whose last use may be another one then."""
-    kept = first(found(connection, KEPT, (turn_id,)))
+    kept = first(rows_of(connection, KEPT, (turn_id,)))
     if kept is None:
         return
     _, shown, began_at, slots, episode_id, principal = kept
@@ -134,7 +134,7 @@ def _values(line: TurnLine) -> tuple[Value, ...]:
     )
 
 
-def _row(values: Found) -> TurnRow:
+def _row(values: Row) -> TurnRow:
     turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed = values
     return TurnRow(
         turn_id=TurnId(turn_id),
@@ -152,7 +152,7 @@ def _row(values: Found) -> TurnRow:
 def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[TurnId, int]:
     """Return from how many facts the lines of turns were derived."""
     asked = msgspec.json.encode(turn_ids).decode()
-    return {TurnId(turn_id): version for turn_id, version in found(connection, VERSIONS, (asked,))}
+    return {TurnId(turn_id): version for turn_id, version in rows_of(connection, VERSIONS, (asked,))}
 
 
 def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[TurnRow]:
@@ -170,7 +170,7 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
         values += [microseconds(query.before[0]), query.before[1]]
     source = "slots s JOIN turns t ON t.turn_id = s.turn_id" if by_slot else "turns t"
     columns = ", ".join(f"t.{column}" for column in COLUMNS.split(", "))
-    rows = found(
+    rows = rows_of(
         connection,
         f"SELECT {columns} FROM {source} WHERE {' AND '.join(wanted)}"  # noqa: S608 - names and question marks only
         f" ORDER BY {order}.began_at DESC, {order}.turn_id DESC LIMIT ?",
@@ -183,17 +183,17 @@ def episodes(connection: apsw.Connection, limit: int, newer: Newer) -> list[Epis
     """Return the episodes used last, newest first."""
     uses = [use_of(row) for row in newer.values() if row is not None]
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
-    wanted |= dict.fromkeys(found(connection, NEWEST_EPISODES, (limit + len(newer),)))
+    wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (limit + len(newer),)))
     left_out = msgspec.json.encode(list(newer)).decode()
     for episode in wanted:
-        uses += map(_use, found(connection, USES, (*episode, left_out)))
+        uses += map(_use, rows_of(connection, USES, (*episode, left_out)))
     return episode_rows(uses, limit)
 
 
-def _use(values: Found) -> EpisodeUse:
+def _use(values: Row) -> EpisodeActivity:
     episode_id, principal, count, last_at, first_turn, slots = values
     began = time_of(int(first_turn[:DIGITS])), TurnId(first_turn[DIGITS:])
-    return EpisodeUse(EpisodeId(episode_id), Principal(principal), began, time_of(last_at), count, _slots(slots))
+    return EpisodeActivity(EpisodeId(episode_id), Principal(principal), began, time_of(last_at), count, _slots(slots))
 
 
 def _slots(text: str) -> tuple[Slot, ...]:

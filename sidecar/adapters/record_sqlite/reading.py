@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, WITH_FRAMES, fact_from, first, found, microseconds
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, WITH_FRAMES, fact_from, first, microseconds, rows_of
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.turn_state import state_of
@@ -39,36 +39,36 @@ SELECT turn_id FROM turns INDEXED BY turns_open
 
 def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
     """Return the facts of a turn in order."""
-    return [fact_from(turn_id, row) for row in found(connection, FACTS, (turn_id,))]
+    return [fact_from(turn_id, row) for row in rows_of(connection, FACTS, (turn_id,))]
 
 
 def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFrames]:
     """Return what the runners sent in a turn."""
     kept: dict[str, AttemptFrames] = {}
-    for attempt, step, number, frames in found(connection, FRAMES, (turn_id,)):
+    for attempt, step, number, frames in rows_of(connection, FRAMES, (turn_id,)):
         kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))  # the first stays
     return list(kept.values())
 
 
 def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> TurnId | None:
     """Return the episode's turn that ended last and called any."""
-    row = first(found(connection, LAST_CALLED, (episode_id,)))
+    row = first(rows_of(connection, LAST_CALLED, (episode_id,)))
     return None if row is None else TurnId(row[0])
 
 
 def overdue(connection: apsw.Connection, now: datetime, limit: int) -> Sequence[TurnId]:
     """Return turns whose parent is lost."""
-    return [TurnId(row[0]) for row in found(connection, OVERDUE, (microseconds(now), limit))]
+    return [TurnId(row[0]) for row in rows_of(connection, OVERDUE, (microseconds(now), limit))]
 
 
 def open_turns(connection: apsw.Connection, after: int, up_to: int, limit: int) -> Sequence[tuple[int, TurnId]]:
     """Return some open turns by number."""
-    return [(number, TurnId(turn_id)) for number, turn_id in found(connection, OPEN, (after, up_to, limit))]
+    return [(number, TurnId(turn_id)) for number, turn_id in rows_of(connection, OPEN, (after, up_to, limit))]
 
 
 def newest_open(connection: apsw.Connection, limit: int, before: TurnId | None) -> Sequence[TurnId]:
     """Return open turns, newest first."""
-    return [TurnId(turn_id) for (turn_id,) in found(connection, NEWEST_OPEN, (before, limit))]
+    return [TurnId(turn_id) for (turn_id,) in rows_of(connection, NEWEST_OPEN, (before, limit))]
 
 
 def unsettled_of_others(

@@ -11,7 +11,7 @@ from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.entries import Stored
 
 Value = str | int | bytes | None
-Found = tuple[Any, ...]
+Row = tuple[Any, ...]
 """What a statement brought; the schema is strict about types."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,13 +42,13 @@ def day_of(text: str) -> date:
     return date.fromisoformat(text)
 
 
-def fact_from(turn_id: TurnId, row: Found) -> Stored:
+def fact_from(turn_id: TurnId, row: Row) -> Stored:
     """Return the fact that a row of `FACT_COLUMNS` holds."""
     instance, at, *rest = row
     return Stored(turn_id, InstanceId(instance), time_of(at), *rest)
 
 
-def found(connection: apsw.Connection, statement: str, values: Sequence[Value] = ()) -> list[Found]:
+def rows_of(connection: apsw.Connection, statement: str, values: Sequence[Value] = ()) -> list[Row]:
     """Return all rows of a statement."""
     return connection.execute(statement, values).fetchall()
 
@@ -75,6 +75,6 @@ def _inserting(into: str, rows: int, columns: int) -> str:
     return f"INSERT {into} VALUES {','.join([row] * rows)}"  # noqa: S608 - names and question marks only
 
 
-def first(rows: Iterable[Found]) -> Found | None:
+def first(rows: Iterable[Row]) -> Row | None:
     """Return the first row, if there is one."""
     return next(iter(rows), None)

@@ -21,7 +21,7 @@ from sidecar.operations.rollout.store.encoding import kind_of, text_of
 from sidecar.operations.rollout.store.flag_writes import FlagWrite
 from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.store.replicas import Replica
-from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
+from sidecar.operations.rollout.store.store_rules import check_whole, existing_write, refuse_other_revision
 
 
 class RolloutsInMemory(msgspec.Struct):
@@ -57,7 +57,7 @@ class RolloutsInMemory(msgspec.Struct):
         """Keep one change, whole or not at all. Raises `RevisionConflict` and `RequestIdReused`."""
         check_whole(change)
         answer = change.answer
-        if answer is not None and kept_before(self.answers.get(answer.request_id), answer):
+        if answer is not None and existing_write(self.answers.get(answer.request_id), answer):
             return
         stored = self.rollouts.get(change.slot)
         refuse_other_revision(

@@ -23,7 +23,7 @@ from sidecar.operations.rollout.store.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 ALONE: Final = InstanceId("in-memory")
@@ -113,7 +113,7 @@ class MemoryRollouts:
         self._contents().set_flag(flag, expected_revision)
         return flag
 
-    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+    async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Say which version the binds of this replica show, and which turns it has bound."""
         self._contents().shown[self._instance] = Replica(self._instance, version, at, alive=True, pinned=pinned.turns)
 

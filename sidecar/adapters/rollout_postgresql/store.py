@@ -7,8 +7,8 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from sidecar.adapters.postgresql import Asking, Changes, Connection, Connections, Limits
-from sidecar.adapters.postgresql.texts import restored
+from sidecar.adapters.postgresql import Changes, Connection, Connections, ConnectionTimeouts, StatementExecutor
+from sidecar.adapters.postgresql.texts import unescape_nul
 from sidecar.adapters.rollout_postgresql import writing
 from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, body, kept
 from sidecar.core.identifiers import Digest, InstanceId, Slot
@@ -26,7 +26,7 @@ from sidecar.operations.rollout.store.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
@@ -82,12 +82,16 @@ class PostgresRollouts:
         readers: the record's, so that a sidecar has fewer connections; its owner closes it. None: two of its own.
     """
 
-    def __init__(self, dsn: str, instance: InstanceId, limits: Limits, readers: Connections | None = None) -> None:
+    def __init__(
+        self, dsn: str, instance: InstanceId, limits: ConnectionTimeouts, readers: Connections | None = None
+    ) -> None:
         """Begin without connections."""
         self._instance = instance
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
-        self._asking = Asking(self._writer, readers or self._own_readers or self._writer, "keep a change of a rollout")
+        self._asking = StatementExecutor(
+            self._writer, readers or self._own_readers or self._writer, "keep a change of a rollout"
+        )
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
         self._subscriptions = ExitStack()
         self._writes = count(1)
@@ -172,7 +176,7 @@ class PostgresRollouts:
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
         return flag
 
-    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+    async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Say what the binds of this replica show and have bound, and forget replicas that were silent for long."""
 
         async def said(connection: Connection) -> None:
@@ -207,7 +211,7 @@ class PostgresRollouts:
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
         """Return the next rows of the audit with their links."""
         rows = await self._asking.rows(LINKED, after, limit)
-        return [LinkedRow(number, slot, kind, restored(text), link) for number, slot, kind, text, link in rows]
+        return [LinkedRow(number, slot, kind, unescape_nul(text), link) for number, slot, kind, text, link in rows]
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
         """Return every marker, oldest first."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from sidecar.adapters.postgresql import Connection
-from sidecar.adapters.postgresql.texts import restored
+from sidecar.adapters.postgresql.texts import unescape_nul
 from sidecar.adapters.rollout_postgresql.rows import body, kept
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.verifying.audit_chain import AuditHead, audit_link
@@ -14,7 +14,7 @@ from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from sidecar.operations.rollout.store.encoding import ANSWERS, FLAGS, MARKERS, kind_of, text_of, transition_key
 from sidecar.operations.rollout.store.flag_writes import FlagWrite
 from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutWrite, StoredFlag
-from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
+from sidecar.operations.rollout.store.store_rules import check_whole, existing_write, refuse_other_revision
 
 LOCK: Final = "select last_number, last_link from rollout_version for update"
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
@@ -56,7 +56,9 @@ async def write(connection: Connection, change: RolloutWrite, write_id: str) -> 
     if await connection.fetchval(WRITTEN, write_id):
         return
     answer = change.answer
-    if answer is not None and kept_before(kept(ANSWERS, await connection.fetchval(ANSWER, answer.request_id)), answer):
+    if answer is not None and existing_write(
+        kept(ANSWERS, await connection.fetchval(ANSWER, answer.request_id)), answer
+    ):
         return
     stored = await connection.fetchval("select revision from rollouts where slot = $1", change.slot)
     refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
@@ -105,7 +107,7 @@ async def became_effective(
 async def old_audit(connection: Connection, before: datetime) -> OldAudit | None:
     """Return the rows that may be removed; see the port."""
     rows = await connection.fetch(OLD, before, LARGEST_REMOVAL)
-    return old_audit_of([(row["number"], restored(row["body"]), row["link"]) for row in rows])
+    return old_audit_of([(row["number"], unescape_nul(row["body"]), row["link"]) for row in rows])
 
 
 async def remove_audit(connection: Connection, marker: AuditMarker) -> int:

@@ -25,7 +25,7 @@ from sidecar.operations.rollout.store.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 Result = TypeVar("Result")
@@ -50,7 +50,7 @@ class SqliteRollouts:
         self._told: list[Callable[[], None]] = []
         self._writes = count(1)
         self._shown: tuple[int, datetime] | None = None
-        self._kept: tuple[Pinned, datetime] | None = None
+        self._kept: tuple[PinnedTurnCount, datetime] | None = None
 
     async def version(self) -> int:
         """Return the newest version."""
@@ -116,7 +116,7 @@ class SqliteRollouts:
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
         return flag
 
-    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+    async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Say which version the binds of this process show, and which turns it has bound.
 
         The version is kept in memory: every other process is dead. The turns are for the one that comes next.

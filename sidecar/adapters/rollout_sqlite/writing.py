@@ -15,7 +15,7 @@ from sidecar.operations.rollout.store.encoding import MARKERS, kind_of, text_of,
 from sidecar.operations.rollout.store.flag_writes import FlagWrite
 from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
 from sidecar.operations.rollout.store.replicas import Replica
-from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
+from sidecar.operations.rollout.store.store_rules import check_whole, existing_write, refuse_other_revision
 
 RAISE_VERSION: Final = "UPDATE rollout_version SET version = version + 1"
 NEXT_NUMBER: Final = "UPDATE rollout_version SET last_number = last_number + 1 RETURNING last_number, last_link"
@@ -27,7 +27,7 @@ def write(connection: apsw.Connection, change: RolloutWrite, write_id: str) -> N
     answer = change.answer
     if found(connection, "SELECT 1 FROM rollout_audit WHERE write_id = ? LIMIT 1", write_id):
         return
-    if answer is not None and kept_before(answer_in(connection, answer.request_id), answer):
+    if answer is not None and existing_write(answer_in(connection, answer.request_id), answer):
         return
     stored = connection.execute("SELECT revision FROM rollouts WHERE slot = ?", (change.slot,)).get
     refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)

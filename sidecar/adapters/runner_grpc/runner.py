@@ -20,7 +20,7 @@ MOST_UNKNOWN: Final = 1000
 """Reports of kinds that a newer host may know; more than this is a flood."""
 
 
-class DefinitionWanted(Exception):
+class DefinitionRequested(Exception):
     """The host does not hold the definition and has not begun."""
 
 
@@ -70,14 +70,14 @@ class GrpcRunner:
                 async for event in events:
                     yield event
             return
-        except DefinitionWanted:
+        except DefinitionRequested:
             # Nothing has run yet, so this is no second attempt.
             message.card.CopyFrom(card_message(request.card, request.prompt_prefix))
         try:
             async with aclosing(self._events(message, until - loop.time(), trace)) as events:
                 async for event in events:
                     yield event
-        except DefinitionWanted:
+        except DefinitionRequested:
             raise RunnerError("the host asks for the definition although it came with the request") from None
 
     async def close(self) -> None:
@@ -107,7 +107,7 @@ class GrpcRunner:
                     raise RunnerError(f"the host sent more than {MOST_UNKNOWN} events of unknown kinds")
         except grpc.aio.AioRpcError as failure:
             if not heard and lacks_definition(failure):
-                raise DefinitionWanted from None
+                raise DefinitionRequested from None
             raise error_of(failure, self._target, heard=heard) from None
         except grpc.aio.BaseError:
             text = "the connection to the host was closed"

@@ -8,7 +8,7 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.sqlite.opening import give_up
+from sidecar.adapters.sqlite.opening import close_failed
 from sidecar.adapters.sqlite.worker import Worker
 
 PAGES: Final = 1000
@@ -77,4 +77,4 @@ class Checkpoints:
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
-        give_up(connection)
+        close_failed(connection)

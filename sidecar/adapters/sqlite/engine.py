@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.sqlite.checkpoints import PAGES, Checkpoints
-from sidecar.adapters.sqlite.opening import Schema, check_version, connect, give_up, held, upgrade
+from sidecar.adapters.sqlite.opening import Schema, check_version, close_failed, connect, held, upgrade
 from sidecar.adapters.sqlite.worker import Worker
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.record.ports import CommitUnknown
@@ -255,11 +255,11 @@ class SqliteEngine:
 
     def _drop_all_writing(self) -> None:
         self._drop_writing()
-        give_up(self._keeping)
+        close_failed(self._keeping)
 
     def _drop_writing(self) -> None:
         connection, self._writing = self._writing, None
-        give_up(connection)
+        close_failed(connection)
 
     # --- in the reader's thread
 
@@ -282,7 +282,7 @@ class SqliteEngine:
 
     def _drop_reading(self) -> None:
         connection, self._reading = self._reading, None
-        give_up(connection)
+        close_failed(connection)
 
     # --- in any thread
 

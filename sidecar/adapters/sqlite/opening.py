@@ -94,7 +94,7 @@ def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bo
     return connection
 
 
-def give_up(connection: apsw.Connection | None) -> None:
+def close_failed(connection: apsw.Connection | None) -> None:
     """Close a connection that may have failed; whatever it says about that is no news."""
     with suppress(apsw.Error):
         if connection is not None:

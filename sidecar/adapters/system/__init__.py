@@ -1,8 +1,8 @@
 """Time, chance, ids, tasks and secrets of the real world; the simulation has its own."""
 
-from sidecar.adapters.system.entropy import SystemChance, SystemClock, SystemIds
+from sidecar.adapters.system.entropy import SystemClock, SystemIds, SystemRandomness
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
-from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor, look_for_garbage_less_often
+from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor, reduce_gc_frequency
 from sidecar.adapters.system.tasks import OffLoop, OwnedTasks
 
 __all__ = [
@@ -12,10 +12,10 @@ __all__ = [
     "OwnedTasks",
     "SecretFileProblem",
     "Supervisor",
-    "SystemChance",
+    "SystemRandomness",
     "SystemClock",
     "SystemIds",
-    "look_for_garbage_less_often",
+    "reduce_gc_frequency",
     "read_or_make_secret",
     "read_secret",
 ]

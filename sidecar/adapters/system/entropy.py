@@ -45,7 +45,7 @@ class SystemIds:
         return f"{kind}-{self._ready.pop()}"
 
 
-class SystemChance:
+class SystemRandomness:
     """Jitter."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from sidecar.core.decoding import Undecodable, from_ascii
+from sidecar.core.decoding import DecodeError, from_ascii
 
 SHORTEST: Final = 32
 """Characters."""
@@ -39,7 +39,7 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
         raise SecretFileProblem(f"{path} cannot be read: {error.strerror}") from None
     try:
         secret = from_ascii(content).strip()
-    except Undecodable:
+    except DecodeError:
         raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
     if len(secret) < shortest or not secret.isprintable():
         raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more")

@@ -11,7 +11,7 @@ MIDDLE: Final = 20
 OLD: Final = 100
 
 
-def look_for_garbage_less_often() -> None:
+def reduce_gc_frequency() -> None:
     """Leave alone what the start has made, and look seldom at the rest.
 
     Call once, when everything is built. Turns and dispatches live for minutes and most are freed by reference counts;

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from sidecar.adapters.tombstones.lines import Line, Read, line_of, read_lines, recorded_line
+from sidecar.adapters.tombstones.lines import TombstoneEntry, TombstoneFileContents, line_of, read_lines, recorded_line
 from sidecar.adapters.tombstones.memory import TombstonesInMemory
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import LocalStop
@@ -39,7 +39,7 @@ class TombstonesInFile:
         read: what was found in it.
     """
 
-    def __init__(self, path: Path, handle: int, read: Read) -> None:
+    def __init__(self, path: Path, handle: int, read: TombstoneFileContents) -> None:
         self._path = path
         self._handle = handle
         self._rewritten_from = REWRITTEN_FROM
@@ -52,7 +52,7 @@ class TombstonesInFile:
     async def add(self, stop: LocalStop) -> None:
         """Let a stop count at once, then keep it durably. Raises `OSError`."""
         if self._memory.remember(stop):
-            await self._keep(line_of(Line(stop=stop)))
+            await self._keep(line_of(TombstoneEntry(stop=stop)))
         elif self._unwritten:
             await self._keep(b"")
 
@@ -101,7 +101,9 @@ class TombstonesInFile:
     async def _written_anew(self) -> bool:
         """Put a new file in the place of this one; False: that cannot be done now, and this one goes on growing."""
         stops, recorded = self._memory.needed()  # what is not written yet is in memory, too
-        whole = b"".join((self._damaged, *(line_of(Line(stop=each)) for each in stops), *map(recorded_line, recorded)))
+        whole = b"".join(
+            (self._damaged, *(line_of(TombstoneEntry(stop=each)) for each in stops), *map(recorded_line, recorded))
+        )
         self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(whole)))
         try:
             await asyncio.to_thread(self._replace, whole)
@@ -159,7 +161,7 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
         await tombstones.close()
 
 
-def _damage(path: Path, read: Read) -> str:
+def _damage(path: Path, read: TombstoneFileContents) -> str:
     """Say which lines cannot be read, what that means, and what to do."""
     lines = ", ".join(str(number) for number, _ in zip(read.damaged, range(MOST_NAMED), strict=False))
     held = ", ".join(sorted(read.held)[:MOST_NAMED]) or "none can be told from them"
@@ -175,7 +177,7 @@ def _seen(writing: "asyncio.Future[None]") -> None:
         writing.exception()
 
 
-def _open(path: Path) -> tuple[int, Read]:
+def _open(path: Path) -> tuple[int, TombstoneFileContents]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
@@ -187,7 +189,7 @@ def _open(path: Path) -> tuple[int, Read]:
     return handle, read
 
 
-def _checked(path: Path, handle: int) -> Read:
+def _checked(path: Path, handle: int) -> TombstoneFileContents:
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
         raise TombstonesUnusable(f"{path} is no file of tombstones; move it away")

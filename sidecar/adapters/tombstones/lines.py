@@ -14,14 +14,14 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import LocalStop, StopKey, StopKind
 
 DIGEST: Final = re.compile(rb"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class TombstoneEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line: a stop, or that one is on record."""
 
     stop: LocalStop | None = None
@@ -29,7 +29,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     of: str = ""
 
 
-class Read(msgspec.Struct, frozen=True):
+class TombstoneFileContents(msgspec.Struct, frozen=True):
     """What was found in a file.
 
     Attributes:
@@ -45,17 +45,17 @@ class Read(msgspec.Struct, frozen=True):
     held: frozenset[Digest]
 
 
-def line_of(line: Line) -> bytes:
+def line_of(line: TombstoneEntry) -> bytes:
     """Return a line with its end."""
     return msgspec.json.encode(line) + b"\n"
 
 
 def recorded_line(key: StopKey) -> bytes:
     """Return the line which says that a stop is on record."""
-    return line_of(Line(recorded=(key.kind, key.digest), of=key.of))
+    return line_of(TombstoneEntry(recorded=(key.kind, key.digest), of=key.of))
 
 
-def read_lines(content: bytes) -> Read:
+def read_lines(content: bytes) -> TombstoneFileContents:
     """Return what a file says."""
     whole, unfinished = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     stops: list[LocalStop] = []
@@ -75,14 +75,14 @@ def read_lines(content: bytes) -> Read:
         elif line.recorded is not None:
             recorded.append(StopKey(*line.recorded, line.of))
     length = sum(len(raw) + 1 for raw in rows)
-    return Read(stops, recorded, length, damaged, frozenset(_held(damaged.values())))
+    return TombstoneFileContents(stops, recorded, length, damaged, frozenset(_held(damaged.values())))
 
 
-def _line_from(raw: bytes) -> Line | None:
+def _line_from(raw: bytes) -> TombstoneEntry | None:
     """Return a line; None if it cannot be read, or says nothing."""
     try:
-        line = from_json(raw, Line)
-    except Undecodable:
+        line = from_json(raw, TombstoneEntry)
+    except DecodeError:
         return None
     return line if line.stop is not None or line.recorded is not None else None
 

@@ -23,11 +23,11 @@ class Part:
     style: str = ""
 
 
-Line = Sequence[Part]
+TextLine = Sequence[Part]
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class GlyphSet:
     """What bars are drawn with: before and after a child ran, while it ran, while it waited for its parent."""
 
     idle: str
@@ -36,8 +36,8 @@ class Marks:
     branch: str
 
 
-FANCY: Final = Marks(idle="·", running="█", waiting="░", branch="└ ")
-ASCII: Final = Marks(idle=".", running="#", waiting="-", branch="> ")
+FANCY: Final = GlyphSet(idle="·", running="█", waiting="░", branch="└ ")
+ASCII: Final = GlyphSet(idle=".", running="#", waiting="-", branch="> ")
 
 
 class Screen:
@@ -57,7 +57,7 @@ class Screen:
         self._console = _console(out, environment) if out.isatty() else None
 
     @property
-    def marks(self) -> Marks:
+    def marks(self) -> GlyphSet:
         """What bars are drawn with."""
         return ASCII if self._console is None else FANCY
 
@@ -73,7 +73,7 @@ class Screen:
             return self._console.width
         return self._columns or None
 
-    def show(self, lines: Iterable[Line]) -> None:
+    def show(self, lines: Iterable[TextLine]) -> None:
         """Print lines, and have them seen at once."""
         if self._console is None:
             self._out.writelines("".join(part.text for part in line).rstrip() + "\n" for line in lines)
@@ -120,7 +120,7 @@ def length(duration: timedelta) -> str:
     return f"{seconds // MINUTE:.0f} min {seconds % MINUTE:.0f} s"
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[Part]]) -> list[Line]:
+def columns(header: Sequence[str], rows: Sequence[Sequence[Part]]) -> list[TextLine]:
     """Return a table, every column as wide as its widest cell."""
     widths = [max(len(name), *(len(row[place].text) for row in rows)) for place, name in enumerate(header)]
     heads = [Part(name.ljust(width) + "  ", "bold") for name, width in zip(header, widths, strict=True)]

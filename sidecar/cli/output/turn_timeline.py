@@ -8,8 +8,8 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sidecar.cli.output.drawing import Line, Marks, Part, clean, length, moment
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, moment
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.history.v1 import history_pb2 as pb
@@ -34,7 +34,7 @@ class Drawing:
         events: a line for each event; else bars only.
     """
 
-    marks: Marks
+    marks: GlyphSet
     width: int
     now: datetime
     expand: bool = False
@@ -56,7 +56,7 @@ class Axis:
         return min(max(int(share * self.cells), 0), self.cells)
 
 
-def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[Line]:
+def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]:
     """Yield the lines of a turn."""
     axis = _axis(turn, drawing)
     yield from _head(turn, axis)
@@ -100,7 +100,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
         yield from ((0, child) for child in left_over)
 
 
-def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> Line:
+def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> TextLine:
     """Return one event: when, what, who, in one line."""
     offset = (utc(event.time) - begin).total_seconds()
     name = short(event.name)
@@ -139,7 +139,7 @@ def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
     return Axis(begin, end, max(drawing.width - LABEL - TAIL, BAR_LEAST))
 
 
-def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[Line]:
+def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
     row = turn.turn
     state = record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_").lower()
     took = length(axis.end - axis.begin)
@@ -158,7 +158,7 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[Line]:
         yield [Part(text, "dim")]
 
 
-def _scale(axis: Axis) -> Line:
+def _scale(axis: Axis) -> TextLine:
     right = length(axis.end - axis.begin)
     return [Part("0" + right.rjust(axis.cells - 1), "dim")]
 
@@ -169,7 +169,7 @@ def _child(
     outcome: outcome_pb2.CallOutcome | None,
     axis: Axis,
     drawing: Drawing,
-) -> Line:
+) -> TextLine:
     state = state_of(child)
     branch = "  " * (depth - 1) + drawing.marks.branch if depth else ""
     label = f"{branch}{child.step_idx} {clean(child.sub_agent_id)}"
@@ -187,7 +187,7 @@ def _child(
     ]
 
 
-def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: Marks) -> Line:
+def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLine:
     """Return a bar; a child that ran at all has one cell at least."""
     worked = [utc(event.time) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
     closed = [utc(event.time) for event in child.events if event.name == CLOSED]
@@ -202,7 +202,7 @@ def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: Marks) -> Line:
     ]
 
 
-def _not_run(turn: pb.GetTurnResponse) -> Iterator[Line]:
+def _not_run(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
     for dispatch in turn.dispatches:
         for outcome in dispatch.outcomes:
             if not outcome.child_id:
@@ -211,7 +211,7 @@ def _not_run(turn: pb.GetTurnResponse) -> Iterator[Line]:
                 yield [Part(f"{outcome.emission_index} {clean(outcome.tool_name)}: {how}, not run. {why}", "yellow")]
 
 
-def _end(turn: pb.GetTurnResponse) -> Iterator[Line]:
+def _end(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
     if turn.close_reason:
         yield [Part(f"end: {clean(turn.close_reason)}", "bold")]
     if turn.narration:
@@ -219,7 +219,7 @@ def _end(turn: pb.GetTurnResponse) -> Iterator[Line]:
     yield from _pretty("routing decision", turn.routing_decision_json, 4)
 
 
-def _pretty(title: str, text: str, indent: int) -> Iterator[Line]:
+def _pretty(title: str, text: str, indent: int) -> Iterator[TextLine]:
     if title:
         yield [Part(" " * indent + title + ("" if text else ": left out"), "dim")]
         indent += 2
@@ -233,11 +233,11 @@ def _object(text: str) -> dict[str, object]:
     """Return JSON text as an object; empty for what is none: this shows what is there, and judges nothing."""
     try:
         decoded = from_json(text)
-    except Undecodable:
+    except DecodeError:
         return {}
     return decoded if isinstance(decoded, dict) else {}
 
 
-def took(row: record_pb2.TurnRow) -> timedelta | None:
+def duration_text(row: record_pb2.TurnRow) -> timedelta | None:
     """Return how long a turn took; None while it is open."""
     return utc(row.ended_at) - utc(row.began_at) if row.HasField("ended_at") else None

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 
 MODULE: Final = "sidecar.cli.plugins.examination"
 LONGEST_OUTPUT: Final = 400
@@ -20,7 +20,7 @@ MOST_LINES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminationResult:
     """What became of one child.
 
     Attributes:
@@ -45,7 +45,7 @@ class Examined:
         return steps[-1] if steps else "looked at"
 
 
-def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examined:
+def examined(label: str, settings: Mapping[str, Any], seconds: float) -> ExaminationResult:
     """Have one entry point tried.
 
     Args:
@@ -71,7 +71,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examine
                 ended = child.returncode
         finally:
             _kill(child)
-        return Examined(tuple(_lines(report)), ended, _beginning(output))
+        return ExaminationResult(tuple(_lines(report)), ended, _beginning(output))
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
@@ -85,7 +85,7 @@ def _lines(report: IO[bytes]) -> Iterator[Mapping[str, Any]]:
     """Return the lines that are whole; a plugin that writes into its report gets no further than its own row."""
     report.seek(0)
     for _, raw in zip(range(MOST_LINES), report, strict=False):
-        with suppress(Undecodable):
+        with suppress(DecodeError):
             line = from_json(raw)
             if isinstance(line, dict):
                 yield line

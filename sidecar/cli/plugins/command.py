@@ -93,11 +93,11 @@ def _add_new(plugins: typer.Typer) -> None:
 
         Exit codes: 0 written, 64 the name cannot be one, or something is there already.
         """
-        from sidecar.cli.plugins.scaffold import CannotBegin, begin  # noqa: PLC0415  the same holds
+        from sidecar.cli.plugins.scaffold import ScaffoldError, write_scaffold  # noqa: PLC0415  the same holds
 
         try:
-            project = begin(kind, name, folder)
-        except CannotBegin as problem:
+            project = write_scaffold(kind, name, folder)
+        except ScaffoldError as problem:
             typer.echo(str(problem), err=True)
             raise typer.Exit(EX_USAGE) from None
         typer.echo(f"written: {project}, a plugin of the kind {kind}, which passes its suite; next: read its README.md")

@@ -8,8 +8,8 @@ from enum import StrEnum, unique
 from typing import Any, Final
 
 from sidecar.cli.plugins import SECONDS
-from sidecar.cli.plugins.child_process import Examined, examined
-from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
+from sidecar.cli.plugins.child_process import ExaminationResult, examined
+from sidecar.policy.entry_points import PluginOffer, PluginSelection, list_offers, select_offers
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.problems import PluginProblem
 
@@ -95,9 +95,11 @@ def exit_code_of(found: Sequence[Finding]) -> int:
     return int(any(each.state not in GOOD for each in found))
 
 
-def _selected(offers: Sequence[Offer], selection: PluginSelection) -> tuple[frozenset[Offer], list[Finding]]:
+def _selected(
+    offers: Sequence[PluginOffer], selection: PluginSelection
+) -> tuple[frozenset[PluginOffer], list[Finding]]:
     """Return the enabled offers, and a row for each name that does not say which."""
-    enabled: set[Offer] = set()
+    enabled: set[PluginOffer] = set()
     missing = []
     for name in selection.enabled:
         try:
@@ -108,14 +110,14 @@ def _selected(offers: Sequence[Offer], selection: PluginSelection) -> tuple[froz
     return frozenset(enabled), missing
 
 
-def _finding(offer: Offer, enabled: bool, child: Examined, seconds: float) -> Finding:
+def _finding(offer: PluginOffer, enabled: bool, child: ExaminationResult, seconds: float) -> Finding:
     state, told = _state(offer, child, seconds)
     found = [line["found"] for line in child.lines if "found" in line]
     offers = tuple(f"{each['kind']} {each['name']}" for each in found)
     return Finding(offer.label, offer.version, enabled, state, offers, *told)
 
 
-def _state(offer: Offer, child: Examined, seconds: float) -> tuple[Health, tuple[str, ...]]:
+def _state(offer: PluginOffer, child: ExaminationResult, seconds: float) -> tuple[Health, tuple[str, ...]]:
     problem = next((line for line in child.lines if "problem" in line), None)
     if problem is not None:
         told = problem["problem"]

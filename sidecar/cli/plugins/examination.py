@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from sidecar.core.decoding import from_json
-from sidecar.policy.entry_points import Offer, list_offers
+from sidecar.policy.entry_points import PluginOffer, list_offers
 from sidecar.policy.factory import make_plugin, needs_settings
 from sidecar.policy.loading import load_offer
 from sidecar.policy.problems import Incompatible, PluginProblem, cause_of
@@ -79,7 +79,7 @@ async def _closed(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> N
         raise PluginProblem(f"closing it failed with {cause_of(error)}", where=where, remedy=remedy) from error
 
 
-def _offer(label: str) -> Offer:
+def _offer(label: str) -> PluginOffer:
     """Return the one that is asked about; it was there a moment ago."""
     return next(offer for offer in list_offers() if offer.label == label)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from sidecar.policy.entry_points import Offer, PluginSelection
+from sidecar.policy.entry_points import PluginOffer, PluginSelection
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import InventoryRow, PluginState, survey_plugins
 from sidecar.policy.problems import PluginProblem
@@ -20,7 +20,7 @@ def plugin_rows(
     built_ins: Sequence[object],
     selection: PluginSelection,
     policy: PolicySettings,
-    offers: Sequence[Offer] | None = None,
+    offers: Sequence[PluginOffer] | None = None,
 ) -> tuple[InventoryRow, ...]:
     """List every plugin; a broken one is a row, not a failure.
 

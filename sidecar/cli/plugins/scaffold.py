@@ -19,11 +19,11 @@ LONGEST: Final = 40
 TEMPLATES: Final = files("sidecar.cli") / "plugin_templates"
 
 
-class CannotBegin(Exception):
+class ScaffoldError(Exception):
     """There is no such project to be written; says why, and what to do."""
 
 
-def begin(kind: PluginKind, name: str, folder: Path) -> Path:
+def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
     """Write the project into a new folder, `name` in `folder`, as a whole or not at all; return where it is.
 
     Raises:
@@ -32,7 +32,7 @@ def begin(kind: PluginKind, name: str, folder: Path) -> Path:
     _check(name)
     project = folder / name
     if project.exists() or project.is_symlink():
-        raise CannotBegin(f"{project} is there already; choose another name, or another folder with --dir")
+        raise ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as whole:
             written = Path(whole) / name
@@ -42,19 +42,19 @@ def begin(kind: PluginKind, name: str, folder: Path) -> Path:
             project.mkdir()  # refuses what somebody else has put there meanwhile
             shutil.copytree(written, project, dirs_exist_ok=True)
     except OSError as error:
-        raise CannotBegin(f"{project} cannot be written: {error.strerror or error}") from error
+        raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error
     return project
 
 
 def _check(name: str) -> None:
     if not NAME.match(name) or len(name) > LONGEST:
-        raise CannotBegin(
+        raise ScaffoldError(
             f"{name[:60]!r} cannot be a plugin's name; take at most {LONGEST} lower-case letters, digits and single "
             "`-`, beginning with a letter, e.g. `rewards-flags`"
         )
     module = _module(name)
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or find_spec(module) is not None:
-        raise CannotBegin(f"a Python module `{module}` is there already; choose another name than {name!r}")
+        raise ScaffoldError(f"a Python module `{module}` is there already; choose another name than {name!r}")
 
 
 def _contents(kind: PluginKind, name: str) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
-from sidecar.core.decoding import Undecodable, from_ascii
+from sidecar.core.decoding import DecodeError, from_ascii
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc
 
@@ -32,7 +32,7 @@ HOW_TO_FIND: Final = (
 
 
 @unique
-class SeeingExit(IntEnum):
+class RecordExit(IntEnum):
     """What the commands that show turns end with; the last three are numbers of sysexits.h."""
 
     OK = 0
@@ -43,7 +43,7 @@ class SeeingExit(IntEnum):
     NOT_ALLOWED = 77
 
 
-WORTH_ANOTHER_TRY: Final = (SeeingExit.UNAVAILABLE, SeeingExit.INTERNAL)
+WORTH_ANOTHER_TRY: Final = (RecordExit.UNAVAILABLE, RecordExit.INTERNAL)
 """A sidecar that stops ends its streams with either."""
 
 
@@ -55,14 +55,14 @@ class Where:
     boot_secret_file: Path | None
 
 
-class CannotSee(Exception):
+class RecordUnavailable(Exception):
     """There is nothing to show; the message says why and what to do.
 
     Attributes:
         reason: of `ErrorInfo`; empty if the sidecar did not say.
     """
 
-    def __init__(self, message: str, code: SeeingExit, reason: str = "") -> None:
+    def __init__(self, message: str, code: RecordExit, reason: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -117,7 +117,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             answer: pb.GetTurnResponse = self._ask(
                 self._stub.GetTurn, pb.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
             )
-        except CannotSee as problem:
+        except RecordUnavailable as problem:
             raise self._with_advice(problem, turn_id) from None
         return answer
 
@@ -158,12 +158,12 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         except grpc.RpcError as error:
             raise _problem(error, self._where) from None
 
-    def _with_advice(self, problem: CannotSee, turn_id: str) -> CannotSee:
+    def _with_advice(self, problem: RecordUnavailable, turn_id: str) -> RecordUnavailable:
         if problem.reason != "UNKNOWN_TURN":
             return problem
         newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)[0]]
         advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is on record yet"
-        return CannotSee(
+        return RecordUnavailable(
             f"nothing is on record of turn {turn_id}; {advice}; `sidecar turns` lists more. A turn is on record from "
             "its first dispatch on, or from its end",
             problem.code,
@@ -182,41 +182,41 @@ def _metadata(where: Where) -> Sequence[tuple[str, str]]:
     try:
         secret = from_ascii(where.boot_secret_file.read_bytes()).strip()
     except FileNotFoundError:
-        raise CannotSee(
+        raise RecordUnavailable(
             f"there is no boot secret at {where.boot_secret_file}; the sidecar writes it when it starts: {HOW_TO_FIND}",
-            SeeingExit.UNAVAILABLE,
+            RecordExit.UNAVAILABLE,
         ) from None
-    except (OSError, Undecodable) as problem:
-        raise CannotSee(
-            f"the boot secret cannot be read: {problem}; run this as the sidecar's user", SeeingExit.NOT_ALLOWED
+    except (OSError, DecodeError) as problem:
+        raise RecordUnavailable(
+            f"the boot secret cannot be read: {problem}; run this as the sidecar's user", RecordExit.NOT_ALLOWED
         ) from None
     return ((BOOT_SECRET_KEY, secret),)
 
 
-def _problem(error: Any, where: Where) -> CannotSee:
+def _problem(error: Any, where: Where) -> RecordUnavailable:
     """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
     code: grpc.StatusCode = error.code()
     said, reason = error.details() or "", _reason(error)
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
-        return CannotSee(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", SeeingExit.UNAVAILABLE)
+        return RecordUnavailable(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", RecordExit.UNAVAILABLE)
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return CannotSee(f"what answers at {where.target} is no sidecar, or an older one", SeeingExit.INTERNAL)
+        return RecordUnavailable(f"what answers at {where.target} is no sidecar, or an older one", RecordExit.INTERNAL)
     if code is grpc.StatusCode.UNAUTHENTICATED:
-        return CannotSee(
+        return RecordUnavailable(
             f"the sidecar at {where.target} did not take the boot secret: {said}; its file is server.boot_secret_file "
             "of the sidecar's settings (--config, or --boot-secret-file)",
-            SeeingExit.NOT_ALLOWED,
+            RecordExit.NOT_ALLOWED,
             reason,
         )
     exit_code = {
-        grpc.StatusCode.NOT_FOUND: SeeingExit.NOT_FOUND,
-        grpc.StatusCode.INVALID_ARGUMENT: SeeingExit.USAGE,
-        grpc.StatusCode.UNAVAILABLE: SeeingExit.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED: SeeingExit.UNAVAILABLE,
-        grpc.StatusCode.RESOURCE_EXHAUSTED: SeeingExit.UNAVAILABLE,
-        grpc.StatusCode.PERMISSION_DENIED: SeeingExit.NOT_ALLOWED,
-    }.get(code, SeeingExit.INTERNAL)
-    return CannotSee(f"the sidecar at {where.target} says: {said} ({reason or code.name})", exit_code, reason)
+        grpc.StatusCode.NOT_FOUND: RecordExit.NOT_FOUND,
+        grpc.StatusCode.INVALID_ARGUMENT: RecordExit.USAGE,
+        grpc.StatusCode.UNAVAILABLE: RecordExit.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED: RecordExit.UNAVAILABLE,
+        grpc.StatusCode.RESOURCE_EXHAUSTED: RecordExit.UNAVAILABLE,
+        grpc.StatusCode.PERMISSION_DENIED: RecordExit.NOT_ALLOWED,
+    }.get(code, RecordExit.INTERNAL)
+    return RecordUnavailable(f"the sidecar at {where.target} says: {said} ({reason or code.name})", exit_code, reason)
 
 
 def _reason(error: Any) -> str:

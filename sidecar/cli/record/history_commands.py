@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sidecar.core.history.legacy_records import Finding
     from sidecar.core.history.records import EpisodeKey
     from sidecar.operations.history.backfill import BackfillReport
-    from sidecar.operations.history.memory_boundary import MemoryBorder
+    from sidecar.operations.history.memory_boundary import BoundedMemory
     from sidecar.settings import Settings
 
 
@@ -60,7 +60,7 @@ LONGEST_LINE: Final = 16 * 1024 * 1024
 WHOLE: Final = 1_000_000
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file of the sidecar.")]
 SettingsOf = Callable[[Path | None], "Settings"]
-Conversations = Callable[["Settings"], AbstractAsyncContextManager["MemoryBorder"]]
+Conversations = Callable[["Settings"], AbstractAsyncContextManager["BoundedMemory"]]
 
 
 @unique
@@ -123,7 +123,9 @@ class Backfill:
         self._dry_run = dry_run
         self._show = as_json if json_text else as_lines
 
-    async def __call__(self, opening: AbstractAsyncContextManager["MemoryBorder"], file: Path, out: TextIO) -> ExitCode:
+    async def __call__(
+        self, opening: AbstractAsyncContextManager["BoundedMemory"], file: Path, out: TextIO
+    ) -> ExitCode:
         """Read the file; the report is printed in any case."""
         from sidecar.operations.history.backfill import BackfillHistory  # noqa: PLC0415  the same holds
 
@@ -140,7 +142,7 @@ class Backfill:
         return ExitCode.FINDINGS if run.report.troubles else ExitCode.OK
 
 
-async def _export(opening: AbstractAsyncContextManager["MemoryBorder"], key: "EpisodeKey", out: TextIO) -> ExitCode:
+async def _export(opening: AbstractAsyncContextManager["BoundedMemory"], key: "EpisodeKey", out: TextIO) -> ExitCode:
     async with opening as memory:
         try:
             contents = await memory.read(key, WHOLE)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import grpc
 
-from sidecar.core.decoding import Undecodable, from_ascii
+from sidecar.core.decoding import DecodeError, from_ascii
 from sidecar.core.replaying.document import CannotReplay
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc
@@ -28,7 +28,7 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
     """
     try:
         secret = from_ascii(boot_secret_file.read_bytes()).strip()
-    except (OSError, Undecodable) as problem:
+    except (OSError, DecodeError) as problem:
         raise CannotReplay(f"the sidecar's boot secret cannot be read: {problem}; is the sidecar running?") from None
     with grpc.insecure_channel(target) as channel:
         # The committed stubs are typed for asyncio only, and work for both.

@@ -160,4 +160,4 @@ def _seeing(settings_of: SettingsOf, config: Path | None, target: str, secret_fi
             typer.echo("name the sidecar's settings file with --config, or its socket with --target", err=True)
             raise
         where = Where(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
-    return _module().Seeing(where, sys.stdout, sys.stderr)
+    return _module().TurnCommands(where, sys.stdout, sys.stderr)

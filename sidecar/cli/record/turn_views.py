@@ -9,10 +9,10 @@ from typing import Any, TextIO
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from sidecar.cli.output.drawing import Line, Part, Screen, clean, columns, length, moment
-from sidecar.cli.output.turn_timeline import Drawing, event_line, took, turn_lines, utc
-from sidecar.cli.record.client import CannotSee, RecordClient, SeeingExit, Where
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, moment
+from sidecar.cli.output.turn_timeline import Drawing, duration_text, event_line, turn_lines, utc
+from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, Where
+from sidecar.core.decoding import DecodeError, from_json
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
@@ -20,7 +20,7 @@ STATE_STYLE = {"ended": "green", "open": "cyan", "lost": "red"}
 
 
 @dataclass(frozen=True, slots=True)
-class Seeing:
+class TurnCommands:
     """Where from and where to.
 
     Attributes:
@@ -67,7 +67,7 @@ class EpisodeWish:
     as_json: bool = False
 
 
-def show_turns(seeing: Seeing, wish: TurnsWish) -> int:
+def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
     """List turns; return the exit code."""
     state = f"TURN_STATE_{wish.state.upper() or 'UNSPECIFIED'}"
     request = pb.ListTurnsRequest(episode_id=wish.episode, sub_agent_id=wish.slot, state=state)
@@ -86,7 +86,7 @@ def show_turns(seeing: Seeing, wish: TurnsWish) -> int:
     return _seen(seeing, work)
 
 
-def show_turn(seeing: Seeing, wish: TurnWish) -> int:
+def show_turn(seeing: TurnCommands, wish: TurnWish) -> int:
     """Show one turn; return the exit code."""
 
     def work(client: RecordClient, screen: Screen) -> None:
@@ -102,7 +102,7 @@ def show_turn(seeing: Seeing, wish: TurnWish) -> int:
     return _seen(seeing, work)
 
 
-def show_episodes(seeing: Seeing, limit: int, *, as_json: bool) -> int:
+def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
     """List episodes; return the exit code."""
 
     def work(client: RecordClient, screen: Screen) -> None:
@@ -119,7 +119,7 @@ def show_episodes(seeing: Seeing, limit: int, *, as_json: bool) -> int:
     return _seen(seeing, work)
 
 
-def show_episode(seeing: Seeing, wish: EpisodeWish) -> int:
+def show_episode(seeing: TurnCommands, wish: EpisodeWish) -> int:
     """Show one conversation; return the exit code."""
     view = pb.EPISODE_VIEW_FULL if wish.full else pb.EPISODE_VIEW_NARRATION
     request = pb.ReadEpisodeRequest(episode_id=wish.episode, principal=wish.principal, view=view)
@@ -131,10 +131,10 @@ def show_episode(seeing: Seeing, wish: EpisodeWish) -> int:
             return
         screen.show(_episode_lines(episode))
         if not episode.turns and not episode.HasField("summary"):
-            raise CannotSee(
+            raise RecordUnavailable(
                 f"nothing is kept of episode {wish.episode} of principal {wish.principal}; `sidecar episodes` lists "
                 "which there are, and whose they are",
-                SeeingExit.NOT_FOUND,
+                RecordExit.NOT_FOUND,
             )
 
     return _seen(seeing, work)
@@ -165,29 +165,29 @@ def _decoded(text: str) -> Any:
     """Return what JSON text says; None for text that was left out, and other text as it is."""
     try:
         return from_json(text) if text else None
-    except Undecodable:
+    except DecodeError:
         return text
 
 
-def _say_as_of(seeing: Seeing, as_of: datetime | None) -> None:
+def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
     """Say so beside the list if it is not as of now: JSON stays what it is."""
     if as_of is not None:
         seeing.errors.write(f"as of {moment(as_of)} UTC; the lists are behind: what came later may be missing\n")
 
 
-def _seen(seeing: Seeing, work: Callable[[RecordClient, Screen], None]) -> int:
+def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) -> int:
     try:
         with RecordClient(seeing.where) as client:
             work(client, Screen(seeing.out, seeing.environment))
-    except CannotSee as problem:
+    except RecordUnavailable as problem:
         seeing.errors.write(f"{problem}\n")
         return problem.code
     except KeyboardInterrupt:
         pass  # whoever follows a turn has seen enough
-    return SeeingExit.OK
+    return RecordExit.OK
 
 
-def _follow(client: RecordClient, screen: Screen, seeing: Seeing, wish: TurnWish) -> None:
+def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, wish: TurnWish) -> None:
     """Print events as they come; at the end the bars of all children."""
     names: dict[str, str] = {}
     begin: datetime | None = None
@@ -208,7 +208,7 @@ def _follow(client: RecordClient, screen: Screen, seeing: Seeing, wish: TurnWish
 
 def _turn_cells(row: Any) -> list[Part]:
     state = record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_").lower()
-    duration = took(row)
+    duration = duration_text(row)
     return [
         Part(moment(utc(row.began_at))),
         Part(clean(row.turn_id), "bold"),
@@ -231,8 +231,8 @@ def _episode_cells(row: Any) -> list[Part]:
     ]
 
 
-def _episode_lines(episode: pb.ReadEpisodeResponse) -> list[Line]:
-    lines: list[Line] = []
+def _episode_lines(episode: pb.ReadEpisodeResponse) -> list[TextLine]:
+    lines: list[TextLine] = []
     if episode.HasField("summary"):
         lines.append([Part("summary ", "bold"), Part(clean(episode.summary.text))])
     if episode.turns_left_out:

@@ -13,10 +13,16 @@ import msgspec
 
 from sidecar.cli.record.source import RecordSource
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.signatures import SignatureJudge
+from sidecar.core.signatures import SignatureVerifier
 from sidecar.core.verifying.findings import Finding
 from sidecar.operations.record.checkpoint_ports import AuditChain
-from sidecar.operations.record.verify_log import LogVerification, Looked, RecordToVerify, RecordUnreadable, SecondPlace
+from sidecar.operations.record.verify_log import (
+    CheckpointSource,
+    LogVerification,
+    RecordToVerify,
+    RecordUnreadable,
+    VerificationProgress,
+)
 
 PROGRESS_EVERY: Final = 20_000
 """Rows between two lines of progress."""
@@ -43,7 +49,7 @@ class Verifying:
     """
 
     open_record: Callable[[RecordSource], AbstractAsyncContextManager[tuple[RecordToVerify, AuditChain]]]
-    read_keys: Callable[[Sequence[Path]], SignatureJudge]
+    read_keys: Callable[[Sequence[Path]], SignatureVerifier]
 
 
 def verify_log(source: RecordSource, verifying: Verifying, out: TextIO, err: TextIO, *, as_json: bool) -> int:
@@ -58,14 +64,14 @@ def verify_log(source: RecordSource, verifying: Verifying, out: TextIO, err: Tex
 
 
 async def _verify(source: RecordSource, verifying: Verifying, report: "_Report") -> int:
-    place: SecondPlace | None = None
+    place: CheckpointSource | None = None
     if bool(source.checkpoints) != bool(source.public_keys):
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
     if source.checkpoints:
         for file in source.checkpoints:
             file.open("rb").close()  # one that is not there is told before the work begins
         files = [partial(lines_of, file) for file in source.checkpoints]
-        place = SecondPlace(files, verifying.read_keys(source.public_keys))
+        place = CheckpointSource(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as (record, audit):
         verification = LogVerification(record, place, report.progress, audit)
         async for finding in verification.findings():
@@ -98,7 +104,7 @@ class _Report:
         elif len(self._findings) < MOST_IN_JSON:
             self._findings.append(finding)
 
-    def progress(self, looked: Looked) -> None:
+    def progress(self, looked: VerificationProgress) -> None:
         """Say how far it is, now and then."""
         rows = looked.facts + looked.turns
         if rows >= self._next_line:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.cli.output.drawing import Line, Part, clean, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, moment
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import Operating, operated, shown
+from sidecar.cli.subagent.views import OperatorCommands, operated, shown
 from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
@@ -17,7 +17,7 @@ ENDING: Final = 30.0
 """Seconds: what runs in the turn is stopped, and all of it goes on record."""
 
 
-def end_turn(operating: Operating, wish: StepWish) -> int:
+def end_turn(operating: OperatorCommands, wish: StepWish) -> int:
     """End the turn that the wish names, and say what came of it; return the exit code."""
     danger = f"What runs in {clean(wish.name)} is stopped, and its parent cannot go on with it."
 
@@ -47,7 +47,7 @@ WHOLE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class WhenWish:
+class ActivePeriodsOptions:
     """Whose time: of one user, or of a share in basis points; one of the two."""
 
     name: str
@@ -56,7 +56,7 @@ class WhenWish:
     slot: str = ""
 
 
-def show_when(operating: Operating, wish: WhenWish) -> int:
+def show_active_periods(operating: OperatorCommands, wish: ActivePeriodsOptions) -> int:
     """Show when it was; return the exit code."""
     request = pb.ListActivePeriodsRequest(definition_id=wish.name, slot=wish.slot)
     if wish.user:
@@ -70,7 +70,7 @@ def show_when(operating: Operating, wish: WhenWish) -> int:
     )
 
 
-def period_lines(wish: WhenWish, answer: pb.ListActivePeriodsResponse) -> Iterator[Line]:
+def period_lines(wish: ActivePeriodsOptions, answer: pb.ListActivePeriodsResponse) -> Iterator[TextLine]:
     """Yield when it was."""
     whom = "the user" if wish.user else "everybody" if wish.share == WHOLE else f"the first {percent(wish.share)}"
     yield [Part(f"{clean(wish.name)} in slot {clean(answer.slot)}, active for {whom}:", "bold")]

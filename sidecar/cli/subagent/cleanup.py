@@ -13,17 +13,17 @@ from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import choice_word, day
-from sidecar.cli.subagent.output.json_output import heard, spoken
-from sidecar.cli.subagent.views import Operating, operated
+from sidecar.cli.subagent.output.json_output import message_from_json, message_to_json
+from sidecar.cli.subagent.views import OperatorCommands, operated
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.decoding import from_json
-from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupWish, Seen
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused, CheckoutReport, DecommissionPatchRequest
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class CheckoutLocation:
     """Which checkout is looked at, and how.
 
     Attributes:
@@ -48,13 +48,13 @@ class PatchWish:
 
     name: str
     through: int = 0
-    code: CodeFate = CodeFate.GONE
+    code: CodeStatus = CodeStatus.GONE
     remove_entry: bool = False
     to: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDefinitions:
     """A decommission as it stands, and which other definitions of its slot are rolled back.
 
     Attributes:
@@ -66,18 +66,18 @@ class Known:
     over: bool = False
 
 
-def patch(operating: Operating, wish: PatchWish, at: At) -> int:
+def patch(operating: OperatorCommands, wish: PatchWish, at: CheckoutLocation) -> int:
     """Write the change of the next steps as a patch; the checkout is only read. Returns the exit code."""
     return _with_record(operating, wish.name, at, lambda where, known: _patched(where, known, wish, at))
 
 
-def overdue(operating: Operating, at: At) -> int:
+def overdue(operating: OperatorCommands, at: CheckoutLocation) -> int:
     """Say what has outlived its window, and in a checkout, what is left of it and of those that have ended.
 
     Returns the exit code: 1 if there is any.
     """
 
-    def work(where: Operating, known: tuple[Known, ...]) -> OperatorExit:
+    def work(where: OperatorCommands, known: tuple[KnownDefinitions, ...]) -> OperatorExit:
         late = [(each, _left_in(each, at)) for each in known if each.status.overdue]
         ended = [(each, seen) for each in known if each.over and (seen := _left_in(each, at)) and seen.left]
         code = OperatorExit.REFUSED if late or ended else OperatorExit.DONE
@@ -94,7 +94,11 @@ def overdue(operating: Operating, at: At) -> int:
     return _with_all(operating, at, work)
 
 
-def _with_all(operating: Operating, at: At, work: Callable[[Operating, tuple[Known, ...]], OperatorExit]) -> int:
+def _with_all(
+    operating: OperatorCommands,
+    at: CheckoutLocation,
+    work: Callable[[OperatorCommands, tuple[KnownDefinitions, ...]], OperatorExit],
+) -> int:
     try:
         if at.record is not None:
             return work(operating, (_read(at.record),))
@@ -103,7 +107,12 @@ def _with_all(operating: Operating, at: At, work: Callable[[Operating, tuple[Kno
         return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
-def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operating, Known], OperatorExit]) -> int:
+def _with_record(
+    operating: OperatorCommands,
+    name: str,
+    at: CheckoutLocation,
+    work: Callable[[OperatorCommands, KnownDefinitions], OperatorExit],
+) -> int:
     try:
         if at.record is None:
             return operated(operating, lambda client: work(operating, asked_for(client, name)))
@@ -115,7 +124,7 @@ def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operat
         return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
-def _patched(where: Operating, known: Known, wish: PatchWish, at: At) -> OperatorExit:
+def _patched(where: OperatorCommands, known: KnownDefinitions, wish: PatchWish, at: CheckoutLocation) -> OperatorExit:
     made = at.checkouts.patch(at.root or Path(), _wanted(known, wish, at))
     where.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
     if not made.diff:
@@ -137,7 +146,7 @@ def _applying(patch: Path, root: Path | None) -> str:
     return shlex.join(["git", "-C", str(root), "apply", os.path.relpath(patch.resolve(), root.resolve())])
 
 
-def _wanted(known: Known, wish: PatchWish, at: At) -> CleanupWish:
+def _wanted(known: KnownDefinitions, wish: PatchWish, at: CheckoutLocation) -> DecommissionPatchRequest:
     """Return what a patch is to do: the steps that come, and of those on record what the checkout holds even so."""
     record = known.status.decommission
     coming = _steps_to(record, wish.through)
@@ -164,16 +173,18 @@ def _is_taken(record: pb.Decommission, step: CleanupStep) -> bool:
     return any(each.step == step.number for each in record.steps)
 
 
-def code_of(record: pb.Decommission) -> CodeFate:
+def code_of(record: pb.Decommission) -> CodeStatus:
     """Return what became of the code by the record; before step 3: what is to become of it in the end."""
     marked = any(each.code == pb.CODE_FATE_DEPRECATED for each in record.steps)
-    return CodeFate.DEPRECATED if marked else CodeFate.GONE
+    return CodeStatus.DEPRECATED if marked else CodeStatus.GONE
 
 
-def asking(known: Known, at: At, steps: tuple[CleanupStep, ...], code: CodeFate) -> CleanupWish:
+def asking(
+    known: KnownDefinitions, at: CheckoutLocation, steps: tuple[CleanupStep, ...], code: CodeStatus
+) -> DecommissionPatchRequest:
     """Return what a checkout is asked about."""
     status, record = known.status, known.status.decommission
-    return CleanupWish(
+    return DecommissionPatchRequest(
         definition_id=status.definition_id,
         slot=status.slot,
         steps=steps,
@@ -193,13 +204,13 @@ def _choice(record: pb.Decommission, matter: str) -> Choice | None:
     return Choice(choice_word(record, matter)) if record.HasField(matter) else None
 
 
-def _left_in(known: Known, at: At) -> Seen | None:
+def _left_in(known: KnownDefinitions, at: CheckoutLocation) -> CheckoutReport | None:
     if at.root is None:
         return None
-    return at.checkouts.look(at.root, asking(known, at, tuple(CleanupStep), CodeFate.GONE))
+    return at.checkouts.look(at.root, asking(known, at, tuple(CleanupStep), CodeStatus.GONE))
 
 
-def _left_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
+def _left_lines(known: KnownDefinitions, seen: CheckoutReport | None) -> list[tuple[str, str]]:
     status, name = known.status, clean(known.status.definition_id)
     if known.over and seen is not None:
         ended = day(utc(status.decommission.finished_at))
@@ -215,12 +226,12 @@ def _left_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
     return lines
 
 
-def _row(known: Known, seen: Seen | None) -> dict[str, Any]:
+def _row(known: KnownDefinitions, seen: CheckoutReport | None) -> dict[str, Any]:
     left = [] if seen is None else [{"step": each.step, "where": each.where, "what": each.what} for each in seen.left]
-    return spoken(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
+    return message_to_json(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
 
 
-def asked_for(client: OperatorClient, name: str) -> Known:
+def asked_for(client: OperatorClient, name: str) -> KnownDefinitions:
     """Return one decommission, ended or not. Raises `CannotOperate`."""
     for known in _all_of(client):
         if known.status.definition_id == name:
@@ -233,7 +244,7 @@ def asked_for(client: OperatorClient, name: str) -> Known:
     )
 
 
-def _all_of(client: OperatorClient) -> tuple[Known, ...]:
+def _all_of(client: OperatorClient) -> tuple[KnownDefinitions, ...]:
     """Return all decommissions, ended or not, the newest first."""
     answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True))
     slots = {slot.slot: slot for slot in client.ask("List", pb.ListRequest()).slots}
@@ -244,7 +255,9 @@ def _all_of(client: OperatorClient) -> tuple[Known, ...]:
         if not each.decommission.HasField("finished_at")
     }
     return tuple(
-        Known(each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in staying)
+        KnownDefinitions(
+            each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in staying
+        )
         for each in reversed(answer.decommissions)
     )
 
@@ -260,14 +273,16 @@ def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.definition_id for each in definitions if each.definition_id not in alive))
 
 
-def _read(file: Path) -> Known:
+def _read(file: Path) -> KnownDefinitions:
     """Return what `status --json` printed. Raises `CheckoutRefused`."""
     try:
         said = from_json(file.read_bytes())
         rolled_back = tuple(map(str, said.pop("rolled_back", ())))
-        status = ParseDict(heard(said, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True)
+        status = ParseDict(
+            message_from_json(said, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True
+        )
     except (OSError, ValueError, AttributeError, TypeError, ParseError):
         raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
     if not status.definition_id or not status.HasField("decommission"):
         raise CheckoutRefused(f"{file} says nothing of a decommission")
-    return Known(status, rolled_back, _has_ended(status))
+    return KnownDefinitions(status, rolled_back, _has_ended(status))

@@ -26,10 +26,10 @@ from sidecar.cli.subagent.options import (
     TokenFile,
     understood,
 )
-from sidecar.cli.subagent.output.parsing import basis_points, moment_of
+from sidecar.cli.subagent.output.parsing import basis_points, timestamp_of
 from sidecar.cli.subagent.step_commands import add_steps
 from sidecar.cli.validate.checkouts import Checkouts
-from sidecar.core.decoding import Undecodable, from_ascii
+from sidecar.core.decoding import DecodeError, from_ascii
 
 TURN_EXIT_CODES: Final = (
     "Exit codes: 0 it has ended, now or before; 1 unknown, or refused; 2 it could not be asked (no sidecar, no token, "
@@ -147,7 +147,7 @@ def _explain(
     when: Annotated[str, typer.Option("--at", help="A time in the past, e.g. 2026-11-22T14:05:00Z; UTC if bare.")] = "",
 ) -> None:
     """Say why a user gets, or does not get, a sub-agent; now, or then."""
-    time = understood(moment_of, when) if when else None
+    time = understood(timestamp_of, when) if when else None
     raise typer.Exit(_reading().explain(at(), _reading().ExplainWish(name, user, arm, time)))
 
 
@@ -193,8 +193,8 @@ def _when(
         raise typer.Exit(EX_USAGE)
     from sidecar.cli.subagent import activity  # noqa: PLC0415  only these commands need gRPC
 
-    wish = activity.WhenWish(name, user, points, slot)
-    raise typer.Exit(activity.show_when(at(), wish))
+    wish = activity.ActivePeriodsOptions(name, user, points, slot)
+    raise typer.Exit(activity.show_active_periods(at(), wish))
 
 
 def _end_turn(
@@ -278,7 +278,7 @@ def _operating(
             )
             raise
     ask = _confirmed if sys.stdin.isatty() else None
-    return _reading().Operating(Where(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
+    return _reading().OperatorCommands(Where(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
 
 
 def _confirmed(question: str) -> bool:
@@ -291,6 +291,6 @@ def _confirmed(question: str) -> bool:
 def _token_in(file: Path) -> str:
     try:
         return from_ascii(file.read_bytes())
-    except (OSError, Undecodable) as problem:
+    except (OSError, DecodeError) as problem:
         typer.echo(f"the role token cannot be read from {file}: {type(problem).__name__}", err=True)
         raise typer.Exit(EX_USAGE) from None

@@ -4,24 +4,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import clean
-from sidecar.cli.subagent.cleanup import At, asked_for, asking, code_of
+from sidecar.cli.subagent.cleanup import CheckoutLocation, asked_for, asking, code_of
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import decommission_lines, status_lines, step_word
-from sidecar.cli.subagent.output.json_output import spoken
-from sidecar.cli.subagent.steps import Found, StepWish, Verb, take
-from sidecar.cli.subagent.views import Operating, operated, shown
-from sidecar.core.rollout.cleanup import CheckoutRefused
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
+from sidecar.cli.subagent.output.json_output import message_to_json
+from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take
+from sidecar.cli.subagent.views import OperatorCommands, operated, shown
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
-CODE: Final = {CodeFate.GONE: pb.CODE_FATE_GONE, CodeFate.DEPRECATED: pb.CODE_FATE_DEPRECATED}
+CODE: Final = {CodeStatus.GONE: pb.CODE_FATE_GONE, CodeStatus.DEPRECATED: pb.CODE_FATE_DEPRECATED}
 VOUCHED: Final = (pb.CLEANUP_STEP_MODULES, pb.CLEANUP_STEP_EVALS_AND_TOOLS)
 """Steps of which no sidecar sees everything."""
-FOUND: Final[dict[tuple[int, CodeFate], str]] = {
-    (pb.CLEANUP_STEP_MODULES, CodeFate.GONE): "no Python module of it is left",
-    (pb.CLEANUP_STEP_MODULES, CodeFate.DEPRECATED): "its Python modules are marked deprecated",
+FOUND: Final[dict[tuple[int, CodeStatus], str]] = {
+    (pb.CLEANUP_STEP_MODULES, CodeStatus.GONE): "no Python module of it is left",
+    (pb.CLEANUP_STEP_MODULES, CodeStatus.DEPRECATED): "its Python modules are marked deprecated",
     **dict.fromkeys(
-        [(pb.CLEANUP_STEP_EVALS_AND_TOOLS, code) for code in CodeFate],
+        [(pb.CLEANUP_STEP_EVALS_AND_TOOLS, code) for code in CodeStatus],
         "nothing is left of it that was to be removed of evals and tools",
     ),
 }
@@ -29,14 +29,14 @@ FOUND: Final[dict[tuple[int, CodeFate], str]] = {
 LONGEST_WORD: Final = 1000
 
 
-def begin(operating: Operating, wish: StepWish) -> int:
+def begin(operating: OperatorCommands, wish: StepWish) -> int:
     """Begin; return the exit code."""
     danger = f"{clean(wish.name)} will be taken away for good; the window of its cleanup runs from now."
     plan = "begin the decommission; the state stays rollback"
     return take(operating, wish, lambda found: [Verb("BeginDecommission", plan, danger=danger)])
 
 
-def decide(operating: Operating, wish: StepWish, matter: str, choice: Choice) -> int:
+def decide(operating: OperatorCommands, wish: StepWish, matter: str, choice: Choice) -> int:
     """Decide; return the exit code."""
     fields = {
         "matter": pb.CleanupMatter.Value(f"CLEANUP_MATTER_{matter.upper()}"),
@@ -45,14 +45,16 @@ def decide(operating: Operating, wish: StepWish, matter: str, choice: Choice) ->
     return take(operating, wish, lambda found: [Verb("DecideDecommission", f"{choice} its {matter}", fields)])
 
 
-def undo(operating: Operating, wish: StepWish) -> int:
+def undo(operating: OperatorCommands, wish: StepWish) -> int:
     """Take it back; return the exit code."""
     danger = f"The decommission of {clean(wish.name)} is taken back; it stays in rollback, and its window ends."
     plan = "undo the decommission; bring entry and files back with `git revert`, for replay"
     return take(operating, wish, lambda found: [Verb("UndoDecommission", plan, danger=danger)])
 
 
-def step(operating: Operating, wish: StepWish, at: At, number: int, code: CodeFate, word: str) -> int:
+def step(
+    operating: OperatorCommands, wish: StepWish, at: CheckoutLocation, number: int, code: CodeStatus, word: str
+) -> int:
     """Put a step on record, after a look at the checkout if there is one; return the exit code.
 
     Args:
@@ -64,13 +66,13 @@ def step(operating: Operating, wish: StepWish, at: At, number: int, code: CodeFa
         word: what the operator confirms.
     """
 
-    def verbs(found: Found) -> list[Verb]:
+    def verbs(found: StepTarget) -> list[Verb]:
         asked = number or _next_of(found)
         confirmed = _confirmed(operating, wish.name, at, asked, code, word)
         fields: dict[str, Any] = {"step": asked, "confirmed": confirmed[:LONGEST_WORD] if asked in VOUCHED else ""}
         if asked == pb.CLEANUP_STEP_MODULES:
             fields["code"] = CODE[code]
-        final = asked == pb.CLEANUP_STEP_MODULES and code is CodeFate.GONE
+        final = asked == pb.CLEANUP_STEP_MODULES and code is CodeStatus.GONE
         danger = f"From here on the decommission of {clean(wish.name)} cannot be undone." if final else ""
         said = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
         plan = f"record step {step_word(asked)} as done{said}"
@@ -79,7 +81,7 @@ def step(operating: Operating, wish: StepWish, at: At, number: int, code: CodeFa
     return take(operating, wish, verbs)
 
 
-def show_all(operating: Operating, *, finished: bool) -> int:
+def show_all(operating: OperatorCommands, *, finished: bool) -> int:
     """List decommissions; return the exit code."""
     request = pb.ListDecommissionsRequest(include_finished=finished)
     return shown(
@@ -89,13 +91,13 @@ def show_all(operating: Operating, *, finished: bool) -> int:
     )
 
 
-def show_one(operating: Operating, name: str) -> int:
+def show_one(operating: OperatorCommands, name: str) -> int:
     """Show one decommission; as JSON it is what `--record` reads. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         known = asked_for(client, name)
         if operating.as_json:
-            operating.write_json(spoken(known.status) | {"rolled_back": list(known.rolled_back)})
+            operating.write_json(message_to_json(known.status) | {"rolled_back": list(known.rolled_back)})
         else:
             operating.screen.show(status_lines(known.status))
         return OperatorExit.DONE
@@ -103,7 +105,9 @@ def show_one(operating: Operating, name: str) -> int:
     return operated(operating, work)
 
 
-def _confirmed(operating: Operating, name: str, at: At, number: int, code: CodeFate, word: str) -> str:
+def _confirmed(
+    operating: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus, word: str
+) -> str:
     """Return what is confirmed of a step: what a look at the checkout finds, if there is one, and the operator's word.
 
     Raises `CannotOperate` if the checkout still holds something, or nobody confirms what no sidecar sees.
@@ -119,7 +123,7 @@ def _confirmed(operating: Operating, name: str, at: At, number: int, code: CodeF
     return word
 
 
-def _looked(operating: Operating, name: str, at: At, number: int, code: CodeFate) -> str:
+def _looked(operating: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus) -> str:
     """Look at the checkout for all that a step and those before it see to, also those that are on record already.
 
     Returns what may be confirmed of the step. Raises `CannotOperate` if something is still there.
@@ -145,7 +149,7 @@ def _looked(operating: Operating, name: str, at: At, number: int, code: CodeFate
     return f"{FOUND[number, fate]} (configuration repository, {seen.state})" if number in VOUCHED else ""
 
 
-def _next_of(found: Found) -> int:
+def _next_of(found: StepTarget) -> int:
     definition = found.definition
     if not definition.HasField("decommission"):
         return int(pb.CLEANUP_STEP_ENTRY)

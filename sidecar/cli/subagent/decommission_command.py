@@ -13,8 +13,8 @@ from sidecar.cli.record.turn_commands import given_by
 from sidecar.cli.subagent.options import EXIT_CODES, Name, Open, Placed
 from sidecar.cli.subagent.step_commands import WishOf
 from sidecar.cli.validate.checkouts import Checkouts
-from sidecar.core.rollout.cleanup import MODULES
-from sidecar.core.rollout.decommission_facts import Choice, CodeFate
+from sidecar.core.rollout.checkout_inspection import MODULES
+from sidecar.core.rollout.decommission_facts import Choice, CodeStatus
 
 HELP: Final = """Take a definition that is in rollback away for good, in five steps.
 
@@ -33,7 +33,7 @@ and of tools. `undo` is possible until code is deleted. `overdue` fails if a win
 
 
 @unique
-class Matter(StrEnum):
+class Subject(StrEnum):
     """What is decided about."""
 
     EVALS = "evals"
@@ -61,10 +61,10 @@ Remove = Annotated[bool, typer.Option("--remove-entry", help="Step 1 removes the
 MakePlace = Callable[..., Any]
 
 
-class Done(NamedTuple):
+class Completion(NamedTuple):
     """What became of the code, and what the operator confirms in words."""
 
-    code: CodeFate
+    code: CodeStatus
     word: str
 
 
@@ -81,15 +81,15 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
     group.add_typer(app, name="decommission")
 
     def place(checkout: CheckoutDir = None, modules: Modules = MODULES) -> Any:
-        return lambda record=None: _cleanup().At(checkouts(), checkout, modules, record)
+        return lambda record=None: _cleanup().CheckoutLocation(checkouts(), checkout, modules, record)
 
-    def done(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> Done:
-        return Done(CodeFate.DEPRECATED if deprecate_modules else CodeFate.GONE, confirm)
+    def done(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> Completion:
+        return Completion(CodeStatus.DEPRECATED if deprecate_modules else CodeStatus.GONE, confirm)
 
     def patching(
         through: Through = 0, out: Out = None, deprecate_modules: DeprecateModules = False, remove_entry: Remove = False
     ) -> Any:
-        code = CodeFate.DEPRECATED if deprecate_modules else CodeFate.GONE
+        code = CodeStatus.DEPRECATED if deprecate_modules else CodeStatus.GONE
         return lambda name: _cleanup().PatchWish(name, through, code, remove_entry, out)
 
     looked = given_by(place, "look_at")
@@ -116,7 +116,7 @@ def _decide(
     at: Open,
     wish_of: WishOf,
     name: Name,
-    matter: Annotated[Matter, typer.Argument(help="What is decided about.")],
+    matter: Annotated[Subject, typer.Argument(help="What is decided about.")],
     choice: Annotated[Choice, typer.Argument(help="What becomes of it.")],
 ) -> None:
     """Decide what becomes of the eval suite, or of the tools that only it used: each by itself, anew until step 5."""
@@ -132,7 +132,7 @@ def _step(
     at: Open,
     wish_of: WishOf,
     look_at: MakePlace,
-    how: Done,
+    how: Completion,
     name: Name,
     number: Annotated[int, typer.Argument(min=0, max=5, help="Which step; else the next.")] = 0,
 ) -> None:

@@ -7,10 +7,10 @@ from typing import Final
 from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import Operating, guarded, operated
+from sidecar.cli.subagent.views import OperatorCommands, guarded, operated
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.record.erase_user import Erased
+from sidecar.operations.record.erase_user import ErasureReport
 from subagents.admin.v1 import admin_pb2
 
 ERASING: Final = 3600.0
@@ -28,11 +28,11 @@ class EraseWish:
     yes: bool = False
 
 
-Erase = Callable[[bool], Erased]
+Erase = Callable[[bool], ErasureReport]
 """Erases, or only counts if it is given True; returns what it came to."""
 
 
-def erase(operating: Operating, wish: EraseWish) -> int:
+def erase(operating: OperatorCommands, wish: EraseWish) -> int:
     """Have the content of a user erased by the sidecar, and print the result; return the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
@@ -48,7 +48,7 @@ def erase(operating: Operating, wish: EraseWish) -> int:
     return operated(operating, work)
 
 
-def erase_offline(operating: Operating, wish: EraseWish, offline: Erase) -> int:
+def erase_offline(operating: OperatorCommands, wish: EraseWish, offline: Erase) -> int:
     """Erase the content of a user in the file of the record, and print the result; return the exit code."""
 
     def work() -> OperatorExit:
@@ -60,7 +60,7 @@ def erase_offline(operating: Operating, wish: EraseWish, offline: Erase) -> int:
     return guarded(operating, work)
 
 
-def _erase(operating: Operating, wish: EraseWish, erase: Erase) -> OperatorExit:
+def _erase(operating: OperatorCommands, wish: EraseWish, erase: Erase) -> OperatorExit:
     found = erase(True)
     if wish.preview or found.open_turns:
         return _told(operating, wish, found)
@@ -69,13 +69,13 @@ def _erase(operating: Operating, wish: EraseWish, erase: Erase) -> OperatorExit:
     return _told(operating, wish, erase(False))
 
 
-def _last(client: OperatorClient, wish: EraseWish, *, preview: bool) -> Erased:
+def _last(client: OperatorClient, wish: EraseWish, *, preview: bool) -> ErasureReport:
     request = admin_pb2.EraseUserRequest(principal=wish.principal, reason=wish.reason, preview=preview)
     news = list(client.messages("EraseUser", request, ERASING))
     if not news:
         raise CannotOperate("the sidecar ended without a word", OperatorExit.NOT_ASKED, uncertain=True)
     told = news[-1]
-    return Erased(
+    return ErasureReport(
         looked_at=told.looked_at,
         turns=told.turns,
         open_turns=tuple(TurnId(each) for each in told.open_turn_ids),
@@ -85,7 +85,7 @@ def _last(client: OperatorClient, wish: EraseWish, *, preview: bool) -> Erased:
     )
 
 
-def _told(operating: Operating, wish: EraseWish, told: Erased) -> OperatorExit:
+def _told(operating: OperatorCommands, wish: EraseWish, told: ErasureReport) -> OperatorExit:
     if operating.as_json:
         operating.write_json(
             {
@@ -103,7 +103,7 @@ def _told(operating: Operating, wish: EraseWish, told: Erased) -> OperatorExit:
     return OperatorExit.PARTIAL if told.done and told.conversations is None else OperatorExit.DONE
 
 
-def lines_of(told: Erased, *, preview: bool) -> list[str]:
+def lines_of(told: ErasureReport, *, preview: bool) -> list[str]:
     """Return what to print of an erasure, or of what would be erased."""
     if told.open_turns:
         which = ", ".join(clean(each) for each in told.open_turns)

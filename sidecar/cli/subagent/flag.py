@@ -6,17 +6,17 @@ from typing import Any, Final
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.flag_tables import flag_table, kind_word
-from sidecar.cli.subagent.output.json_output import spoken
+from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.steps import Found, StepWish, Verb, take, take_unread
-from sidecar.cli.subagent.views import Operating, operated
+from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take, take_unread
+from sidecar.cli.subagent.views import OperatorCommands, operated
 from subagents.lifecycle.v1 import flags_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 
 KILL: Final = "kill"
 
 
-def show_flags(operating: Operating, name: str, which: str = "") -> int:
+def show_flags(operating: OperatorCommands, name: str, which: str = "") -> int:
     """Show both flags of each definition of a slot, or only one of them; return the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
@@ -26,7 +26,7 @@ def show_flags(operating: Operating, name: str, which: str = "") -> int:
             del each.flags[:]
             each.flags.extend(kept)
         if operating.as_json:
-            operating.write_json({"definitions": [spoken(each) for each in answer.definitions]})
+            operating.write_json({"definitions": [message_to_json(each) for each in answer.definitions]})
         else:
             operating.screen.show(flag_table(answer.definitions))
         return OperatorExit.DONE
@@ -34,10 +34,10 @@ def show_flags(operating: Operating, name: str, which: str = "") -> int:
     return operated(operating, work)
 
 
-def switch_on(operating: Operating, wish: StepWish, which: str, version: int | None) -> int:
+def switch_on(operating: OperatorCommands, wish: StepWish, which: str, version: int | None) -> int:
     """Switch a flag on again; return the exit code."""
 
-    def verbs(found: Found) -> list[Verb]:
+    def verbs(found: StepTarget) -> list[Verb]:
         ramp = percent(found.definition.ramp_basis_points)
         plan = f"{which} flag -> on; it serves as far as its ramp of {ramp} goes; asks nobody"
         fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _expected(version)
@@ -46,7 +46,7 @@ def switch_on(operating: Operating, wish: StepWish, which: str, version: int | N
     return take(operating, wish, verbs)
 
 
-def switch_off(operating: Operating, wish: StepWish, which: str, version: int | None) -> int:
+def switch_off(operating: OperatorCommands, wish: StepWish, which: str, version: int | None) -> int:
     """Switch a flag off, which reads nothing first and asks nobody; return the exit code."""
     name, awaited = clean(wish.name), _awaited(which, reading_pb2.FLAG_VALUE_OFF)
     if which == KILL:

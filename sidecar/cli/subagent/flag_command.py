@@ -11,7 +11,7 @@ from sidecar.cli.subagent.step_commands import RequestId, Revision, SlotOption, 
 
 
 @unique
-class Which(StrEnum):
+class FlagChoice(StrEnum):
     """Which of the two flags."""
 
     KILL = "kill"
@@ -19,7 +19,7 @@ class Which(StrEnum):
 
 
 @unique
-class To(StrEnum):
+class FlagState(StrEnum):
     """Where a flag is switched to."""
 
     ON = "on"
@@ -60,8 +60,8 @@ def _flag(
     at: Open,
     wished: Wished,
     name: Slot,
-    which: Annotated[Which | None, typer.Argument(help="Which of the two; both are shown without it.")] = None,
-    to: Annotated[To | None, typer.Argument(help="Switch it; without this the flags are shown.")] = None,
+    which: Annotated[FlagChoice | None, typer.Argument(help="Which of the two; both are shown without it.")] = None,
+    to: Annotated[FlagState | None, typer.Argument(help="Switch it; without this the flags are shown.")] = None,
     version: Version = None,
 ) -> None:
     """Show the flags of a sub-agent, or switch one by hand.
@@ -78,5 +78,5 @@ def _flag(
     if not wished.reason.strip():
         typer.echo("say why with --reason; it goes into the audit", err=True)
         raise typer.Exit(EX_USAGE)
-    switch = flag.switch_on if to is To.ON else flag.switch_off
+    switch = flag.switch_on if to is FlagState.ON else flag.switch_off
     raise typer.Exit(switch(at(), wished.make(name), which.value, version))

@@ -7,16 +7,16 @@ from typing import Any
 
 from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.subagent.client import STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.output.json_output import spoken
+from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
 from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import Operating, guarded
+from sidecar.cli.subagent.views import OperatorCommands, guarded
 from sidecar.cli.subagent.waiting import UNRECORDED, Waited, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class KillResult:
     """What came of it at one sidecar: an answer, or why there is none."""
 
     client: OperatorClient
@@ -31,7 +31,7 @@ class Shot:
         return "refused" if self.problem.reason and not self.problem.uncertain else "not_reached"
 
 
-def kill(operating: Operating, wish: StepWish) -> int:
+def kill(operating: OperatorCommands, wish: StepWish) -> int:
     """Kill a definition at every target, with one request id; return the exit code."""
     request_id = wish.request_id or operating.new_id()
     targets = operating.where.targets
@@ -54,7 +54,7 @@ def kill(operating: Operating, wish: StepWish) -> int:
     return guarded(operating, work)
 
 
-def _shots(clients: Sequence[OperatorClient], wish: StepWish, request_id: str) -> list[Shot]:
+def _shots(clients: Sequence[OperatorClient], wish: StepWish, request_id: str) -> list[KillResult]:
     """Ask all before waiting for any: one that is away holds no other up."""
     header = lifecycle_pb2.StepHeader(
         definition_id=wish.name,
@@ -68,13 +68,13 @@ def _shots(clients: Sequence[OperatorClient], wish: StepWish, request_id: str) -
     shots = []
     for client, call in zip(clients, calls, strict=True):
         try:
-            shots.append(Shot(client, client.answer_of(call, wish.name).result))
+            shots.append(KillResult(client, client.answer_of(call, wish.name).result))
         except CannotOperate as problem:
-            shots.append(Shot(client, problem=problem))
+            shots.append(KillResult(client, problem=problem))
     return shots
 
 
-def _waited(operating: Operating, wish: StepWish, shots: Sequence[Shot]) -> Waited | None:
+def _waited(operating: OperatorCommands, wish: StepWish, shots: Sequence[KillResult]) -> Waited | None:
     """Wait until every replica shows it, if that is wished; None: nothing was waited for."""
     reached = [shot for shot in shots if shot.result]
     if not wish.wait or wish.dry_run or not reached:
@@ -86,7 +86,7 @@ def _waited(operating: Operating, wish: StepWish, shots: Sequence[Shot]) -> Wait
     return wait_for_replicas(recorded[0].client, operating, version, wish.patience)
 
 
-def _code(shots: Sequence[Shot], waited: Waited | None, *, dry_run: bool) -> OperatorExit:
+def _code(shots: Sequence[KillResult], waited: Waited | None, *, dry_run: bool) -> OperatorExit:
     results = [shot.result for shot in shots if shot.result]
     problems = [shot.problem for shot in shots if shot.problem]
     if not results:
@@ -97,12 +97,12 @@ def _code(shots: Sequence[Shot], waited: Waited | None, *, dry_run: bool) -> Ope
     return OperatorExit.DONE if recorded and shown and not problems else OperatorExit.PARTIAL
 
 
-def _object(shots: Sequence[Shot], request_id: str, code: OperatorExit, waited: Waited | None) -> dict[str, Any]:
+def _object(shots: Sequence[KillResult], request_id: str, code: OperatorExit, waited: Waited | None) -> dict[str, Any]:
     targets = [
         {
             "target": shot.client.target,
             "outcome": shot.outcome,
-            "result": spoken(shot.result) if shot.result else None,
+            "result": message_to_json(shot.result) if shot.result else None,
             "problem": shot.problem.spoken if shot.problem else None,
         }
         for shot in shots
@@ -114,7 +114,9 @@ def _object(shots: Sequence[Shot], request_id: str, code: OperatorExit, waited: 
     return made
 
 
-def _tell(operating: Operating, wish: StepWish, shots: Sequence[Shot], request_id: str, waited: Waited | None) -> None:
+def _tell(
+    operating: OperatorCommands, wish: StepWish, shots: Sequence[KillResult], request_id: str, waited: Waited | None
+) -> None:
     lines = [[Part(f"{clean(wish.name)}: kill, request id {request_id}", "bold")]]
     for shot in shots:
         if shot.problem:

@@ -10,7 +10,7 @@ import typer
 
 from sidecar.cli.record.turn_commands import given_by
 from sidecar.cli.subagent.options import EX_USAGE, EXIT_CODES, Digest, Name, Open, Placed, understood
-from sidecar.cli.subagent.output.parsing import basis_points, curve_of, end_of, length_of
+from sidecar.cli.subagent.output.parsing import basis_points, curve_of, duration_of, window_end
 
 Reason = Annotated[str, typer.Option("--reason", "-m", help="Why; goes into the audit.")]
 RequestId = Annotated[
@@ -87,7 +87,7 @@ def wish_of(
 
 def ways(dry_run: DryRun = False, yes: Yes = False, wait: Wait = False, timeout: Patience = "5m") -> dict[str, Any]:
     """Return how a step is taken."""
-    return {"dry_run": dry_run, "yes": yes, "wait": wait, "patience": understood(length_of, timeout)}
+    return {"dry_run": dry_run, "yes": yes, "wait": wait, "patience": understood(duration_of, timeout)}
 
 
 def _promote(
@@ -182,7 +182,10 @@ def _override(
     until: Annotated[str, typer.Option("--until", help="How long it holds: 30m, 4h, or a time; 31d at most.")] = LONG,
 ) -> None:
     """Let one fail of one gate pass for one step; never an outage, never what a policy denies. Takes no step itself."""
-    points, expires_at = understood(basis_points, to), understood(lambda text: end_of(text, datetime.now(UTC)), until)
+    points, expires_at = (
+        understood(basis_points, to),
+        understood(lambda text: window_end(text, datetime.now(UTC)), until),
+    )
     raise typer.Exit(_verbs().override(at(), wish_of(name), gate, points, expires_at))
 
 

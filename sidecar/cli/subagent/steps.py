@@ -8,9 +8,9 @@ from typing import Any, Final
 from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.subagent.advice import advice_for
 from sidecar.cli.subagent.client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.output.json_output import spoken
+from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
-from sidecar.cli.subagent.views import Operating, operated
+from sidecar.cli.subagent.views import OperatorCommands, operated
 from sidecar.cli.subagent.waiting import UNRECORDED, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 
@@ -69,14 +69,14 @@ class Verb:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StepTarget:
     """The slot and the definition that a step is about, as read before it."""
 
     slot: reading_pb2.SlotStatus
     definition: reading_pb2.DefinitionStatus
 
 
-def take(operating: Operating, wish: StepWish, verbs_of: Callable[[Found], Sequence[Verb]]) -> int:
+def take(operating: OperatorCommands, wish: StepWish, verbs_of: Callable[[StepTarget], Sequence[Verb]]) -> int:
     """Read the rollout, take the steps that follow from it, say what came of them; return the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
@@ -87,12 +87,12 @@ def take(operating: Operating, wish: StepWish, verbs_of: Callable[[Found], Seque
     return operated(operating, work)
 
 
-def take_unread(operating: Operating, wish: StepWish, verb: Verb) -> int:
+def take_unread(operating: OperatorCommands, wish: StepWish, verb: Verb) -> int:
     """Take a step that nothing may hold up; return the exit code."""
     return operated(operating, lambda client: Stepping(client, operating, wish, None, wish.revision).through([verb]))
 
 
-def found_by(client: OperatorClient, wish: StepWish) -> Found:
+def found_by(client: OperatorClient, wish: StepWish) -> StepTarget:
     """Return the definition that the sidecar would take: of several with the id the active one, else the newest."""
     for slot in client.ask("List", reading_pb2.ListRequest()).slots:
         if wish.slot not in {"", slot.slot}:
@@ -100,7 +100,7 @@ def found_by(client: OperatorClient, wish: StepWish) -> Found:
         named = [each for each in slot.definitions if each.definition_id == wish.name]
         fitting = [each for each in named if wish.digest in {"", each.digest}]
         if fitting:
-            return Found(slot, ([each for each in fitting if each.active] or fitting)[-1])
+            return StepTarget(slot, ([each for each in fitting if each.active] or fitting)[-1])
         if named:
             raise CannotOperate(
                 f"{slot.slot} has no content {clean(wish.digest)} of {wish.name} (any more); its content is"
@@ -121,7 +121,12 @@ class Stepping:
     """Takes one or more steps with one request id, and reports once."""
 
     def __init__(
-        self, client: OperatorClient, operating: Operating, wish: StepWish, found: Found | None, revision: int | None
+        self,
+        client: OperatorClient,
+        operating: OperatorCommands,
+        wish: StepWish,
+        found: StepTarget | None,
+        revision: int | None,
     ) -> None:
         self._client = client
         self._operating = operating
@@ -222,7 +227,7 @@ class Stepping:
 
     @property
     def _reported(self) -> dict[str, Any]:
-        return {"request_id": self._request_id, "steps": [spoken(each) for each in self._results]}
+        return {"request_id": self._request_id, "steps": [message_to_json(each) for each in self._results]}
 
     def _tell_edits(self, result: Any, *, first: bool) -> None:
         for edit in result.edits if first else ():
@@ -233,7 +238,7 @@ class Stepping:
             self._operating.screen.show([[Part(text, style)]])
 
 
-def confirm(operating: Operating, wish: StepWish, danger: str) -> None:
+def confirm(operating: OperatorCommands, wish: StepWish, danger: str) -> None:
     """Have a dangerous step confirmed. Raises `CannotOperate` if it is not."""
     if not danger or wish.yes or wish.dry_run:
         return

@@ -10,9 +10,9 @@ from typing import Any, Final, TextIO
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sidecar.cli.output.drawing import Line, Screen
+from sidecar.cli.output.drawing import Screen, TextLine
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, Where
-from sidecar.cli.subagent.output.json_output import spoken
+from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.tables import (
     audit_line,
     explanation_lines,
@@ -30,7 +30,7 @@ INTERRUPTED: Final = "interrupted; what a sidecar was asked for is not taken bac
 
 
 @dataclass(frozen=True, slots=True)
-class Operating:
+class OperatorCommands:
     """Where from, where to, and what of the world is used.
 
     Attributes:
@@ -91,7 +91,7 @@ class HistoryWish:
 
 
 def operated(
-    operating: Operating,
+    operating: OperatorCommands,
     work: Callable[[OperatorClient], OperatorExit],
     interrupted: OperatorExit = OperatorExit.PARTIAL,
 ) -> int:
@@ -104,13 +104,15 @@ def operated(
     return guarded(operating, asking, interrupted)
 
 
-def shown(operating: Operating, ask: Callable[[OperatorClient], Any], lines: Callable[[Any], Iterable[Line]]) -> int:
+def shown(
+    operating: OperatorCommands, ask: Callable[[OperatorClient], Any], lines: Callable[[Any], Iterable[TextLine]]
+) -> int:
     """Ask one sidecar, and print the answer as `lines` has it or for programs; return the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         answer = ask(client)
         if operating.as_json:
-            operating.write_json(spoken(answer))
+            operating.write_json(message_to_json(answer))
         else:
             operating.screen.show(lines(answer))
         return OperatorExit.DONE
@@ -119,7 +121,7 @@ def shown(operating: Operating, ask: Callable[[OperatorClient], Any], lines: Cal
 
 
 def guarded(
-    operating: Operating, work: Callable[[], OperatorExit], interrupted: OperatorExit = OperatorExit.PARTIAL
+    operating: OperatorCommands, work: Callable[[], OperatorExit], interrupted: OperatorExit = OperatorExit.PARTIAL
 ) -> int:
     """Do something, and say why not if it cannot be done; return the exit code."""
     try:
@@ -133,7 +135,7 @@ def guarded(
         return operating.refused(CannotOperate(INTERRUPTED, interrupted, advice=advice, uncertain=True))
 
 
-def show_list(operating: Operating) -> int:
+def show_list(operating: OperatorCommands) -> int:
     """List all definitions; return the exit code. As JSON it is what `validate-refs --rollout-export` reads."""
 
     def work(client: OperatorClient) -> OperatorExit:
@@ -142,23 +144,23 @@ def show_list(operating: Operating) -> int:
             operating.screen.show(list_lines(answer, operating.screen.room))
             return OperatorExit.DONE
         rows = [
-            {"slot": slot.slot, "revision": slot.revision, "standing": standing(each)} | spoken(each)
+            {"slot": slot.slot, "revision": slot.revision, "standing": standing(each)} | message_to_json(each)
             for slot in answer.slots
             for each in slot.definitions
         ]
-        backends = [spoken(each) for each in answer.backends]
+        backends = [message_to_json(each) for each in answer.backends]
         operating.write_json({"definitions": rows, "backends": backends, "version": answer.version})
         return OperatorExit.DONE
 
     return operated(operating, work)
 
 
-def show_slot(operating: Operating, name: str) -> int:
+def show_slot(operating: OperatorCommands, name: str) -> int:
     """Show one slot; return the exit code."""
     return shown(operating, lambda client: client.status(name), slot_lines)
 
 
-def explain(operating: Operating, wish: ExplainWish) -> int:
+def explain(operating: OperatorCommands, wish: ExplainWish) -> int:
     """Say why a user gets what; return the exit code."""
     request = pb.ExplainRequest(slot=wish.name, principal=wish.user, experiment_arm=wish.arm)
     if wish.at is not None:
@@ -166,13 +168,13 @@ def explain(operating: Operating, wish: ExplainWish) -> int:
     return shown(operating, lambda client: client.ask("Explain", request, wish.name), explanation_lines)
 
 
-def preview(operating: Operating, name: str, ramp: int, digest: str) -> int:
+def preview(operating: OperatorCommands, name: str, ramp: int, digest: str) -> int:
     """Say whom a ramp would reach; return the exit code."""
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)
     return shown(operating, lambda client: client.ask("PreviewRamp", request, name), preview_lines)
 
 
-def show_history(operating: Operating, wish: HistoryWish) -> int:
+def show_history(operating: OperatorCommands, wish: HistoryWish) -> int:
     """Print the audit, and what is added if wished; return the exit code."""
     operating = replace(operating, indent=None)
 
@@ -197,10 +199,10 @@ def show_history(operating: Operating, wish: HistoryWish) -> int:
     return operated(operating, work, interrupted=OperatorExit.DONE)
 
 
-def _print_rows(operating: Operating, rows: Any) -> None:
+def _print_rows(operating: OperatorCommands, rows: Any) -> None:
     for row in rows:
         if operating.as_json:
-            operating.write_json(spoken(row))
+            operating.write_json(message_to_json(row))
         else:
             operating.screen.show([audit_line(row)])
 

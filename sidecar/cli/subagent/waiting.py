@@ -8,7 +8,7 @@ from typing import Final
 from sidecar.cli.output.drawing import clean, moment
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient
-from sidecar.cli.subagent.views import Operating
+from sidecar.cli.subagent.views import OperatorCommands
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 BETWEEN: Final = 0.5
@@ -41,7 +41,7 @@ def effect_lines(waited: Waited) -> list[tuple[str, str]]:
     return [(f"in effect: every living replica ({waited.living}) shows version {waited.version}", "green")]
 
 
-def wait_for_replicas(client: OperatorClient, operating: Operating, version: int, patience: timedelta) -> Waited:
+def wait_for_replicas(client: OperatorClient, operating: OperatorCommands, version: int, patience: timedelta) -> Waited:
     """Wait until the binds of every living replica show a version; 0 means the newest on record. Never raises."""
     until = operating.passed() + patience.total_seconds()
     while True:

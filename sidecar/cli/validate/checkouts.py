@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.core.rollout.cleanup import CleanupPatch, CleanupWish, Seen
+from sidecar.core.rollout.checkout_inspection import CheckoutReport, CleanupPatch, DecommissionPatchRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,5 +16,5 @@ class Checkouts:
         look: says what some steps still have to see to.
     """
 
-    patch: Callable[[Path, CleanupWish], CleanupPatch]
-    look: Callable[[Path, CleanupWish], Seen]
+    patch: Callable[[Path, DecommissionPatchRequest], CleanupPatch]
+    look: Callable[[Path, DecommissionPatchRequest], CheckoutReport]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from sidecar.core.decoding import Undecodable, from_utf8
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.decoding import DecodeError, from_utf8
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.definitions.review.ownership import OWNER_SIGN, reviewers_rules
 
 CURRENT: Final = 0
@@ -29,7 +29,7 @@ class CodeownersWish:
     compared_with: Path | None = None
 
 
-def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], Loaded], out: TextIO) -> int:
+def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
     """Print the CODEOWNERS file of the configuration below `root`, or say whether a file is still right.
 
     Returns:
@@ -52,7 +52,7 @@ def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], Loaded],
 def _compare(file: Path, text: str, out: TextIO) -> int:
     try:
         found = from_utf8(file.read_bytes())
-    except (OSError, Undecodable):
+    except (OSError, DecodeError):
         out.write(f"{file} cannot be read\n")
         return DIFFERENT
     if found == text:

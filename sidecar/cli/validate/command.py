@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 from sidecar.cli.validate.costs import agent_costs, cost_lines, cost_object, scaled, sub_agent_tokens, tool_lines
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.costs import AgentCost
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.identifiers import DefinitionId
 from sidecar.settings import Settings
-from sidecar.settings.name_checks import bad_targets, names_of, unmatched
+from sidecar.settings.name_checks import invalid_targets, names_of, unknown_names
 
 VALID: Final = 0
 INVALID: Final = 1
@@ -38,7 +38,7 @@ class ValidateWish:
     settings: Settings | None = None
 
 
-def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out: TextIO) -> int:
+def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
     """Print every problem of the configuration below `root`, advice on it, and what it defines.
 
     Args:
@@ -71,10 +71,10 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out
     return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
 
 
-def _of_settings(settings: Settings | None, loaded: Loaded) -> list[str]:
+def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:
     if settings is None or loaded.catalogue is None:
         return []
-    return [*unmatched(settings, names_of(loaded.catalogue)), *bad_targets(settings, loaded.catalogue)]
+    return [*unknown_names(settings, names_of(loaded.catalogue)), *invalid_targets(settings, loaded.catalogue)]
 
 
 def _unflagged(catalogue: Catalogue) -> list[str]:
@@ -93,7 +93,7 @@ def _note_on(unflagged: list[str]) -> str:
     )
 
 
-def _summary(loaded: Loaded) -> str:
+def _summary(loaded: LoadedCatalogue) -> str:
     warnings = _counted(len(loaded.problems) - len(loaded.errors), "warning")
     if loaded.catalogue is None:
         return f"invalid: {_counted(len(loaded.errors), 'error')}, {warnings}"
@@ -109,20 +109,20 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _as_object(loaded: Loaded) -> dict[str, Any]:
+def _as_object(loaded: LoadedCatalogue) -> dict[str, Any]:
     said = (*loaded.problems, *loaded.advice)
     problems = [asdict(problem) | {"message": problem.render()} for problem in said]
     return {"valid": loaded.catalogue is not None, "problems": problems, "agents": _agents(loaded, loaded.catalogue)}
 
 
-def _agents(loaded: Loaded, catalogue: Catalogue | None) -> list[dict[str, Any]]:
+def _agents(loaded: LoadedCatalogue, catalogue: Catalogue | None) -> list[dict[str, Any]]:
     if catalogue is None:
         return []
     costs = agent_costs(catalogue, loaded.prompt_tokens)
     return [_agent(card, catalogue, costs) | _tools(card, loaded) for card in catalogue.cards.values()]
 
 
-def _tools(card: Card, loaded: Loaded) -> dict[str, Any]:
+def _tools(card: Card, loaded: LoadedCatalogue) -> dict[str, Any]:
     asked = sub_agent_tokens(card, loaded)
     more = {"estimated_tokens_of_sub_agents": scaled(asked)} if asked else {}
     return {"estimated_tool_tokens": dict(loaded.tool_tokens[card.definition.id])} | more

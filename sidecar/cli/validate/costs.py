@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.costs import AgentCost, TurnCost, agent_cost, turn_cost
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.identifiers import DefinitionId, tool_name_of
 
 BASIS: Final = (
@@ -20,7 +20,7 @@ NUMBERS: Final = (8, 10, 20)
 """Of sub-agents, whose cost is shown beside the present number's."""
 
 
-def tool_lines(loaded: Loaded) -> Iterator[str]:
+def tool_lines(loaded: LoadedCatalogue) -> Iterator[str]:
     """Yield, for each orchestrator, what its tools take of each call of its model, and what more of them would take."""
     cards = () if loaded.catalogue is None else loaded.catalogue.cards.values()
     for card in cards:
@@ -31,7 +31,7 @@ def tool_lines(loaded: Loaded) -> Iterator[str]:
             yield f"  for {len(asked)} of them, sub-agents: {sum(asked)}; for other numbers as large as these, {more}"
 
 
-def sub_agent_tokens(card: Card, loaded: Loaded) -> list[int]:
+def sub_agent_tokens(card: Card, loaded: LoadedCatalogue) -> list[int]:
     """Return the tokens of each sub-agent that a model is offered as a tool."""
     names = {tool_name_of(slot) for slot in card.definition.sub_agents}
     return [tokens for name, tokens in loaded.tool_tokens[card.definition.id].items() if name in names]

@@ -7,11 +7,18 @@ from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-from sidecar.core.decoding import Undecodable, from_json, from_toml
+from sidecar.core.decoding import DecodeError, from_json, from_toml
 from sidecar.core.definitions.files.problems import printable, quoted
 from sidecar.core.definitions.review.in_place import findings_of
 from sidecar.core.definitions.review.ownership import CHECKS_FILE
-from sidecar.core.definitions.review.references import BaseWish, Check, Comparison, ComparisonRefused, Finding, Weight
+from sidecar.core.definitions.review.references import (
+    BaseSelection,
+    Check,
+    Comparison,
+    ComparisonRefused,
+    Finding,
+    Severity,
+)
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
@@ -40,7 +47,7 @@ def checks_settings(file: Path) -> ChecksSettings:
         said = from_toml(file.read_bytes())
     except FileNotFoundError:
         return ChecksSettings()
-    except (OSError, Undecodable) as error:
+    except (OSError, DecodeError) as error:
         raise ComparisonRefused(f"{file} cannot be read: {printable(str(error))}") from None
     checks, export = said.pop("checks", {}), said.pop("rollout_export", None)
     if said or not isinstance(checks, dict):
@@ -59,7 +66,7 @@ FAILED: Final = 1
 NOT_COMPARED: Final = 2
 LOOK_AT_BASE: Final = frozenset({Check.UNREFERENCED, Check.IN_PLACE})
 
-Compare: TypeAlias = Callable[[Path, BaseWish], Comparison]
+Compare: TypeAlias = Callable[[Path, BaseSelection], Comparison]
 
 
 @unique
@@ -82,7 +89,7 @@ class ValidateRefsWish:
         skipped: checks that are switched off, besides those that the settings file switches off.
     """
 
-    base: BaseWish
+    base: BaseSelection
     rollout_export: Path | None = None
     skipped: frozenset[Check] = frozenset()
     shape: Format = Format.HUMAN
@@ -102,14 +109,14 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
         named = settings.rollout_export
         export = wish.rollout_export or (named if named is not None and named.exists() else None)
         rollouts = ExportedRollouts() if export is None else rollouts_in(export)
-        compared = compare(root, BaseWish() if skipped >= LOOK_AT_BASE else wish.base)
+        compared = compare(root, BaseSelection() if skipped >= LOOK_AT_BASE else wish.base)
         if Check.LOADS in skipped and compared.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
     except ComparisonRefused as refusal:
         errors.write(f"{refusal}\n")
         return NOT_COMPARED
     findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
-    failed = any(finding.weight is Weight.ERROR for finding in findings)
+    failed = any(finding.weight is Severity.ERROR for finding in findings)
     unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
     _print(findings, compared, skipped=skipped, unknown=unknown, shape=wish.shape, out=out)
     return FAILED if failed else PASSED
@@ -186,7 +193,7 @@ def _print(
 
 def _as_lines(finding: Finding) -> Iterable[str]:
     place = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-    weight = "" if finding.weight is Weight.ERROR else f"{finding.weight}: "
+    weight = "" if finding.weight is Severity.ERROR else f"{finding.weight}: "
     field = f"{printable(finding.field)}: " if finding.field else ""
     yield f"{printable(place)}: check {finding.check}: {weight}{field}{finding.message}"
     yield from (f"    {detail}" for detail in finding.details)
@@ -214,7 +221,7 @@ def _property(text: str) -> str:
 
 def _as_object(findings: Sequence[Finding], under: str, off: Sequence[str], told: Sequence[str]) -> dict[str, Any]:
     return {
-        "passed": all(finding.weight is not Weight.ERROR for finding in findings),
+        "passed": all(finding.weight is not Severity.ERROR for finding in findings),
         "findings": [asdict(finding) | {"file": under + finding.file} for finding in findings],
         "switched_off": list(off),
         "told": list(told),
@@ -222,9 +229,9 @@ def _as_object(findings: Sequence[Finding], under: str, off: Sequence[str], told
 
 
 def _summary(findings: Sequence[Finding], off: Sequence[str]) -> str:
-    counts = [sum(finding.weight is weight for finding in findings) for weight in Weight]
+    counts = [sum(finding.weight is weight for finding in findings) for weight in Severity]
     said = ", ".join(
-        f"{number} {weight}{'' if number == 1 else 's'}" for number, weight in zip(counts, Weight, strict=True)
+        f"{number} {weight}{'' if number == 1 else 's'}" for number, weight in zip(counts, Severity, strict=True)
     )
     switched = f"; switched off: {', '.join(off)}" if off else ""
     return f"{'failed' if counts[0] else 'passed'}: {said}{switched}"

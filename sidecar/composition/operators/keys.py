@@ -8,7 +8,7 @@ from msgspec import Struct
 from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_key
 from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
 from sidecar.core.roles import Role
-from sidecar.core.signatures import SignatureJudge
+from sidecar.core.signatures import SignatureVerifier
 from sidecar.settings import SettingsProblem
 from sidecar.settings.operators import OperatorSettings
 
@@ -16,7 +16,7 @@ from sidecar.settings.operators import OperatorSettings
 class OperatorKeys(Struct, frozen=True):
     """Who knows the keys, and what each may be used for, by its id."""
 
-    judge: SignatureJudge
+    judge: SignatureVerifier
     limits: Mapping[str, KeyLimits]
 
     @property

@@ -32,17 +32,17 @@ from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.erase_user import EraseUser
-from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable, SecondPlace
+from sidecar.operations.record.verify_log import CheckpointSource, RecordToVerify, RecordUnreadable
 from sidecar.policy.selection import PolicyMap
 from sidecar.rpc.admin_servicer import SERVICE as ADMIN_SERVICE
 from sidecar.rpc.admin_servicer import AdminServicer
-from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.lifecycle_servicer import SERVICE as LIFECYCLE_SERVICE
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan
-from sidecar.rpc.operators import OpensTokens, OperatorDoor
-from sidecar.rpc.refused_steps import NoteRefusedCalls
+from sidecar.rpc.operators import OperatorAuthoriser, TokenVerifier
+from sidecar.rpc.refused_steps import RecordRefusedCalls
 from sidecar.settings import Settings, SettingsProblem
 from sidecar.settings.operators import IssuerSettings
 
@@ -53,7 +53,7 @@ def operator_plan(
     administer: Administer,
     metrics: Metrics,
     clock: Clock,
-    issuer: OpensTokens | None = None,
+    issuer: TokenVerifier | None = None,
 ) -> ListenerPlan | None:
     """Return the listener of operators; None without keys and issuer: nobody could come in.
 
@@ -67,10 +67,10 @@ def operator_plan(
     if keys.anybody_beside_others:
         reports.keys_without_limits(keys.anybody_beside_others)
     tokens = RoleTokens(keys.judge, said.deployment, keys.limits)
-    door = OperatorDoor(tokens, clock, reports, NoteRefusedCalls(rollout.refusals), issuer)
+    door = OperatorAuthoriser(tokens, clock, reports, RecordRefusedCalls(rollout.refusals), issuer)
     return ListenerPlan(
         said.socket,
-        Entrance(CallerKind.OPERATOR, door=door),
+        CallAdmission(CallerKind.OPERATOR, door=door),
         (LIFECYCLE_SERVICE, ADMIN_SERVICE),
         (*LifecycleServicer(rollout, clock, reports).methods(), *AdminServicer(administer).methods()),
         said.streams,
@@ -85,7 +85,7 @@ class OpenIssuer(Struct, frozen=True):
         run: keeps its keys fresh; for ever.
     """
 
-    tokens: OpensTokens
+    tokens: TokenVerifier
     run: Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -146,7 +146,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
 
     def _administer(self) -> Administer:
         @asynccontextmanager
-        async def opened() -> AsyncIterator[tuple[RecordToVerify, AuditChain, SecondPlace | None]]:
+        async def opened() -> AsyncIterator[tuple[RecordToVerify, AuditChain, CheckpointSource | None]]:
             """Read the record as it is open here, and its checkpoints as they are in their file."""
             if self.settings.record.database == "memory":
                 yield self.record.journal, self.record.rollouts, None
@@ -156,7 +156,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
                 judge = read_public_keys([public_key_file(key_file)])
             except KeyFileProblem as problem:
                 raise RecordUnreadable(str(problem)) from None
-            yield self.record.journal, self.record.rollouts, SecondPlace([partial(lines_of, file)], judge)
+            yield self.record.journal, self.record.rollouts, CheckpointSource([partial(lines_of, file)], judge)
 
         kept: list[EraseUser] = []
 

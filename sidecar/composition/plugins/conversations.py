@@ -19,7 +19,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.factory import make_episode_memory
 from sidecar.policy.loading import load_plugins
@@ -77,7 +77,7 @@ def _made(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeM
 
 
 @asynccontextmanager
-async def conversations_of(settings: Settings) -> AsyncIterator[MemoryBorder]:
+async def conversations_of(settings: Settings) -> AsyncIterator[BoundedMemory]:
     """Have the conversations of a deployment open, without a sidecar.
 
     Raises:
@@ -93,7 +93,7 @@ async def conversations_of(settings: Settings) -> AsyncIterator[MemoryBorder]:
 
 
 @asynccontextmanager
-async def kept_conversations(settings: Settings) -> AsyncIterator[MemoryBorder | None]:
+async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory | None]:
     """Do the same; None if the memory forgets conversations with the process."""
     host = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
     policy = resolve_policy(policy_settings(settings), host)
@@ -102,6 +102,6 @@ async def kept_conversations(settings: Settings) -> AsyncIterator[MemoryBorder |
         return
     memory = await open_memory(policy, settings, Redactor())
     try:
-        yield MemoryBorder(memory, MeasuringRecorder(Metrics()), settings.history.timeout)
+        yield BoundedMemory(memory, MeasuringRecorder(Metrics()), settings.history.timeout)
     finally:
         await memory.close()

@@ -24,7 +24,7 @@ LONGEST_LOOK: Final = 5.0
 """Seconds, at the start and at the end."""
 
 
-class KeptAudit(RolloutArchive, AuditChain, Protocol):
+class AuditHandle(RolloutArchive, AuditChain, Protocol):
     """The audit of rollouts, to be signed and shortened."""
 
 
@@ -35,7 +35,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 async def guarded_record(
     said: RecordSettings,
     journal: Journal,
-    rollouts: KeptAudit,
+    rollouts: AuditHandle,
     clock: Clock,
     recorder: Recorder,
     metrics: Metrics,

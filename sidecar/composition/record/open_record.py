@@ -24,12 +24,12 @@ from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.lease import Lease
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.ports import CommitUnknown, Journal, Store
 from sidecar.operations.record.projector import Projector
 from sidecar.operations.rollout.audit.retention import RolloutArchive
 from sidecar.operations.rollout.store.ports import RolloutStore
-from sidecar.rpc.socket_files import AddressHeld
+from sidecar.rpc.socket_files import AddressInUse
 from sidecar.settings import SettingsProblem
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
 
@@ -43,11 +43,11 @@ SHORTEST_DSN: Final = 13
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-class KeptRollouts(RolloutStore, RolloutArchive, AuditChain, Protocol):
+class RolloutStoreHandle(RolloutStore, RolloutArchive, AuditChain, Protocol):
     """Rollouts, and what retention needs of them."""
 
 
-class Opened(Struct, frozen=True):
+class OpenedRecord(Struct, frozen=True):
     """A database that is open.
 
     Attributes:
@@ -56,20 +56,20 @@ class Opened(Struct, frozen=True):
 
     journal: Journal
     lease: Lease
-    rollouts: KeptRollouts
+    rollouts: RolloutStoreHandle
     projector: Projector
     loops: Sequence[Loop] = ()
-    closes: Sequence["ClosesItself"] = ()
+    closes: Sequence["SelfClosing"] = ()
 
 
-class ClosesItself(Protocol):
+class SelfClosing(Protocol):
     """What has files or connections of its own."""
 
     async def close(self) -> None:
         """Give everything back."""
 
 
-class Surroundings(Struct, frozen=True):
+class RecordDependencies(Struct, frozen=True):
     """What a record needs of the process."""
 
     clock: Clock
@@ -94,20 +94,20 @@ class OpenRecord(Struct, frozen=True):
     store: Store
     journal: Journal
     lease: Lease
-    rollouts: KeptRollouts
+    rollouts: RolloutStoreHandle
     loops: Sequence[Loop]
     show: Callable[[], Mapping[str, Any]]
-    lists: tuple[Lists, Projector] | None = None
+    lists: tuple[TurnListReader, Projector] | None = None
 
 
-class ShownStore(JournalStore):
+class ObservedStore(JournalStore):
     """A store that knows whether the last append was kept.
 
     Attributes:
         trouble: why not; empty if it was.
     """
 
-    def __init__(self, journal: Journal, around: Surroundings, lists: Lists | None = None) -> None:
+    def __init__(self, journal: Journal, around: RecordDependencies, lists: TurnListReader | None = None) -> None:
         """Begin without trouble."""
         super().__init__(journal, around.spawner, around.recorder, partial(os.urandom, SALT_BYTES), lists)
         self._clock = around.clock
@@ -127,7 +127,7 @@ class ShownStore(JournalStore):
 
 
 @asynccontextmanager
-async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIterator[OpenRecord]:
+async def opened_record(said: RecordSettings, around: RecordDependencies) -> AsyncIterator[OpenRecord]:
     """Open the record, and close it when everything that may write to it is over.
 
     Raises:
@@ -152,8 +152,8 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
     instance = InstanceId(around.ids.new("sidecar"))
     opened = await _open(said, instance, around)
     try:
-        lists = Lists(opened.projector)
-        store = ShownStore(opened.journal, around, lists)
+        lists = TurnListReader(opened.projector)
+        store = ObservedStore(opened.journal, around, lists)
         yield OpenRecord(
             store,
             opened.journal,
@@ -169,20 +169,20 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         await opened.journal.close()
 
 
-async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
+async def _open(said: RecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
     try:
         if said.database == "sqlite":
             return await _sqlite(said.sqlite, instance, around)
         return await _postgresql(said.postgresql, instance, around)
     except DatabaseHeld as problem:
-        raise AddressHeld(f"record.{said.database}: {problem}") from None
+        raise AddressInUse(f"record.{said.database}: {problem}") from None
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
         raise SettingsProblem([f"record.{said.database}: {problem}"]) from None
     except CommitUnknown:
         raise SettingsProblem([f"record.{said.database}: the disk does not confirm what is written"]) from None
 
 
-async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
+async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
     from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection  # noqa: PLC0415  only if it is chosen
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
 
@@ -194,12 +194,12 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
     rollouts = SqliteRollouts(journal.engine, instance, around.clock)
     lease = Lease(journal, None, clock=around.clock, recorder=around.recorder)
     projection = SqliteProjection(said.path, report)
-    return Opened(journal, lease, rollouts, Projector(journal, projection, around.recorder), (), (projection,))
+    return OpenedRecord(journal, lease, rollouts, Projector(journal, projection, around.recorder), (), (projection,))
 
 
-async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
+async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
     try:  # the library is an extra; nothing of it is loaded unless it is chosen
-        from sidecar.adapters.postgresql import Limits  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.postgresql import ConnectionTimeouts  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
             JournalOptions,
             PostgresProjection,
@@ -209,7 +209,7 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     dsn = dsn_of(said, around.redactor)
-    limits = Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
+    limits = ConnectionTimeouts(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
     options = JournalOptions(limits, said.lease, anomaly=around.recorder.anomaly)
     journal = await open_postgres_journal(dsn, instance, options)
     lease = Lease(journal, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
@@ -217,11 +217,11 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     loops = [("lease", lease.run), ("rollout changes", _heard(rollouts.listen, around))]
     projection = PostgresProjection(dsn, instance, journal.limits)
     projector = Projector(journal, projection, around.recorder)
-    return Opened(journal, lease, rollouts, projector, loops, (projection, rollouts))
+    return OpenedRecord(journal, lease, rollouts, projector, loops, (projection, rollouts))
 
 
 def _heard(
-    listen: Callable[[], Coroutine[Any, Any, None]], around: Surroundings
+    listen: Callable[[], Coroutine[Any, Any, None]], around: RecordDependencies
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Return what listens again and again: a database that is away is no reason to take no turns."""
 
@@ -249,14 +249,14 @@ def dsn_of(said: PostgresRecordSettings, redactor: Redactor) -> str:
     return dsn
 
 
-def _shown(database: str, store: ShownStore) -> Mapping[str, Any]:
+def _shown(database: str, store: ObservedStore) -> Mapping[str, Any]:
     shown: dict[str, Any] = {"database": database, "writable": not store.trouble, "commits": store.batches}
     if store.since is not None:
         shown |= {"why": store.trouble, "since": store.since.isoformat()}
     return shown
 
 
-def show_lists(metrics: Metrics, lists: Lists, projector: Projector) -> None:
+def show_lists(metrics: Metrics, lists: TurnListReader, projector: Projector) -> None:
     """Show how many facts are not in the lists yet, and how many lists could not show everything."""
     metrics.gauge(names.PROJECTION_LAG, "Facts on record that lists do not have yet.", lambda: float(projector.lag))
     behind = "Lists that could not show everything, because too much had changed."

@@ -88,7 +88,7 @@ async def _rebuild_postgresql(said: PostgresRecordSettings, progress: Progress) 
         )
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    limits = postgresql.Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
+    limits = postgresql.ConnectionTimeouts(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
     dsn = dsn_of(said, Redactor())
     journal, projection = (
         PostgresJournal(dsn, REBUILDING, JournalOptions(limits)),

@@ -71,7 +71,7 @@ async def _migrate_postgresql(said: PostgresRecordSettings, preview: bool) -> Se
         from sidecar.adapters.record_postgresql import SCHEMA  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    limits = postgresql.Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
+    limits = postgresql.ConnectionTimeouts(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
     work = postgresql.pending_migrations if preview else postgresql.upgrade
     return await work(dsn_of(said, Redactor()), SCHEMA, limits)
 

@@ -15,7 +15,7 @@ from sidecar.cli.record.verify_log import Verifying
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import SHORTEST_DSN
 from sidecar.core.identifiers import InstanceId
-from sidecar.core.signatures import SignatureJudge
+from sidecar.core.signatures import SignatureVerifier
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable
 from sidecar.settings import Settings
@@ -70,11 +70,11 @@ async def _opened(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, A
 async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
     try:
         from sidecar.adapters import record_postgresql as postgres  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.postgresql import ConnectionTimeouts, pending_migrations  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  its library is an extra
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    limits = Limits(statement=LONGEST_ANSWER)
+    limits = ConnectionTimeouts(statement=LONGEST_ANSWER)
     if await pending_migrations(dsn, postgres.SCHEMA, limits):
         raise RecordUnreadable("the database holds no record, or that of an older sidecar: start this one on it first")
     record = postgres.PostgresJournal(dsn, READER, postgres.JournalOptions(limits))
@@ -86,7 +86,7 @@ async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChai
         await record.close()
 
 
-def _keys(files: Sequence[Path]) -> SignatureJudge:
+def _keys(files: Sequence[Path]) -> SignatureVerifier:
     try:
         return read_public_keys(files)
     except KeyFileProblem as problem:

@@ -12,7 +12,7 @@ from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere, FlagsOfPlugin
+from sidecar.operations.rollout.flags.external_flags import ExternalFlags, FlagsOfPlugin
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.policy.protocols import FlagBackend, FlagWriter
 
@@ -48,7 +48,7 @@ def _writer(
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
-    return FlagsOfPlugin(name, backend) if isinstance(backend, FlagWriter) else FlagsKeptElsewhere(name)
+    return FlagsOfPlugin(name, backend) if isinstance(backend, FlagWriter) else ExternalFlags(name)
 
 
 def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, view: RolloutView) -> frozenset[str]:

@@ -28,7 +28,7 @@ from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.operations.rollout.steps.content_proofs import Validates
 from sidecar.operations.rollout.store.ports import Tombstones
 from sidecar.operations.rollout.views.cohort_count import CohortCount
-from sidecar.operations.rollout.views.kept_definitions import KeptDefinitions
+from sidecar.operations.rollout.views.kept_definitions import DefinitionCache
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.selection import PolicyMap
@@ -67,7 +67,7 @@ class OpenRollout(Struct, frozen=True):
     """
 
     operations: RolloutOperations
-    definitions: KeptDefinitions
+    definitions: DefinitionCache
     loops: Sequence[Loop]
     cohorts: Callable[[Cohort], None]
 
@@ -143,7 +143,7 @@ async def _joined(
     await _asked_by_name(around, operations)
     _show(around.metrics, operations, export, cohorts)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
-    kept = KeptDefinitions(around.ports.definitions, operations.seeing, ports.store, recorder)
+    kept = DefinitionCache(around.ports.definitions, operations.seeing, ports.store, recorder)
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
 
 

@@ -10,7 +10,7 @@ from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
 from sidecar.observability.readiness import Readiness
-from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshots
+from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Operations
 
@@ -155,7 +155,7 @@ class DefectReports:
         self._log.error(names.ANOMALY, "a task ended with an error", error, task=name)
 
 
-def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshots) -> None:
+def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshotKeeper) -> None:
     """Show what is going on now."""
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
@@ -186,7 +186,7 @@ def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:
     metrics.counted_elsewhere(names.LOG_LINES_LEFT_OUT, left_out, lambda: {(): float(log.limit.left_out)})
 
 
-def _stale(flags: FlagSnapshots) -> dict[Labels, float]:
+def _stale(flags: FlagSnapshotKeeper) -> dict[Labels, float]:
     snapshot = flags.current()
     stale = snapshot.stale_backends
     return {(name,): float(name in stale) for name in snapshot.routes.backends}

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.outbox import Outbox, Shipping, Signal
+from sidecar.observability.outbox import Outbox, OutboxWorker, Signal
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.turn.state.tracing import LateTracing
 from sidecar.settings import SettingsProblem, TelemetrySettings
@@ -81,7 +81,7 @@ class Telemetry(Struct):
         opened.push_async_callback(end)
         return (("telemetry", pump.run),)
 
-    def _load(self, endpoint: str, outbox: Outbox) -> Shipping:
+    def _load(self, endpoint: str, outbox: Outbox) -> OutboxWorker:
         # Here, since this takes longer than everything else that the start needs.
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415  the reason stands above
 
@@ -93,7 +93,7 @@ class Telemetry(Struct):
         tracer = provider_of(ALWAYS_ON, resource, OutboxSpans(outbox)).get_tracer(SENDER)
         collector = Collector(endpoint, resource, self.redactor)
         self.tracing.behind = SampledSpans(tracer, self.settings.trace_ratio, random.random, self.redactor.clean)
-        return Shipping(outbox, collector.ship, self.settings.otlp_interval.total_seconds(), _contact)
+        return OutboxWorker(outbox, collector.ship, self.settings.otlp_interval.total_seconds(), _contact)
 
 
 class EventsToOutbox(logging.Handler):

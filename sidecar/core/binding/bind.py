@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from sidecar.core.binding.candidates import CardOf, Flags, Judged, judge, left_out
+from sidecar.core.binding.candidates import CardOf, Flags, SlotCandidates, evaluate_slots, excluded_candidates
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
 from sidecar.core.definitions.cards.card import Card, Catalogue
@@ -19,7 +19,7 @@ from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
 from sidecar.core.json_schemas import canonical_text
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.view import RolloutView
 
 
@@ -58,16 +58,16 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
     raise InvalidRequest("say which orchestrator the turn is for", fields=[problem])
 
 
-def judged_slots(
-    catalogue: Catalogue, orchestrator: Card, flags: Flags, view: RolloutView, asker: Asker
-) -> tuple[Judged, ...]:
+def evaluated_slots(
+    catalogue: Catalogue, orchestrator: Card, flags: Flags, view: RolloutView, asker: BindSubject
+) -> tuple[SlotCandidates, ...]:
     """Return who serves each slot that the orchestrator lists, in its order. Pure; a few microseconds a slot."""
     listed, most = orchestrator.definition.sub_agents, catalogue.sub_agents_at_most
-    within = [judge(slot, catalogue, flags, view, asker) for slot in listed[:most]]
-    return (*within, *(left_out(slot, catalogue) for slot in listed[most:]))
+    within = [evaluate_slots(slot, catalogue, flags, view, asker) for slot in listed[:most]]
+    return (*within, *(excluded_candidates(slot, catalogue) for slot in listed[most:]))
 
 
-def tools_of(catalogue: Catalogue, judged: Sequence[Judged], kept: CardOf) -> tuple[SurfaceTool, ...]:
+def tools_of(catalogue: Catalogue, judged: Sequence[SlotCandidates], kept: CardOf) -> tuple[SurfaceTool, ...]:
     """Return the tools of all users who were judged alike, in the order of `judged`.
 
     Args:

@@ -8,16 +8,16 @@ from sidecar.core.binding.surface import Candidate
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, served_by
+from sidecar.core.rollout.serving import BindSubject, CandidateVerdict, FlagReader, serving_definition
 from sidecar.core.rollout.view import RolloutView
 
 CardOf = Callable[[Digest], Card | None]
 
 
-Flags = ReadsFlags
+Flags = FlagReader
 
 
-class Judged(msgspec.Struct, frozen=True):
+class SlotCandidates(msgspec.Struct, frozen=True):
     """Who serves a slot for a user, and the verdict on everybody who was looked at.
 
     Attributes:
@@ -29,25 +29,27 @@ class Judged(msgspec.Struct, frozen=True):
     candidates: tuple[Candidate, ...]
 
 
-def judge(slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, asker: Asker) -> Judged:
+def evaluate_slots(
+    slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, asker: BindSubject
+) -> SlotCandidates:
     """Return who serves `slot` for `asker`."""
     rollout = view.slots.get(slot)
     if rollout is None:
         listed = catalogue.slots.get(slot)
         verdict = CandidateVerdict.STATE if listed else CandidateVerdict.NOT_LISTED
-        return Judged(slot, None, tuple(Candidate(slot, each, verdict) for each in listed or (None,)))
+        return SlotCandidates(slot, None, tuple(Candidate(slot, each, verdict) for each in listed or (None,)))
     return _by_rollout(rollout, catalogue, flags, view.killed, asker)
 
 
-def left_out(slot: Slot, catalogue: Catalogue) -> Judged:
+def excluded_candidates(slot: Slot, catalogue: Catalogue) -> SlotCandidates:
     """Return the verdict on a slot that stands beyond the number of sub-agents that a turn may offer."""
     names = catalogue.slots.get(slot) or (None,)
-    return Judged(slot, None, tuple(Candidate(slot, name, CandidateVerdict.NOT_LISTED) for name in names))
+    return SlotCandidates(slot, None, tuple(Candidate(slot, name, CandidateVerdict.NOT_LISTED) for name in names))
 
 
 def _by_rollout(
-    rollout: SlotRollout, catalogue: Catalogue, flags: Flags, killed: frozenset[Digest], asker: Asker
-) -> Judged:
+    rollout: SlotRollout, catalogue: Catalogue, flags: Flags, killed: frozenset[Digest], asker: BindSubject
+) -> SlotCandidates:
     slot = rollout.slot
     deprecated = frozenset(
         card.digest
@@ -56,9 +58,9 @@ def _by_rollout(
     )
     if rollout.active is not None and rollout.active in killed:  # killed here, on record soon: nobody takes its place
         name = rollout.definitions[rollout.active].definition_id
-        return Judged(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
-    served = served_by(rollout, asker, flags, deprecated | killed)
+        return SlotCandidates(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
+    served = serving_definition(rollout, asker, flags, deprecated | killed)
     candidates = tuple(
         Candidate(slot, rollout.definitions[digest].definition_id, verdict) for digest, verdict in served.verdicts
     )
-    return Judged(slot, served.digest, candidates or (Candidate(slot, None, CandidateVerdict.NOT_LISTED),))
+    return SlotCandidates(slot, served.digest, candidates or (Candidate(slot, None, CandidateVerdict.NOT_LISTED),))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.definitions.cards.ask_arguments import undeclared
+from sidecar.core.definitions.cards.ask_arguments import undeclared_arguments
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.prompt import prefix_of
 from sidecar.core.definitions.files.placeholders import filled
@@ -55,7 +55,7 @@ class SurfaceTool(Struct, frozen=True, dict=True):
     @cached_property
     def held_back(self) -> tuple[str, ...]:
         """Names of arguments that are meant for the sidecar, and that the sub-agent is not given."""
-        return undeclared(self.card.definition.arguments)
+        return undeclared_arguments(self.card.definition.arguments)
 
     def made_once(self, make: "Callable[[SurfaceTool], Made]") -> Made:
         """Return what `make` makes of this tool, which it is asked for once. It must not return None."""

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.decoding import Undecodable, base64url, from_base64url, from_json
+from sidecar.core.decoding import DecodeError, base64url, from_base64url, from_json
 from sidecar.core.errors import SurfaceTokenInvalid
 from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal, Slot, TurnId
 
@@ -97,12 +97,12 @@ class SigningKeys:
         return hmac.digest(self._keys[key_id], f"{purpose}\x1f{head}".encode(), sha256)
 
 
-def seal(claims: SurfaceClaims, keys: SigningKeys) -> str:
+def sign_token(claims: SurfaceClaims, keys: SigningKeys) -> str:
     """Return the surface token for `claims`."""
     return keys.sign("surface", msgspec.json.encode(claims))
 
 
-def unseal(token: str, keys: SigningKeys) -> SurfaceClaims:
+def verify_token(token: str, keys: SigningKeys) -> SurfaceClaims:
     """Return the claims of a token. Does not look at its expiry.
 
     Raises:
@@ -113,14 +113,14 @@ def unseal(token: str, keys: SigningKeys) -> SurfaceClaims:
         raise SurfaceTokenInvalid("the surface token is not one of this deployment; send the one BindTurn returned")
     try:
         return from_json(body, SurfaceClaims)
-    except Undecodable:
+    except DecodeError:
         raise SurfaceTokenInvalid("the surface token is of another version; bind the turn again") from None
 
 
 def _decode(text: str) -> bytes | None:
     try:
         return from_base64url(text)
-    except Undecodable:
+    except DecodeError:
         return None
 
 

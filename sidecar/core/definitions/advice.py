@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from sidecar.core.definitions.cards.card import AgentDefinition, PromptBlock
-from sidecar.core.definitions.files.documents import Entry, Place
+from sidecar.core.definitions.files.documents import Entry, SourceLocation
 from sidecar.core.definitions.files.names import PLATFORM_OWNER
-from sidecar.core.definitions.files.placeholders import FAN_OUT_CAP, names_the_cap
+from sidecar.core.definitions.files.placeholders import FAN_OUT_CAP, uses_fan_out_cap
 from sidecar.core.definitions.files.problems import Problem, quoted
 from sidecar.core.definitions.files.registries import Registries
-from sidecar.core.definitions.prompt_mentions import unknown_mentions
+from sidecar.core.definitions.prompt_mentions import unknown_references
 from sidecar.core.definitions.prompt_size import TokenCounter
 from sidecar.core.identifiers import TOOL_PREFIX, Slot, tool_name_of
 
@@ -48,7 +48,7 @@ def advise(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
             yield from _on_orchestrator(entry, registries)
     for block in registries.blocks.entries.values():
         yield from _on_block(block)
-    yield from unknown_mentions(registries)
+    yield from unknown_references(registries)
 
 
 def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
@@ -114,7 +114,7 @@ def _on_description(entry: Entry[AgentDefinition], listed: _Listed, count: Token
     yield from _on_others(entry.value, place, listed)
 
 
-def _on_others(definition: AgentDefinition, place: Place, listed: _Listed) -> Iterator[Problem]:
+def _on_others(definition: AgentDefinition, place: SourceLocation, listed: _Listed) -> Iterator[Problem]:
     named = listed.named_in(definition.description, definition.slot)
     if named is not None:
         text = f"names the sub-agent {quoted(named)}, which may be off or replaced; name the subject instead"
@@ -133,7 +133,7 @@ def _beginning(text: str) -> tuple[str, ...]:
 def _on_orchestrator(entry: Entry[AgentDefinition], registries: Registries) -> Iterator[Problem]:
     """It is told the cap, and nothing in its prompt belongs to a vertical. Source: PC2-FR-7b, PC1-D-43."""
     blocks = [(index, registries.blocks[name]) for index, name in enumerate(entry.value.prompt_blocks)]
-    if not any(names_the_cap(block) for _, block in blocks):
+    if not any(uses_fan_out_cap(block) for _, block in blocks):
         text = f"hold no block that tells the model how many assistants it may ask at once ({FAN_OUT_CAP})"
         yield entry.place.at("prompt_blocks").advice(text)
     for index, block in blocks:

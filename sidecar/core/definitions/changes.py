@@ -72,7 +72,7 @@ def changes_between(old: Card | AgentDefinition, new: Card | AgentDefinition) ->
     return Changes(tuple(major), tuple(minor))
 
 
-def changes_inside(old: Part, new: Part) -> tuple[FieldChange, ...]:
+def nested_changes(old: Part, new: Part) -> tuple[FieldChange, ...]:
     """Return what changed in a model, tool or block that kept its name; all of it is minor for whoever uses it."""
     return tuple(_part_change(name, old, new) for name in _changed_fields(old, new))
 
@@ -134,15 +134,15 @@ def _part_change(name: str, old: Part, new: Part) -> FieldChange:
 def _used(old: Card, new: Card) -> Iterator[FieldChange]:
     """Yield what changed inside what both cards use."""
     if old.model.id == new.model.id:
-        yield from _named(f"model:{new.model.id}", changes_inside(old.model, new.model))
+        yield from _named(f"model:{new.model.id}", nested_changes(old.model, new.model))
     tools = {tool.id: tool for tool in old.tools}
     for tool in new.tools:
         if tool.id in tools:
-            yield from _named(f"tool:{tool.id}", changes_inside(tools[tool.id], tool))
+            yield from _named(f"tool:{tool.id}", nested_changes(tools[tool.id], tool))
     blocks = {block.id: block for block in old.blocks}
     for block in new.blocks:
         if block.id in blocks:
-            yield from _named(f"block:{block.id}", changes_inside(blocks[block.id], block))
+            yield from _named(f"block:{block.id}", nested_changes(blocks[block.id], block))
 
 
 def _named(subject: str, changes: Sequence[FieldChange]) -> Iterator[FieldChange]:

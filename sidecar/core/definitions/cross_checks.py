@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from sidecar.core.definitions.cards.card import AgentDefinition, ToolEntry
-from sidecar.core.definitions.files.documents import Entry, Place
+from sidecar.core.definitions.files.documents import Entry, SourceLocation
 from sidecar.core.definitions.files.names import RENDER_PREFIX, REQUIRED_BLOCKS
-from sidecar.core.definitions.files.placeholders import FAN_OUT_CAP, names_the_cap
+from sidecar.core.definitions.files.placeholders import FAN_OUT_CAP, uses_fan_out_cap
 from sidecar.core.definitions.files.problems import Problem, nearest, quoted
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, Registries
 from sidecar.core.identifiers import Slot
@@ -49,19 +49,19 @@ def _references(entry: Entry[AgentDefinition], registries: Registries) -> Iterat
             text = f"{quoted(name)} is put at the head of every prompt anyway; leave it out"
             yield place.at("prompt_blocks", index).warning(text, key=name)
         block = registries.blocks.get(name)
-        if block is not None and names_the_cap(block) and not definition.is_orchestrator:
+        if block is not None and uses_fan_out_cap(block) and not definition.is_orchestrator:
             text = f"{quoted(name)} names the fan-out cap ({FAN_OUT_CAP}), which only an orchestrator has"
             yield place.at("prompt_blocks", index).error(text, key=name)
 
 
-def _unknown_of_list(place: Place, what: str, names: Sequence[str], known: Sequence[str]) -> Iterator[Problem]:
+def _unknown_of_list(place: SourceLocation, what: str, names: Sequence[str], known: Sequence[str]) -> Iterator[Problem]:
     choices = frozenset(known)
     for index, name in enumerate(names):
         if name and name not in choices:
             yield _unknown(place.at(index), what, name, known)
 
 
-def _unknown(place: Place, what: str, key: str, choices: Sequence[str]) -> Problem:
+def _unknown(place: SourceLocation, what: str, key: str, choices: Sequence[str]) -> Problem:
     text = f"unknown {what} {quoted(key)}"
     if nearest(key, choices) is None:
         known = ", ".join(choices[:NAMED_AT_MOST]) + (", …" if len(choices) > NAMED_AT_MOST else "")
@@ -97,7 +97,7 @@ def _required_blocks(registries: Registries) -> Iterator[Problem]:
             if registries.blocks[name].feature_gated is not None:
                 place = registries.blocks.entries[name].place.at("feature_gated")
                 yield place.error(f"{quoted(name)} is in every prompt and cannot be gated", key=name)
-            if names_the_cap(registries.blocks[name]):
+            if uses_fan_out_cap(registries.blocks[name]):
                 place = registries.blocks.entries[name].place.at("instructions")
                 text = f"{quoted(name)} is in every prompt and cannot name the cap ({FAN_OUT_CAP})"
                 yield place.error(text, key=name)

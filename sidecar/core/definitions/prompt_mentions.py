@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.core.definitions.cards.ask_arguments import offered
+from sidecar.core.definitions.cards.ask_arguments import declared_arguments
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.definitions.cross_checks import slots_of
 from sidecar.core.definitions.files.names import REQUIRED_BLOCKS
@@ -22,7 +22,7 @@ _OF_EVERY_PROMPT: Final = ("date", "location", "user_id", "locale")
 """Source: PC1-FR-6b."""
 
 
-def unknown_mentions(registries: Registries) -> Iterator[Problem]:
+def unknown_references(registries: Registries) -> Iterator[Problem]:
     """Yield a piece of advice for each name in a block that an agent listing the block has no use for."""
     for entry in registries.agents.entries.values():
         definition = entry.value
@@ -52,7 +52,7 @@ def _known_to(definition: AgentDefinition, registries: Registries) -> frozenset[
     slots = slots_of(registries)
     for slot in definition.sub_agents:
         known.add(tool_name_of(slot))
-        schemas += [offered(registries.agents[name].arguments) for name in slots[slot]]
+        schemas += [declared_arguments(registries.agents[name].arguments) for name in slots[slot]]
     return frozenset(known).union(*(frozenset(_words_of(schema)) for schema in schemas))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.prompt import prefix_of
-from sidecar.core.definitions.files.documents import Place
+from sidecar.core.definitions.files.documents import SourceLocation
 from sidecar.core.definitions.files.problems import Problem, quoted
 from sidecar.core.json_schemas import canonical_text
 
@@ -53,7 +53,7 @@ def prompt_tokens(card: Card, tools: Mapping[str, int], count: TokenCounter) -> 
     return count(prefix_of(card.blocks, _EveryFlag())) + sum(tools.values())
 
 
-def weigh_sub_agents(place: Place, listed: Sequence[tuple[str, int]], most: int) -> Iterator[Problem]:
+def weigh_sub_agents(place: SourceLocation, listed: Sequence[tuple[str, int]], most: int) -> Iterator[Problem]:
     """Yield a warning with its cost if many sub-agents are listed, and one for each that is listed beyond `most`.
 
     Args:
@@ -77,7 +77,7 @@ def weigh_sub_agents(place: Place, listed: Sequence[tuple[str, int]], most: int)
         yield place.at(index).warning(text, key=slot)
 
 
-def weigh(place: Place, tokens: int, window: int) -> Problem | None:
+def weigh(place: SourceLocation, tokens: int, window: int) -> Problem | None:
     """Return the problem with a prompt of `tokens` in a context window of `window` tokens, or None.
 
     Source: PC1-NFR-4.
@@ -93,7 +93,7 @@ def _too_long(tokens: int, percent: int, window: int) -> str:
     return f"the prompt takes an estimated {tokens} tokens, over {percent} % of the context window of {window}"
 
 
-def weigh_description(place: Place, description: str, count: TokenCounter) -> Problem | None:
+def weigh_description(place: SourceLocation, description: str, count: TokenCounter) -> Problem | None:
     """Return a warning for a description that crowds the orchestrator's prompt, or None. Source: PC1-NFR-3a."""
     tokens = count(description)
     if tokens <= DESCRIPTION_TOKENS:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from sidecar.core.definitions.cards.ask_arguments import offered
+from sidecar.core.definitions.cards.ask_arguments import declared_arguments
 from sidecar.core.definitions.cards.card import (
     SUB_AGENTS_AT_MOST,
     AgentDefinition,
@@ -42,7 +42,7 @@ CommitsOf: TypeAlias = Callable[[frozenset[Digest]], Mapping[Digest, Commit]]
 """Where each digest first appeared; one that is left out gets itself as its commit."""
 
 
-class Loaded(Struct, frozen=True):
+class LoadedCatalogue(Struct, frozen=True):
     """What came of reading one state of a configuration.
 
     Attributes:
@@ -71,7 +71,7 @@ class Loaded(Struct, frozen=True):
         return in_order(islice(self._advise(), PROBLEMS_AT_MOST))
 
 
-def nowhere_committed(digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
+def no_commit(digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
     """Return nothing: in a plain directory the digest itself is the commit. Source: PC1-D-4, DESIGN section 3."""
     return {}
 
@@ -81,9 +81,9 @@ def load_documents(
     unread: Sequence[str] = (),
     earlier: Sequence[Problem] = (),
     count: TokenCounter = estimated_tokens,
-    commits_of: CommitsOf = nowhere_committed,
+    commits_of: CommitsOf = no_commit,
     sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
-) -> Loaded:
+) -> LoadedCatalogue:
     """Make a catalogue of parsed files, or say everything that is wrong with them.
 
     Args:
@@ -100,7 +100,7 @@ def load_documents(
     registries = read_registries(documents, unread, problems)
     problems.extend(islice(check(registries), PROBLEMS_AT_MOST + 1))
     if any(problem.is_error for problem in problems):
-        return Loaded(None, _bounded(problems), {})
+        return LoadedCatalogue(None, _bounded(problems), {})
     cards = {card.definition.id: card for card in _cards(registries)}
     slots = slots_of(registries)
     tokens: dict[DefinitionId, int] = {}
@@ -114,12 +114,12 @@ def load_documents(
         place = registries.agents.entries[name].place.at("sub_agents")
         problems.extend(weigh_sub_agents(place, asked, sub_agents_at_most))
     if any(problem.is_error for problem in problems):
-        return Loaded(None, _bounded(problems), tokens, tools)
+        return LoadedCatalogue(None, _bounded(problems), tokens, tools)
     found = commits_of(frozenset(card.digest for card in cards.values()))
     labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
     blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
     catalogue = _catalogue(labelled, registries, sub_agents_at_most)
-    return Loaded(catalogue, _bounded(problems), tokens, tools, blocks, partial(_advice, registries, count))
+    return LoadedCatalogue(catalogue, _bounded(problems), tokens, tools, blocks, partial(_advice, registries, count))
 
 
 def _advice(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
@@ -164,7 +164,7 @@ def _asked(
 
     def size(slot: Slot, name: str) -> int:
         filler = registries.agents[name]
-        return tool_tokens(tool_name_of(slot), filler.description, offered(filler.arguments), count)
+        return tool_tokens(tool_name_of(slot), filler.description, declared_arguments(filler.arguments), count)
 
     return [(slot, max(size(slot, name) for name in slots[slot])) for slot in definition.sub_agents]
 

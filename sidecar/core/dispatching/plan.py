@@ -92,7 +92,7 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
     run, dropped = split_at_cap(fit, places)
     for planned in dropped:
         hint = f"At most {surface.fan_out_cap} run at a time."
-        settled[planned.place] = not_run(planned, Outcome.DROPPED, CallFailure.OVER_CAP, hint)
+        settled[planned.place] = outcomes_without_run(planned, Outcome.DROPPED, CallFailure.OVER_CAP, hint)
     return DispatchPlan(
         run=tuple(run),
         settled=settled,
@@ -105,7 +105,7 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
     )
 
 
-def not_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure, hint: str = "") -> CallOutcome:
+def outcomes_without_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure, hint: str = "") -> CallOutcome:
     """Return the outcome of a planned call that came to nothing: there is no child and no answer."""
     return CallOutcome(
         call_id=planned.call.call_id,

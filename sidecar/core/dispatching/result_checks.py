@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.core.json_schemas import validator_of
@@ -32,7 +32,7 @@ MOST_TOKENS: Final = 10**12
 """More than any model reads or writes; the record holds no number of any size."""
 
 
-class ResultBroken(Exception):
+class InvalidResult(Exception):
     """The attempt's result breaks its contract. `detail` is for the operator only."""
 
     def __init__(self, reason: CallFailure, detail: str) -> None:
@@ -61,24 +61,24 @@ class ResultCollector:
         self.usage: Usage | None = None
 
     def refuse_flood(self) -> None:
-        """Raise `ResultBroken`: there were more than `most_events`."""
-        raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
+        """Raise `InvalidResult`: there were more than `most_events`."""
+        raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
 
     def add_narration(self, text: str) -> None:
-        """Add a piece of text. Raises `ResultBroken` if it becomes too long."""
+        """Add a piece of text. Raises `InvalidResult` if it becomes too long."""
         self._length += len(text)
         if self._length > self._limits.narration:
-            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
+            raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
         self._count_bytes(text)
         self._parts.append(text)
         self._read = None
 
     def add_component(self, component: Component) -> None:
-        """Add a component. Raises `ResultBroken` if it is unknown, too large, or does not fit its schema."""
+        """Add a component. Raises `InvalidResult` if it is unknown, too large, or does not fit its schema."""
         if len(self._components) >= self._limits.components:
-            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.components} components")
+            raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.components} components")
         if max(len(component.component_data_json), len(component.tool_input_json)) > self._limits.component:
-            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"component {component.name!r} is too large")
+            raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"component {component.name!r} is too large")
         self._count_bytes(component.component_data_json, component.tool_input_json, component.name)
         check_component(component, self._definition.component_schemas_json)
         self._components.append(component)
@@ -88,13 +88,13 @@ class ResultCollector:
         for text in texts:
             self._bytes += _bytes_of(text)
         if self._bytes > self._limits.total:
-            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
+            raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
 
     def answer(self, *, data_unavailable: bool) -> Answer:
-        """Return the whole. Raises `ResultBroken` if the narration holds component data."""
+        """Return the whole. Raises `InvalidResult` if the narration holds component data."""
         narration, holds_data = self._read or self._narration()
         if holds_data:
-            raise ResultBroken(CallFailure.RESULT_INVALID, "the narration holds inline component JSON")
+            raise InvalidResult(CallFailure.RESULT_INVALID, "the narration holds inline component JSON")
         return Answer(narration, tuple(self._components), data_unavailable)
 
     def partial(self) -> Answer:
@@ -114,33 +114,33 @@ class ResultCollector:
 
 
 def _bytes_of(text: str) -> int:
-    """Return the length in UTF-8. Raises `ResultBroken` for what neither the wire nor the record can hold."""
+    """Return the length in UTF-8. Raises `InvalidResult` for what neither the wire nor the record can hold."""
     if type(text) is not str:
-        raise ResultBroken(CallFailure.RESULT_INVALID, f"a {type(text).__name__} in the place of a text")
+        raise InvalidResult(CallFailure.RESULT_INVALID, f"a {type(text).__name__} in the place of a text")
     try:
         return len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
-        raise ResultBroken(CallFailure.RESULT_INVALID, "a text with half a surrogate pair is not Unicode") from None
+        raise InvalidResult(CallFailure.RESULT_INVALID, "a text with half a surrogate pair is not Unicode") from None
 
 
 def usage_of(read: int, written: int, cached: int | None) -> Usage:
-    """Return what was reported of tokens, none of them negative. Raises `ResultBroken` for what is no such number."""
+    """Return what was reported of tokens, none of them negative. Raises `InvalidResult` for what is no such number."""
     for count in (read, written, cached or 0):
         if type(count) is not int or count > MOST_TOKENS:
-            raise ResultBroken(CallFailure.RESULT_INVALID, "reported tokens that are no whole number, or too many")
+            raise InvalidResult(CallFailure.RESULT_INVALID, "reported tokens that are no whole number, or too many")
     read = max(0, read)
     return Usage(read, max(0, written), None if cached is None else min(max(0, cached), read))
 
 
 def check_component(component: Component, schemas: Mapping[str, str]) -> None:
-    """Check one component against the card's schemas, by name. Raises `ResultBroken`. Source: DESIGN section 5."""
+    """Check one component against the card's schemas, by name. Raises `InvalidResult`. Source: DESIGN section 5."""
     schema = schemas.get(component.name)
     if schema is None:
-        raise ResultBroken(CallFailure.RESULT_INVALID, f"the card declares no component {component.name!r}")
+        raise InvalidResult(CallFailure.RESULT_INVALID, f"the card declares no component {component.name!r}")
     data = _decoded(component.component_data_json, component.name)
     _decoded(component.tool_input_json, component.name)
     if not validator_of(schema).is_valid(data):
-        raise ResultBroken(CallFailure.RESULT_INVALID, f"component {component.name!r} does not fit its schema")
+        raise InvalidResult(CallFailure.RESULT_INVALID, f"component {component.name!r} does not fit its schema")
 
 
 def holds_component_data(narration: str) -> bool:
@@ -153,12 +153,12 @@ def holds_component_data(narration: str) -> bool:
         return False
     try:
         return isinstance(from_json(stripped), (dict, list))
-    except Undecodable:
+    except DecodeError:
         return False
 
 
 def _decoded(text: str, name: str) -> Any:
     try:
         return from_json(text)
-    except Undecodable:
-        raise ResultBroken(CallFailure.RESULT_INVALID, f"component {name!r} is not JSON") from None
+    except DecodeError:
+        raise InvalidResult(CallFailure.RESULT_INVALID, f"component {name!r} is not JSON") from None

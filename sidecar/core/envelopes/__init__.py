@@ -3,9 +3,9 @@
 `judging.judge` is the only way from the bytes of an answer to a payload (TN-33).
 """
 
-from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.envelopes.limits import EnvelopeLimits
-from sidecar.core.envelopes.release import expectation_of, judge
+from sidecar.core.envelopes.release import check_envelope, expectation_of
 from sidecar.core.envelopes.typing_registry import (
     PayloadSchema,
     RegistryProblem,
@@ -24,7 +24,7 @@ from sidecar.core.envelopes.verdicts import (
 )
 
 __all__ = [
-    "EnvelopeForm",
+    "EnvelopeEncoding",
     "EnvelopeLimits",
     "EnvelopeStatus",
     "Expectation",
@@ -39,5 +39,5 @@ __all__ = [
     "WithholdReason",
     "build_typing_registry",
     "expectation_of",
-    "judge",
+    "check_envelope",
 ]

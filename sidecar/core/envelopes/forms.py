@@ -4,7 +4,7 @@ from enum import StrEnum, unique
 
 
 @unique
-class EnvelopeForm(StrEnum):
+class EnvelopeEncoding(StrEnum):
     """What the bytes of an answer are."""
 
     JSON = "json"

@@ -12,9 +12,9 @@ import msgspec
 
 from sidecar.core.decoding import from_utf8
 from sidecar.core.definitions.cards.card import ToolEntry
-from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.fields import EnvelopeFields, fields_of
+from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.envelopes.limits import EnvelopeLimits
-from sidecar.core.envelopes.outside import Outside, outside_of
 from sidecar.core.envelopes.payloads import payload_text
 from sidecar.core.envelopes.typing_registry import TypingRegistry
 from sidecar.core.envelopes.verdicts import (
@@ -80,11 +80,11 @@ def expectation_of(
     )
 
 
-def judge(
+def check_envelope(
     body: bytes,
     expected: Expectation,
     limits: EnvelopeLimits = DEFAULT_LIMITS,
-    form: EnvelopeForm = EnvelopeForm.JSON,
+    form: EnvelopeEncoding = EnvelopeEncoding.JSON,
 ) -> Judgement:
     """Release the payload of `body`, or withhold it with the first reason in the order above.
 
@@ -92,7 +92,7 @@ def judge(
     """
     if len(body) > limits.max_bytes:
         return Withheld(WithholdReason.TOO_LARGE)
-    outside = outside_of(body, form)
+    outside = fields_of(body, form)
     if outside is None:
         return Withheld(WithholdReason.MALFORMED)
     if not _is_for(outside, expected.principal):
@@ -104,13 +104,13 @@ def judge(
     return Withheld(reason) if reason else _open(envelope, expected, limits)
 
 
-def _is_for(outside: Outside, principal: Principal) -> bool:
+def _is_for(outside: EnvelopeFields, principal: Principal) -> bool:
     """Return whether the members name `principal`, exactly once and byte for byte. Missing is a mismatch."""
     named = outside.text("principal")
     return bool(principal) and named is not None and named == principal
 
 
-def _envelope_of(outside: Outside) -> Envelope:
+def _envelope_of(outside: EnvelopeFields) -> Envelope:
     return Envelope(
         nonce=outside.text("nonce"),
         signature=outside.text("signature"),
@@ -123,7 +123,7 @@ def _envelope_of(outside: Outside) -> Envelope:
     )
 
 
-def _wrong_reply(outside: Outside, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
+def _wrong_reply(outside: EnvelopeFields, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
     """Return why this is not the genuine answer to this very request."""
     if expected.nonce is not None and envelope.nonce != expected.nonce:
         return WithholdReason.NONCE_MISMATCH

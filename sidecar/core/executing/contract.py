@@ -26,7 +26,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     goal_summary: str
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class WorkflowStep(msgspec.Struct, frozen=True, kw_only=True):
     """Source: SX-6."""
 
     title: str
@@ -94,7 +94,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     parent: Parent
-    step: Step
+    step: WorkflowStep
     permissions: Permissions
     execution: Execution
     outputs: Outputs
@@ -129,7 +129,7 @@ class TurnText(msgspec.Struct, frozen=True):
     prior_context: str
 
 
-class WrittenContract(msgspec.Struct, frozen=True):
+class StoredContract(msgspec.Struct, frozen=True):
     """A contract, and what its `to_json` returns."""
 
     contract: Contract
@@ -147,7 +147,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
     common: Contract
     texts: tuple[str, str, str]
 
-    def filled(self, turn_id: TurnId, step_idx: int, text: TurnText, request: str, seconds: float) -> WrittenContract:
+    def filled(self, turn_id: TurnId, step_idx: int, text: TurnText, request: str, seconds: float) -> StoredContract:
         """Return the contract of one call.
 
         Args:
@@ -166,7 +166,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
                 task_prompt=text.task_prompt,
                 goal_summary=text.prior_context[:GOAL_SUMMARY_LIMIT],
             ),
-            step=Step(title=step.title, description=request, success_criteria=step.success_criteria),
+            step=WorkflowStep(title=step.title, description=request, success_criteria=step.success_criteria),
             permissions=common.permissions,
             execution=common.execution,
             outputs=common.outputs,
@@ -185,7 +185,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
         )
         head, middle, end = self.texts
         parent, description = _encoded(contract.parent).decode(), _encoded(request).decode()
-        return WrittenContract(contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}')
+        return StoredContract(contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}')
 
 
 def contract_template(tool: SurfaceTool) -> ContractTemplate:
@@ -196,7 +196,7 @@ def contract_template(tool: SurfaceTool) -> ContractTemplate:
     definition, limits = tool.card.definition, tool.card.definition.limits
     common = Contract(
         parent=Parent(run_id="", step_idx=0, task_prompt="", goal_summary=""),
-        step=Step(title=tool.name, description="", success_criteria=definition.success_criteria),
+        step=WorkflowStep(title=tool.name, description="", success_criteria=definition.success_criteria),
         permissions=Permissions(
             allowed_tools=definition.tools,
             can_spawn_children=limits.max_delegation_depth > 0,

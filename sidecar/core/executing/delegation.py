@@ -19,7 +19,7 @@ from sidecar.core.executing.contract import (
     Execution,
     Parent,
     Permissions,
-    Step,
+    WorkflowStep,
 )
 from sidecar.core.identifiers import ChildId
 
@@ -45,7 +45,7 @@ class DelegationRefusal(StrEnum):
     """There is nothing left that could be handed on."""
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
     """What a running child has left. None: no such limit.
 
     Attributes:
@@ -67,15 +67,15 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
         return self.delegations >= MOST_DELEGATIONS or any(each is not None and each <= 0 for each in amounts)
 
 
-class Delegating(msgspec.Struct, frozen=True):
+class DelegationContext(msgspec.Struct, frozen=True):
     """Who delegates: its id, its contract as stored, and what it has left."""
 
     child_id: ChildId
     contract: Contract
-    left: Left
+    left: RemainingBudget
 
 
-def refusal_of_any(contract: Contract) -> DelegationRefusal | None:
+def delegation_refusal(contract: Contract) -> DelegationRefusal | None:
     """Return why the child may not delegate at all; None if it may."""
     if not contract.permissions.can_spawn_children:
         return DelegationRefusal.OFF
@@ -89,9 +89,9 @@ def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
 
 
-def whom_to_ask(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
+def delegate_card(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
     """Return whom the child may ask, as far as its contract decides it, in the surface's order."""
-    if refusal_of_any(contract) is not None:
+    if delegation_refusal(contract) is not None:
         return ()
     return tuple(tool for tool in surface.tools if not is_cycle(contract, tool))
 
@@ -102,7 +102,9 @@ def path_of(child_id: ChildId, contract: Contract) -> tuple[Ancestor, ...]:
     return (*contract.ancestors, itself)
 
 
-def narrowed(parent: Delegating, tool: SurfaceTool, step_idx: int, request: str) -> Contract | DelegationRefusal:
+def narrowed_permissions(
+    parent: DelegationContext, tool: SurfaceTool, step_idx: int, request: str
+) -> Contract | DelegationRefusal:
     """Return the contract of a child that a child delegates to, or why there can be none.
 
     Each permission, budget and bound of time is the smaller one: what the asked card says, and what the parent has.
@@ -116,7 +118,7 @@ def narrowed(parent: Delegating, tool: SurfaceTool, step_idx: int, request: str)
     Source: SX-15, SX-17, DESIGN section 5.
     """
     contract, left = parent.contract, parent.left
-    refusal = refusal_of_any(contract)
+    refusal = delegation_refusal(contract)
     if refusal is not None:
         return refusal
     if is_cycle(contract, tool):
@@ -131,7 +133,7 @@ def narrowed(parent: Delegating, tool: SurfaceTool, step_idx: int, request: str)
             task_prompt=contract.step.description,
             goal_summary=contract.parent.goal_summary,
         ),
-        step=Step(title=tool.name, description=request, success_criteria=definition.success_criteria),
+        step=WorkflowStep(title=tool.name, description=request, success_criteria=definition.success_criteria),
         permissions=_permissions(contract.permissions, tool),
         execution=_execution(contract.execution, definition.limits, left),
         outputs=DEFAULT_OUTPUTS,
@@ -156,7 +158,7 @@ def _permissions(parent: Permissions, tool: SurfaceTool) -> Permissions:
     )
 
 
-def _execution(parent: Execution, limits: Limits, left: Left) -> Execution:
+def _execution(parent: Execution, limits: Limits, left: RemainingBudget) -> Execution:
     timeout = min(_milliseconds(limits.attempt_timeout), parent.attempt_timeout_ms, left.time_ms)
     return Execution(
         attempt_timeout_ms=timeout,
@@ -165,7 +167,7 @@ def _execution(parent: Execution, limits: Limits, left: Left) -> Execution:
     )
 
 
-def _budgets(parent: Budgets, limits: Limits, left: Left) -> Budgets:
+def _budgets(parent: Budgets, limits: Limits, left: RemainingBudget) -> Budgets:
     own_clock = None if limits.wall_clock is None else _milliseconds(limits.wall_clock)
     idle = None if limits.idle_timeout is None else _milliseconds(limits.idle_timeout)
     return Budgets(

@@ -114,7 +114,7 @@ class TurnQuery(msgspec.Struct, frozen=True):
 Row = TypeVar("Row")
 
 
-class Listed(msgspec.Struct, Generic[Row], frozen=True):
+class ListPage(msgspec.Struct, Generic[Row], frozen=True):
     """A list.
 
     Attributes:

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.decoding import Undecodable, from_json, from_utf8
+from sidecar.core.decoding import DecodeError, from_json, from_utf8
 from sidecar.core.dispatching.result_checks import holds_component_data
-from sidecar.core.history.layers import component_ids_of
-from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble
+from sidecar.core.history.legacy_records import Finding, ImportProblem, LegacyRecord
+from sidecar.core.history.message_layers import component_ids_of
 from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
 from sidecar.core.identifiers import DEFINITION_SIDE, CallId, EpisodeId, Principal, Slot, TurnId
 from subagents_legacy import Marker, split_markers
@@ -77,22 +77,22 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
     return turn, taken.findings
 
 
-def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[Trouble, str] | None]:
+def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportProblem, str] | None]:
     """Return whose message it is, `NOBODY` if that is not certain, and why it is not."""
     meant = [labels.get(label) for label in record.intent_labels]
     if record.sub_agent_id:
         slot = Slot(record.sub_agent_id)
         if not DEFINITION_SIDE.match(slot):
-            return NOBODY, (Trouble.TAG_MALFORMED, "sub_agent_id is not the id of a sub-agent")
+            return NOBODY, (ImportProblem.TAG_MALFORMED, "sub_agent_id is not the id of a sub-agent")
         others = [each for each in meant if each not in {None, slot}]
         if others:
-            return NOBODY, (Trouble.TAG_CONTRADICTED, f"tagged {slot}, labelled {', '.join(map(str, others))}")
+            return NOBODY, (ImportProblem.TAG_CONTRADICTED, f"tagged {slot}, labelled {', '.join(map(str, others))}")
         return slot, None
     unknown = [label for label in record.intent_labels if label not in labels]
     if unknown:
-        return NOBODY, (Trouble.UNKNOWN_LABEL, ", ".join(unknown))
+        return NOBODY, (ImportProblem.UNKNOWN_LABEL, ", ".join(unknown))
     if len(dict.fromkeys(meant)) > 1:
-        return NOBODY, (Trouble.SEVERAL_LABELS, ", ".join(record.intent_labels))
+        return NOBODY, (ImportProblem.SEVERAL_LABELS, ", ".join(record.intent_labels))
     return (meant[0] or NOBODY) if meant else NOBODY, None
 
 
@@ -105,13 +105,13 @@ def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: La
         taken.by_slot.setdefault(slot, []).append(split.narration)
     for defect in split.defects:
         detail = f"{defect.damage}: {defect.length} characters left out"
-        taken.findings.append(Finding(Trouble.MARKER_DAMAGED, number, detail, record.turn_id, defect.offset))
+        taken.findings.append(Finding(ImportProblem.MARKER_DAMAGED, number, detail, record.turn_id, defect.offset))
     for marker in split.markers:
         if _is_container(marker.data_json.encode(errors="replace")):
             taken.components.append((slot, marker.type, _input_of(marker), marker.data_json))
         else:
             detail = f"{marker.type}: {len(marker.data_json)} characters left out"
-            taken.findings.append(Finding(Trouble.MARKER_DAMAGED, number, detail, record.turn_id, marker.offset))
+            taken.findings.append(Finding(ImportProblem.MARKER_DAMAGED, number, detail, record.turn_id, marker.offset))
 
 
 def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> None:
@@ -120,7 +120,7 @@ def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels)
     missing = [name for name, value in (("name", record.name), ("component_data", made)) if not value]
     if missing:
         detail = f"lacks {' and '.join(missing)}; left out"
-        taken.findings.append(Finding(Trouble.COMPONENT_DAMAGED, number, detail, record.turn_id))
+        taken.findings.append(Finding(ImportProblem.COMPONENT_DAMAGED, number, detail, record.turn_id))
         return
     if slot:
         taken.by_slot.setdefault(slot, [])
@@ -139,7 +139,7 @@ def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -
     joined = BETWEEN.join(text for text in texts if text)
     if not holds_component_data(joined):
         return joined
-    taken.findings.append(Finding(Trouble.MARKER_DAMAGED, number, "the whole body is component data", turn_id, 0))
+    taken.findings.append(Finding(ImportProblem.MARKER_DAMAGED, number, "the whole body is component data", turn_id, 0))
     return ""
 
 
@@ -156,5 +156,5 @@ def _input_of(marker: Marker) -> str:
 def _is_container(data: bytes) -> bool:
     try:
         return isinstance(from_json(data), dict | list)
-    except Undecodable:
+    except DecodeError:
         return False

@@ -85,7 +85,7 @@ def size_of(contents: EpisodeContents) -> EpisodeSize:
     return EpisodeSize(len(turns), summary + sum(tokens_of(turn) for turn in turns))
 
 
-def grown(size: EpisodeSize, turn: TurnHistory) -> EpisodeSize:
+def size_after(size: EpisodeSize, turn: TurnHistory) -> EpisodeSize:
     """Return the size with one turn more."""
     return EpisodeSize(size.turns + 1, size.tokens + tokens_of(turn))
 

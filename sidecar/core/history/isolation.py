@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sidecar.core.history.layers import references_of
+from sidecar.core.history.message_layers import references_of
 from sidecar.core.history.records import OwnTurn, TurnHistory
 from sidecar.core.identifiers import Slot, TurnId
 
@@ -28,7 +28,7 @@ def _own_of(turn: TurnHistory, slot: Slot) -> Iterable[OwnTurn]:
             )
 
 
-def without_foreign(found: Sequence[OwnTurn], slot: Slot, current: TurnId) -> tuple[tuple[OwnTurn, ...], int]:
+def only_own(found: Sequence[OwnTurn], slot: Slot, current: TurnId) -> tuple[tuple[OwnTurn, ...], int]:
     """Check what a memory gave for a sub-agent, whatever the memory is.
 
     Returns:

@@ -9,12 +9,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from sidecar.core.decoding import JsonDecoder, Undecodable, Unfitting, from_utf8
+from sidecar.core.decoding import DecodeError, JsonDecoder, SchemaMismatch, from_utf8
 from sidecar.core.identifiers import problem_with_run_side_id
 
 
 @unique
-class Trouble(StrEnum):
+class ImportProblem(StrEnum):
     """What may be wrong with a line or a turn. Whoever reads the report looks these up in `docs/history.md`."""
 
     UNREADABLE = "unreadable_line"
@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
         detail: what exactly; a label, a kind of damage and its length, a field.
     """
 
-    trouble: Trouble
+    trouble: ImportProblem
     line: int
     detail: str
     turn_id: str = ""
@@ -79,10 +79,10 @@ def read_record(line: bytes, number: int) -> LegacyRecord | Finding:
     try:
         from_utf8(line)  # fields that are kept byte for byte are not looked into
         record = _DECODER.decode(line)
-    except Undecodable as error:
-        return Finding(Trouble.UNREADABLE, number, _without_values(error))
+    except DecodeError as error:
+        return Finding(ImportProblem.UNREADABLE, number, _without_values(error))
     wrong = _problem_with(record)
-    return Finding(Trouble.UNREADABLE, number, wrong) if wrong else record
+    return Finding(ImportProblem.UNREADABLE, number, wrong) if wrong else record
 
 
 def _problem_with(record: LegacyRecord) -> str:
@@ -97,9 +97,9 @@ def _problem_with(record: LegacyRecord) -> str:
     return ""
 
 
-def _without_values(error: Undecodable) -> str:
+def _without_values(error: DecodeError) -> str:
     """Return what a decoder says; it names fields and types, and quotes only what should have been a role."""
-    return str(error) if isinstance(error, Unfitting) else "is not a JSON object"
+    return str(error) if isinstance(error, SchemaMismatch) else "is not a JSON object"
 
 
 _DECODER: Final = JsonDecoder(LegacyRecord)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.decoding import MsgpackDecoder, Undecodable
+from sidecar.core.decoding import DecodeError, MsgpackDecoder
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.replaying.frames import Frame, Narration, RecordedAttempt
 
@@ -50,7 +50,7 @@ def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
     """Return what `packed` kept. Raises `UnreadableFact`."""
     try:
         found = _DECODE(kept)
-    except Undecodable as error:
+    except DecodeError as error:
         raise UnreadableFact(f"the frames of an attempt cannot be read: {error}") from None
     if found.version != VERSION:
         raise UnreadableFact(f"the frames of an attempt are of version {found.version}; this sidecar reads {VERSION}")

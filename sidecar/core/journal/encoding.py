@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from sidecar.core.decoding import MsgpackDecoder, Undecodable
+from sidecar.core.decoding import DecodeError, MsgpackDecoder
 from sidecar.core.journal.chain import digest_of_texts, link_of
 from sidecar.core.journal.entries import Draft, Fact, Stored
 from sidecar.core.journal.facts import Body
@@ -91,5 +91,5 @@ def _read(raw: bytes, readers: Readers[Kind], what: str) -> Kind:
                 f"a {what} is of format version {versioned.version}; this sidecar reads up to {max(readers)}"
             )
         return reader(versioned.written)
-    except Undecodable as error:
+    except DecodeError as error:
         raise UnreadableFact(f"a {what} cannot be read: {error}") from None

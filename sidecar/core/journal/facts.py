@@ -12,7 +12,7 @@ from sidecar.core.journal.marks import Mark
 from sidecar.core.journal.opening.claims import BareClaims
 from sidecar.core.journal.opening.contracts import BareContract
 from sidecar.core.journal.opening.part import Part
-from sidecar.core.journal.opening.requests import Asked
+from sidecar.core.journal.opening.requests import StrippedCall
 from subagents_errors import CallFailure
 
 # --- parts of bodies
@@ -127,7 +127,7 @@ class DispatchOpened(Part, frozen=True, tag=1):
 
     dispatch_id: DispatchId
     claims: BareClaims | None
-    asked: Asked
+    asked: StrippedCall
     first_step: int
     places: int
     intents: Intents

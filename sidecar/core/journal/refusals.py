@@ -63,7 +63,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
 )
 
 
-class Refused(msgspec.Struct, frozen=True):
+class FactRejected(msgspec.Struct, frozen=True):
     """The verdict on a group of facts of which one may not be appended; nothing of the group is kept.
 
     Attributes:
@@ -86,8 +86,8 @@ def kind_of(body: Body) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
-class Broken(Exception):
-    """A rule is broken. Raised among the modules of the rules only: `decide` returns it as `Refused`."""
+class JournalCorrupt(Exception):
+    """A rule is broken. Raised among the modules of the rules only: `decide` returns it as `FactRejected`."""
 
     def __init__(self, reason: Reason, about: str = "") -> None:
         super().__init__(reason)

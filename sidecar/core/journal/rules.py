@@ -24,7 +24,7 @@ from sidecar.core.journal.facts import (
     TurnEnded,
 )
 from sidecar.core.journal.heads import DispatchHead, TurnHead
-from sidecar.core.journal.refusals import Broken, Reason, Refused
+from sidecar.core.journal.refusals import FactRejected, JournalCorrupt, Reason
 from sidecar.core.journal.transitions import (
     CLOSED,
     STILL_RUNNING,
@@ -55,7 +55,7 @@ class Accepted(msgspec.Struct, frozen=True):
     new: tuple[Fact, ...]
 
 
-def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Accepted | Refused:
+def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Accepted | FactRejected:
     """Decide about one group of facts of one turn: all of it may be appended, or nothing.
 
     Args:
@@ -70,17 +70,17 @@ def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Ac
             continue
         try:
             head = after(head, fact)
-        except Broken as broken:
-            return Refused(fact, broken.reason, broken.about)
+        except JournalCorrupt as broken:
+            return FactRejected(fact, broken.reason, broken.about)
         new[fact.link] = fact
     return Accepted(head, tuple(new.values()))
 
 
 def after(head: TurnHead, fact: Fact) -> TurnHead:
-    """Return where the turn stands after one more fact. Raises `Broken`."""
+    """Return where the turn stands after one more fact. Raises `JournalCorrupt`."""
     body = fact.draft.body
     if head.ended:
-        raise Broken(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
+        raise JournalCorrupt(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
     changed = _RULES[type(body)](head, body, fact)
     return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.stored.link))
 
@@ -90,7 +90,7 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
 
 def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHead:
     if body.dispatch_id in head.dispatches:
-        raise Broken(Reason.ON_RECORD, body.dispatch_id)
+        raise JournalCorrupt(Reason.ON_RECORD, body.dispatch_id)
     refuse_outdated(head, fact)
     calls = len(body.asked.call_ids)
     dispatch = DispatchHead(fact.draft.by, 0, body.first_step, calls, fact.stored.link)
@@ -122,7 +122,7 @@ def _calls_cancelled(head: TurnHead, body: CallsCancelled, fact: Fact) -> TurnHe
     dispatch = owned(head, body.dispatch_id, fact)
     for place in body.places:
         if not 0 <= place < dispatch.calls:
-            raise Broken(Reason.UNKNOWN_CALL, f"place {place}")
+            raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {place}")
         refuse_over(dispatch, dispatch.first_step + place)
         dispatch = msgspec.structs.replace(dispatch, cancelled=dispatch.cancelled | 1 << place)
     refuse_outdated(head, fact)
@@ -140,7 +140,7 @@ def _delegation_settled(head: TurnHead, body: DelegationSettled, fact: Fact) -> 
     owned(head, body.dispatch_id, fact)
     for each in body.progress:
         if not child_of(head, each.step, body.dispatch_id).delegated:
-            raise Broken(Reason.ILLEGAL_STATE, f"step {each.step} was not delegated")
+            raise JournalCorrupt(Reason.ILLEGAL_STATE, f"step {each.step} was not delegated")
     return with_progress(head, fact, WORK_OVER | CLOSED)
 
 
@@ -152,7 +152,7 @@ def _child_closed(head: TurnHead, body: ChildClosed, fact: Fact) -> TurnHead:
 def _dispatch_taken(head: TurnHead, body: DispatchTaken, fact: Fact) -> TurnHead:
     dispatch = dispatch_of(head, body.dispatch_id)
     if body.epoch != dispatch.epoch + 1:
-        raise Broken(Reason.NOT_NEXT_EPOCH, f"epoch {body.epoch} after {dispatch.epoch}")
+        raise JournalCorrupt(Reason.NOT_NEXT_EPOCH, f"epoch {body.epoch} after {dispatch.epoch}")
     refuse_outdated(head, fact)
     taken = msgspec.structs.replace(dispatch, owner=fact.draft.by, epoch=body.epoch, link=fact.link)
     return with_dispatch(head, body.dispatch_id, taken)
@@ -165,7 +165,7 @@ def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
             owned(head, child.dispatch_id, fact)
     ended = with_progress(head, fact, CLOSED)
     if ended.open_children:
-        raise Broken(Reason.OPEN_CHILDREN, f"step {min(ended.open_children)}")
+        raise JournalCorrupt(Reason.OPEN_CHILDREN, f"step {min(ended.open_children)}")
     return msgspec.structs.replace(bound(ended, body), ended=True)
 
 

@@ -11,7 +11,7 @@ from sidecar.core.journal.entries import Draft, Fact, Stored
 from sidecar.core.journal.facts import CallsSettled, DispatchOpened, TurnEnded
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.opening.claims import BareClaims
-from sidecar.core.journal.refusals import Broken
+from sidecar.core.journal.refusals import JournalCorrupt
 from sidecar.core.journal.rules import after
 from sidecar.core.journal.texts import Texts
 
@@ -45,7 +45,7 @@ class Standing:
             fact = Fact(draft, stored, links_of(self.head, body))
             try:
                 self.move(fact, after(self.head, fact))
-            except (Broken, LookupError, ValueError) as error:
+            except (JournalCorrupt, LookupError, ValueError) as error:
                 raise self.misfit(error) from None
 
     def misfit(self, error: Exception) -> UnreadableFact:

@@ -20,7 +20,7 @@ from sidecar.core.journal.facts import (
 )
 from sidecar.core.journal.heads import ChildHead, DispatchHead, TurnHead, links_of, named_steps, progress_of
 from sidecar.core.journal.marks import What
-from sidecar.core.journal.refusals import Broken, Reason
+from sidecar.core.journal.refusals import JournalCorrupt, Reason
 
 STATE_AFTER: Final[Mapping[What, ExecutionState]] = MappingProxyType(
     {
@@ -53,62 +53,62 @@ MOST_REVISIONS: Final = 2
 
 
 def dispatch_of(head: TurnHead, dispatch_id: DispatchId) -> DispatchHead:
-    """Return a dispatch. Raises `Broken`."""
+    """Return a dispatch. Raises `JournalCorrupt`."""
     dispatch = head.dispatches.get(dispatch_id)
     if dispatch is None:
-        raise Broken(Reason.UNKNOWN_DISPATCH, dispatch_id)
+        raise JournalCorrupt(Reason.UNKNOWN_DISPATCH, dispatch_id)
     return dispatch
 
 
 def owned(head: TurnHead, dispatch_id: DispatchId, fact: Fact) -> DispatchHead:
-    """Return a dispatch that belongs to the sidecar that appends. Raises `Broken`."""
+    """Return a dispatch that belongs to the sidecar that appends. Raises `JournalCorrupt`."""
     dispatch = dispatch_of(head, dispatch_id)
     if dispatch.owner != fact.draft.by:
-        raise Broken(Reason.NOT_OWNER, dispatch_id)
+        raise JournalCorrupt(Reason.NOT_OWNER, dispatch_id)
     return dispatch
 
 
 def child_of(head: TurnHead, step: int, dispatch_id: DispatchId | None) -> ChildHead:
-    """Return a child of a dispatch, or of any. Raises `Broken`."""
+    """Return a child of a dispatch, or of any. Raises `JournalCorrupt`."""
     child = head.children.get(step)
     if child is None:
-        raise Broken(Reason.UNKNOWN_CHILD, f"step {step}")
+        raise JournalCorrupt(Reason.UNKNOWN_CHILD, f"step {step}")
     if dispatch_id not in {None, child.dispatch_id}:
-        raise Broken(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
+        raise JournalCorrupt(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
     return child
 
 
 def _named(head: TurnHead, step: int, dispatch_id: DispatchId) -> ChildHead:
-    """Return a child that a fact names without telling anything of it. Raises `Broken`."""
+    """Return a child that a fact names without telling anything of it. Raises `JournalCorrupt`."""
     child = head.children.get(step)
     if child is None or child.dispatch_id != dispatch_id:
-        raise Broken(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
+        raise JournalCorrupt(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
     return child
 
 
 def bound(head: TurnHead, body: DispatchOpened | TurnEnded) -> TurnHead:
-    """Return the head of a turn whose claims are on record. Raises `Broken` if they are not, and do not come now."""
+    """Return the head of a turn whose claims are on record, or come now. Raises `JournalCorrupt` otherwise."""
     if body.claims is None and not head.bound:
-        raise Broken(Reason.UNBOUND)
+        raise JournalCorrupt(Reason.UNBOUND)
     return head if head.bound else msgspec.structs.replace(head, bound=True)
 
 
 def refuse_over(dispatch: DispatchHead, step: int) -> None:
-    """Raise `Broken` if the call at a step has its outcome or is to be stopped."""
+    """Raise `JournalCorrupt` if the call at a step has its outcome or is to be stopped."""
     place = dispatch.place_of(step)
     if place is not None and (dispatch.settled[0] | dispatch.settled[1] | dispatch.cancelled) >> place & 1:
-        raise Broken(Reason.CALL_OVER, f"step {step}")
+        raise JournalCorrupt(Reason.CALL_OVER, f"step {step}")
 
 
 def refuse_outdated(head: TurnHead, fact: Fact) -> None:
-    """Raise `Broken` if a fact does not follow what it has to."""
+    """Raise `JournalCorrupt` if a fact does not follow what it has to."""
     expected = links_of(head, fact.draft.body)
     if fact.links == expected:
         return
     concerned = len(progress_of(fact.draft.body))
     if concerned and fact.links[-concerned:] != expected[-concerned:]:
-        raise Broken(Reason.NOT_FOLLOWING)
-    raise Broken(Reason.OUTDATED)
+        raise JournalCorrupt(Reason.NOT_FOLLOWING)
+    raise JournalCorrupt(Reason.OUTDATED)
 
 
 def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHead) -> TurnHead:
@@ -117,20 +117,20 @@ def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHea
 
 
 def with_steps(head: TurnHead, steps: int) -> TurnHead:
-    """Return the head with more steps taken or reserved. Raises `Broken` if any of them is."""
+    """Return the head with more steps taken or reserved. Raises `JournalCorrupt` if any of them is."""
     twice = head.steps & steps
     if twice:
-        raise Broken(Reason.STEP_RESERVED, f"step {(twice & -twice).bit_length() - 1}")
+        raise JournalCorrupt(Reason.STEP_RESERVED, f"step {(twice & -twice).bit_length() - 1}")
     return msgspec.structs.replace(head, steps=head.steps | steps)
 
 
 def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, settled: Settlement) -> DispatchHead:
-    """Return a dispatch with one more outcome. Raises `Broken`."""
+    """Return a dispatch with one more outcome. Raises `JournalCorrupt`."""
     if not 0 <= settled.place < dispatch.calls or not 0 <= settled.revision < MOST_REVISIONS:
-        raise Broken(Reason.UNKNOWN_CALL, f"place {settled.place}, revision {settled.revision}")
+        raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {settled.place}, revision {settled.revision}")
     before = dispatch.settled[settled.revision]
     if before >> settled.place & 1:
-        raise Broken(Reason.ON_RECORD, f"place {settled.place}, revision {settled.revision}")
+        raise JournalCorrupt(Reason.ON_RECORD, f"place {settled.place}, revision {settled.revision}")
     if settled.ran:
         _named(head, dispatch.first_step + settled.place, body.dispatch_id)
     now = before | 1 << settled.place
@@ -140,18 +140,18 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
 
 
 def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: Fact) -> TurnHead:
-    """Return the head with the children that start. Raises `Broken`."""
+    """Return the head with the children that start. Raises `JournalCorrupt`."""
     dispatch, children, link = head.dispatches[body.dispatch_id], dict(head.children), fact.stored.link
     known = {child.child_id for child in children.values()} if children else set[ChildId]()
     for start in body.children:
         if start.step in children:
-            raise Broken(Reason.STEP_TAKEN, f"step {start.step}")
+            raise JournalCorrupt(Reason.STEP_TAKEN, f"step {start.step}")
         if start.child_id in known:
-            raise Broken(Reason.ON_RECORD, start.child_id)
+            raise JournalCorrupt(Reason.ON_RECORD, start.child_id)
         if start.parent is not None:
             head = with_steps(_delegated(head, body, start), 1 << start.step)
         elif dispatch.place_of(start.step) is None:
-            raise Broken(Reason.UNKNOWN_CALL, f"step {start.step}")
+            raise JournalCorrupt(Reason.UNKNOWN_CALL, f"step {start.step}")
         known.add(start.child_id)
         children[start.step] = ChildHead(
             start.child_id, body.dispatch_id, ExecutionState.RUNNING, 0, start.parent is not None, link
@@ -160,15 +160,15 @@ def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: F
 
 
 def _delegated(head: TurnHead, body: DispatchOpened | ChildrenOpened, start: ChildStart) -> TurnHead:
-    """Return the head if the child that delegates runs, in the same dispatch. Raises `Broken`."""
+    """Return the head if the child that delegates runs, in the same dispatch. Raises `JournalCorrupt`."""
     parent = _named(head, start.parent if start.parent is not None else -1, body.dispatch_id)
     if parent.state is not ExecutionState.RUNNING:
-        raise Broken(Reason.ILLEGAL_STATE, f"step {start.parent} is {parent.state}")
+        raise JournalCorrupt(Reason.ILLEGAL_STATE, f"step {start.parent} is {parent.state}")
     return head
 
 
 def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats: int = 0) -> TurnHead:
-    """Return the head with what happened to children that were there before. Raises `Broken`.
+    """Return the head with what happened to children that were there before. Raises `JournalCorrupt`.
 
     Args:
         head: before.
@@ -182,7 +182,7 @@ def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats
     for each in progress:
         child = child_of(head, each.step, dispatch_id)
         if child.state is ExecutionState.CLOSED:
-            raise Broken(Reason.CHILD_CLOSED, child.child_id)
+            raise JournalCorrupt(Reason.CHILD_CLOSED, child.child_id)
     refuse_outdated(head, fact)
     link = fact.stored.link
     for step in named_steps(head, body) if isinstance(body, CallsSettled) else ():
@@ -198,11 +198,11 @@ def _progressed(
     state = child.state
     for mark in progress.marks:
         if mark.what not in POSSIBLE[state]:
-            raise Broken(Reason.ILLEGAL_STATE, f"{mark.what.name} of {child.child_id}, which is {state}")
+            raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{mark.what.name} of {child.child_id}, which is {state}")
         state = STATE_AFTER.get(mark.what, state)
     if state not in ends:
-        raise Broken(Reason.ILLEGAL_STATE, f"{child.child_id} is left {state}")
+        raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{child.child_id} is left {state}")
     least = child.attempts if not repeats else max(1, child.attempts) + repeats
     if not least <= progress.attempts <= max(1, child.attempts) + repeats:
-        raise Broken(Reason.ATTEMPTS, f"{progress.attempts} of {child.child_id} after {child.attempts}")
+        raise JournalCorrupt(Reason.ATTEMPTS, f"{progress.attempts} of {child.child_id} after {child.attempts}")
     return msgspec.structs.replace(child, state=state, attempts=progress.attempts, link=link)

@@ -9,10 +9,10 @@ from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.encoding import draft_of
 from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
-from sidecar.core.journal.reading import TurnReading
-from sidecar.core.journal.refusals import Broken
+from sidecar.core.journal.refusals import JournalCorrupt
 from sidecar.core.journal.rules import after
 from sidecar.core.journal.standing import Standing
+from sidecar.core.journal.turn_projection import TurnProjection
 
 
 class TurnState(Standing):
@@ -26,7 +26,7 @@ class TurnState(Standing):
     def __init__(self, turn_id: TurnId) -> None:
         """Begin before the first fact."""
         super().__init__(turn_id)
-        self.reading = TurnReading(turn_id)
+        self.reading = TurnProjection(turn_id)
         self.ended: TurnEnded | None = None
         self.routing: RoutingRecord | None = None
 
@@ -38,7 +38,7 @@ class TurnState(Standing):
             fact = Fact(draft, stored, links_of(self.head, draft.body))
             try:
                 records += self.take(fact, after(self.head, fact))
-            except (Broken, LookupError, ValueError) as error:
+            except (JournalCorrupt, LookupError, ValueError) as error:
                 raise self.misfit(error) from None
         return records
 

@@ -9,7 +9,7 @@ from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.entries import Stored
 
 
-class Reached(Struct, frozen=True):
+class ReadPosition(Struct, frozen=True):
     """A place in a sequence of facts.
 
     Attributes:
@@ -30,7 +30,7 @@ class Watermarks(Struct, frozen=True):
         generation: how often everything was forgotten, where several processes project.
     """
 
-    reached: Mapping[str, Reached] = field(default_factory=dict)
+    reached: Mapping[str, ReadPosition] = field(default_factory=dict)
     alterations: int = 0
     generation: int = 0
 

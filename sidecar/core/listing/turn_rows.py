@@ -37,13 +37,13 @@ class TurnLine(Struct, frozen=True):
 
 def turn_line(turn_id: TurnId, facts: Sequence[Stored]) -> TurnLine:
     """Return the line of a turn after its first facts, of which there is one at least. Raises `UnreadableFact`."""
-    reading = LineReading(turn_id)
+    reading = TurnLineBuilder(turn_id)
     for stored in facts:
         reading.take(stored)
     return reading.line()
 
 
-class LineReading:
+class TurnLineBuilder:
     """What a line shows, fact by fact.
 
     Attributes:
@@ -70,7 +70,7 @@ class LineReading:
         """Say whether the turn has ended."""
         return self._ended_at is not None
 
-    def copy(self) -> "LineReading":
+    def copy(self) -> "TurnLineBuilder":
         """Return another one that stands where this one does."""
         other = copy(self)
         other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
@@ -149,7 +149,7 @@ def _fits(row: TurnRow, query: TurnQuery) -> bool:
     )
 
 
-class EpisodeUse(Struct, frozen=True):
+class EpisodeActivity(Struct, frozen=True):
     """Some turns of one episode and user that called the same slots in the same order.
 
     Attributes:
@@ -166,21 +166,21 @@ class EpisodeUse(Struct, frozen=True):
     slots: tuple[Slot, ...]
 
 
-def use_of(row: TurnRow) -> EpisodeUse:
+def use_of(row: TurnRow) -> EpisodeActivity:
     """Return what one turn says of its episode."""
-    return EpisodeUse(row.episode_id, row.principal, _newest(row), row.began_at, 1, row.slots)
+    return EpisodeActivity(row.episode_id, row.principal, _newest(row), row.began_at, 1, row.slots)
 
 
-def episode_rows(uses: Iterable[EpisodeUse], limit: int) -> list[EpisodeRow]:
+def episode_rows(uses: Iterable[EpisodeActivity], limit: int) -> list[EpisodeRow]:
     """Return the episodes that were used last, newest first, from all of their turns."""
-    episodes: dict[tuple[str, str], list[EpisodeUse]] = {}
+    episodes: dict[tuple[str, str], list[EpisodeActivity]] = {}
     for use in uses:
         episodes.setdefault((use.episode_id, use.principal), []).append(use)
     found = [_episode(sorted(each, key=lambda use: use.first)) for each in episodes.values()]
     return sorted(found, key=lambda row: (row.last_at, row.episode_id, row.principal), reverse=True)[:limit]
 
 
-def _episode(uses: list[EpisodeUse]) -> EpisodeRow:
+def _episode(uses: list[EpisodeActivity]) -> EpisodeRow:
     oldest, turns = uses[0], sum(use.turns for use in uses)
     slots = distinct([slot for use in uses for slot in use.slots])
     last_at = max(use.last_at for use in uses)

@@ -16,7 +16,7 @@ from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.roles import Role
-from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.signatures import SignatureVerifier, Verification
 
 VERSION: Final = "rt1"
 LONGEST: Final = 2048
@@ -97,7 +97,9 @@ class RoleTokens:
         limits: by the id of a key, what its tokens may say; one without limits may say anything.
     """
 
-    def __init__(self, judge: SignatureJudge, deployment: str, limits: Mapping[str, KeyLimits] | None = None) -> None:
+    def __init__(
+        self, judge: SignatureVerifier, deployment: str, limits: Mapping[str, KeyLimits] | None = None
+    ) -> None:
         self._judge = judge
         self._deployment = deployment
         self._limits = limits or {}
@@ -115,7 +117,7 @@ class RoleTokens:
         if claims is None:
             raise invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
         signed = _signed(f"{VERSION}.{parts[1]}")
-        if self._judge.judge(claims.kid, signed, parts[2]) is not Judgement.FITS:
+        if self._judge.judge(claims.kid, signed, parts[2]) is not Verification.FITS:
             raise invalid("signature", "it is not signed by a key that this sidecar accepts (operators.keys)")
         self._check(claims, now)
         return claims

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.records import AttemptRecorded, ChildOpened, DispatchOpened
@@ -42,7 +42,7 @@ class ReplayDocument(msgspec.Struct, frozen=True):
         """Return what the turn was bound to. Raises `CannotReplay`."""
         try:
             return from_json(self.dispatches[0].claims_json, SurfaceClaims)
-        except Undecodable as error:
+        except DecodeError as error:
             raise CannotReplay(f"what turn {self.turn_id} was bound to cannot be read: {error}") from None
 
 
@@ -68,7 +68,7 @@ def document_from_json(raw: bytes) -> ReplayDocument:
     """Read a document. Raises `CannotReplay` if it is none, or of another version."""
     try:
         document = from_json(raw, ReplayDocument)
-    except Undecodable as error:
+    except DecodeError as error:
         raise CannotReplay(f"this is no exported turn: {error}") from None
     if document.version != VERSION:
         raise CannotReplay(f"the export is of version {document.version}; this sidecar reads version {VERSION}")

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.decoding import JsonDecoder, Undecodable, from_json
+from sidecar.core.decoding import DecodeError, JsonDecoder, from_json
 
 VERSION: Final = 1
 LARGEST: Final = 256 * 1024
@@ -57,7 +57,7 @@ class FinishedFrame(_Frame, frozen=True, array_like=True, tag="finished"):
     data_unavailable: bool
 
 
-class StrayFrame(_Frame, frozen=True, array_like=True, tag="stray"):
+class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
     """Something that no runner may report; `what` is its class."""
 
     what: str
@@ -120,7 +120,7 @@ Frame = (
     | ComponentFrame
     | UsageFrame
     | FinishedFrame
-    | StrayFrame
+    | UnexpectedFrame
     | GatewayFrame
     | DelegationFrame
     | StoppedFrame
@@ -174,7 +174,7 @@ def attempt_from_json(text: str) -> RecordedAttempt:
         if found != VERSION:
             raise ValueError(f"its frames are of version {found}; this sidecar reads version {VERSION}")
         return _DECODER.decode(text)
-    except Undecodable as error:
+    except DecodeError as error:
         raise ValueError(f"its frames cannot be read: {error}") from None
 
 

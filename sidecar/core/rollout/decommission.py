@@ -15,17 +15,17 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.decommission_facts import (
     Choice,
     CleanupStep,
-    CodeFate,
-    Decided,
+    CodeStatus,
+    CompletedStep,
+    Decision,
     Decommission,
-    Matter,
-    StepTaken,
+    Subject,
 )
-from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening
+from sidecar.core.rollout.events import AuditCohort, DecommissionMark, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.remedies import REMEDY, STEP, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.core.rollout.step import By, Change, event_about, facts_of, next_revision, refuse_unless
+from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, next_revision, refuse_unless
 
 ON_THEIR_WORD: Final = frozenset({CleanupStep.MODULES, CleanupStep.EVALS_AND_TOOLS})
 """Steps of which the sidecar cannot see everything: an operator stands by it."""
@@ -37,14 +37,14 @@ INSTEAD: Final = {
 
 
 HAPPENINGS: Final = {
-    "begin": Happening.DECOMMISSION_BEGUN,
-    "decide": Happening.DECOMMISSION_DECIDED,
-    "undo": Happening.DECOMMISSION_UNDONE,
+    "begin": RolloutEventKind.DECOMMISSION_BEGUN,
+    "decide": RolloutEventKind.DECOMMISSION_DECIDED,
+    "undo": RolloutEventKind.DECOMMISSION_UNDONE,
 }
 """Events by `DecommissionMark.step`; of the five steps it is `DECOMMISSION_STEP`."""
 
 
-class Taking(msgspec.Struct, frozen=True, kw_only=True):
+class StepCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of a step.
 
     Attributes:
@@ -53,11 +53,11 @@ class Taking(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     step: CleanupStep
-    code: CodeFate | None = None
+    code: CodeStatus | None = None
     confirmed: str = ""
 
 
-def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: By) -> Change:
+def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: Actor) -> Change:
     """Begin: the clock of the window starts. One that has begun goes on as it is.
 
     Raises:
@@ -80,7 +80,7 @@ def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: By) -> Ch
     return _recorded(rollout, facts, record, by, step="begin", detail=said)
 
 
-def take(rollout: SlotRollout, digest: Digest, taking: Taking, by: By) -> Change:
+def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, by: Actor) -> Change:
     """Take one step; one that was taken changes nothing. What it needs in the configuration has been looked at.
 
     Raises:
@@ -92,7 +92,7 @@ def take(rollout: SlotRollout, digest: Digest, taking: Taking, by: By) -> Change
     if before is not None and before.code is taking.code:
         return Change(rollout)
     _refuse_step(facts, record, taking)
-    step = StepTaken(
+    step = CompletedStep(
         step=taking.step,
         at=by.at,
         by=by.actor,
@@ -108,7 +108,7 @@ def take(rollout: SlotRollout, digest: Digest, taking: Taking, by: By) -> Change
     return _recorded(rollout, facts, after, by, step=taking.step.value, detail=said)
 
 
-def decide(rollout: SlotRollout, digest: Digest, matter: Matter, choice: Choice, by: By) -> Change:
+def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice, by: Actor) -> Change:
     """Record what becomes of the eval suite, or of the tools; the same again changes nothing. Source: PF1-D-42.
 
     Raises:
@@ -120,13 +120,13 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Matter, choice: Choice,
         return Change(rollout)
     done = record.taken(CleanupStep.EVALS_AND_TOOLS)
     refuse_unless(done is None, f"step 5 has been taken: the decision on {matter} is carried out")
-    decided = Decided(choice=choice, at=by.at, by=by.actor, reason=by.reason)
+    decided = Decision(choice=choice, at=by.at, by=by.actor, reason=by.reason)
     after = msgspec.structs.replace(record, **{matter.value: decided})
     said = f"{matter}: {choice}" + ("" if before is None else f", was {before.choice}")
     return _recorded(rollout, facts, after, by, step="decide", detail=said)
 
 
-def undo(rollout: SlotRollout, digest: Digest, by: By) -> Change:
+def undo(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     """Take a decommission back; the definition stays in `rollback`. Source: PF1-D-44, TN-91.
 
     Raises:
@@ -150,7 +150,7 @@ def _begun(rollout: SlotRollout, digest: Digest) -> tuple[DefinitionFacts, Decom
     return facts, facts.decommission
 
 
-def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: Taking) -> None:
+def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: StepCompletion) -> None:
     step, name, following = taking.step, facts.definition_id, record.next_step
     if record.taken(step) is None and following is not step:
         expected = "all are taken" if following is None else f"step {following.label} is next"
@@ -158,7 +158,7 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: Taking) -
         raise TransitionRefused(f"step {step.label} of {name} is out of order: {expected}", metadata=metadata)
     refuse_unless(not (step is CleanupStep.MODULES and taking.code is None), "step 3 says whether the code is deleted")
     refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 says what became of the code")
-    deleted = record.code_gone and taking.code is CodeFate.DEPRECATED
+    deleted = record.code_gone and taking.code is CodeStatus.DEPRECATED
     refuse_unless(not deleted, f"the code of {name} is deleted already; it cannot be deprecated any more")
     vouched = step not in ON_THEIR_WORD or bool(taking.confirmed.strip())
     refuse_unless(
@@ -174,7 +174,7 @@ def _recorded(
     rollout: SlotRollout,
     facts: DefinitionFacts,
     record: Decommission | None,
-    by: By,
+    by: Actor,
     *,
     step: str,
     detail: str,
@@ -189,6 +189,6 @@ def _recorded(
         cohort=AuditCohort(by.definition_version, by.active_flags, facts.ramp / 100),
     )
     event = event_about(
-        rollout, facts, HAPPENINGS.get(step, Happening.DECOMMISSION_STEP), by, to=facts.ramp, detail=detail
+        rollout, facts, HAPPENINGS.get(step, RolloutEventKind.DECOMMISSION_STEP), by, to=facts.ramp, detail=detail
     )
     return Change(next_revision(rollout.with_facts(after)), (), (msgspec.structs.replace(event, decommission=mark),))

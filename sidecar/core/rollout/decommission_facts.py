@@ -37,7 +37,7 @@ class CleanupStep(StrEnum):
 
 
 @unique
-class Matter(StrEnum):
+class Subject(StrEnum):
     """What an operator decides about, each by itself. Source: PF1-D-42."""
 
     EVALS = "evals"
@@ -53,7 +53,7 @@ class Choice(StrEnum):
 
 
 @unique
-class CodeFate(StrEnum):
+class CodeStatus(StrEnum):
     """What became of the Python modules in step 3. Source: PF1-FR-6b."""
 
     GONE = "gone"
@@ -62,7 +62,7 @@ class CodeFate(StrEnum):
     """Marked, for a while: the step has to be taken again before the decommission can end (PF1-AC-7b)."""
 
 
-class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
+class CompletedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step that was taken.
 
     Attributes:
@@ -77,10 +77,10 @@ class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     confirmed: str = ""
     definition_version: str = ""
-    code: CodeFate | None = None
+    code: CodeStatus | None = None
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody decided, and why."""
 
     choice: Choice
@@ -102,17 +102,17 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
     due_at: datetime
     by: str
     reason: str
-    steps: tuple[StepTaken, ...] = ()
-    evals: Decided | None = None
-    tools: Decided | None = None
+    steps: tuple[CompletedStep, ...] = ()
+    evals: Decision | None = None
+    tools: Decision | None = None
 
-    def taken(self, step: CleanupStep) -> StepTaken | None:
+    def taken(self, step: CleanupStep) -> CompletedStep | None:
         """Return what is on record of a step; None: it was not taken."""
         return next((each for each in self.steps if each.step is step), None)
 
-    def decided(self, matter: Matter) -> Decided | None:
+    def decided(self, matter: Subject) -> Decision | None:
         """Return what was decided of a matter."""
-        return self.evals if matter is Matter.EVALS else self.tools
+        return self.evals if matter is Subject.EVALS else self.tools
 
     @property
     def next_step(self) -> CleanupStep | None:
@@ -120,15 +120,15 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
         return next((step for step in CleanupStep if self.taken(step) is None), None)
 
     @property
-    def undecided(self) -> tuple[Matter, ...]:
+    def undecided(self) -> tuple[Subject, ...]:
         """What nobody has decided yet."""
-        return tuple(matter for matter in Matter if self.decided(matter) is None)
+        return tuple(matter for matter in Subject if self.decided(matter) is None)
 
     @property
     def code_gone(self) -> bool:
         """Say whether step 3 left no code: from there on nothing is undone."""
         taken = self.taken(CleanupStep.MODULES)
-        return taken is not None and taken.code is CodeFate.GONE
+        return taken is not None and taken.code is CodeStatus.GONE
 
     @property
     def finished_at(self) -> datetime | None:

@@ -12,17 +12,17 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout.step import Actor, Change
 from sidecar.core.rollout.view import RolloutView, revised_by
 
 AT_ONCE: Final = "without a flag: served at once, as rollout.serve_unflagged_entries_at_once says"
 """What the audit says of a definition that no operator promoted."""
 
 
-def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, at_once: bool) -> Change:
+def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_once: bool) -> Change:
     """Return what seeing `card` makes of the rollout of its slot; without events nothing is new.
 
     Args:
@@ -41,7 +41,7 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, at_once
         change = _revised(before, known, card, by)
     else:
         facts = _fresh(card)
-        change = Change(_grown(before.with_facts(facts)), (), (_event(slot, facts, Happening.SEEN, by, ""),))
+        change = Change(_grown(before.with_facts(facts)), (), (_event(slot, facts, RolloutEventKind.SEEN, by, ""),))
     return _served_at_once(before, change, card, by) if at_once else change
 
 
@@ -54,7 +54,7 @@ def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
     return listed or not card.definition.is_orchestrator
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingPromotion(msgspec.Struct, frozen=True):
     """A definition that serves no user until an operator takes a step.
 
     Attributes:
@@ -66,7 +66,7 @@ class Waiting(msgspec.Struct, frozen=True):
     needs_flag: bool
 
 
-def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Waiting, ...]:
+def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[PendingPromotion, ...]:
     """Return the definitions of slots that somebody lists and nobody serves, if a step of an operator may change that.
 
     A definition beside an active one is not among them, nor one that was taken back or killed.
@@ -75,7 +75,7 @@ def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Wait
     nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
     cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
     return tuple(
-        Waiting(card.definition.id, card.definition.slot, _needs_flag(card, _facts(card, view)))
+        PendingPromotion(card.definition.id, card.definition.slot, _needs_flag(card, _facts(card, view)))
         for card in cards
         if _may_be_promoted(_facts(card, view))
     )
@@ -114,7 +114,7 @@ def _fresh(card: Card) -> DefinitionFacts:
     )
 
 
-def _served_at_once(before: SlotRollout, change: Change, card: Card, by: By) -> Change:
+def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) -> Change:
     """Let a definition without a flag serve every user, if nothing in its slot has ever left `dev`.
 
     So it is also served if it was on record before the setting was on.
@@ -128,11 +128,11 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: By) -> 
         facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=by.at, target_recorded=True
     )
     after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
-    told = tuple(event for event in change.events if event.what is not Happening.SEEN)
-    return Change(after, (), (*told, _event(rollout.slot, serving, Happening.SEEN, by, AT_ONCE)))
+    told = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
+    return Change(after, (), (*told, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
 
 
-def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -> Change:
+def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor) -> Change:
     """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised.
 
     It inherits everything but the overrides: each was granted for a content.
@@ -161,11 +161,11 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
     }
     active = card.digest if rollout.active == known.digest else rollout.active
     after = msgspec.structs.replace(rollout, definitions={**others, card.digest: revised}, active=active)
-    events = [_event(rollout.slot, revised, Happening.REVISED, by, known.digest)]
+    events = [_event(rollout.slot, revised, RolloutEventKind.REVISED, by, known.digest)]
     if flags is FlagPair.NAMED and known.flags is not flags:
-        events.append(_event(rollout.slot, revised, Happening.FLAGS_NAMED, by, str(flag)))
+        events.append(_event(rollout.slot, revised, RolloutEventKind.FLAGS_NAMED, by, str(flag)))
     if dropped and not known.flag_dropped:
-        events.append(_event(rollout.slot, revised, Happening.FLAGS_KEPT, by, str(flag)))
+        events.append(_event(rollout.slot, revised, RolloutEventKind.FLAGS_KEPT, by, str(flag)))
     return Change(_grown(after), (), tuple(events))
 
 
@@ -186,7 +186,7 @@ def _grown(rollout: SlotRollout) -> SlotRollout:
     return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
 
 
-def _event(slot: Slot, facts: DefinitionFacts, what: Happening, by: By, detail: str) -> RolloutEvent:
+def _event(slot: Slot, facts: DefinitionFacts, what: RolloutEventKind, by: Actor, detail: str) -> RolloutEvent:
     return RolloutEvent(
         slot=slot,
         subagent_id=facts.definition_id,

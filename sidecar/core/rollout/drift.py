@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout
-from sidecar.core.rollout.serving import ReadsFlags
+from sidecar.core.rollout.serving import FlagReader
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import sharing_flag
 
@@ -16,7 +16,7 @@ BEFORE_PROMOTE = frozenset({LifecycleState.DEV, LifecycleState.TEST})
 
 
 def drifts_of(
-    rollout: SlotRollout, facts: DefinitionFacts, flags: ReadsFlags, *, configured: bool, deprecated: bool
+    rollout: SlotRollout, facts: DefinitionFacts, flags: FlagReader, *, configured: bool, deprecated: bool
 ) -> Iterator[str]:
     """Yield what contradicts the recorded state of a definition, a sentence each.
 
@@ -46,7 +46,7 @@ def drifts_of(
         yield f"its flags were let go, and its entry still names {facts.flag}: switching that does nothing"
 
 
-def _flag_drifts(facts: DefinitionFacts, flags: ReadsFlags, *, shared: bool) -> Iterator[str]:
+def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> Iterator[str]:
     names = (str(facts.flag), str(facts.cohort_flag))
     kill, cohort = values = [flags.value(name, facts.vertical) for name in names]
     on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]

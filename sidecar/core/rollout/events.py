@@ -13,7 +13,7 @@ from sidecar.core.rollout.states import LifecycleState, Trigger
 
 
 @unique
-class Happening(StrEnum):
+class RolloutEventKind(StrEnum):
     """What a rollout event says; no lifecycle transition is among them. Source: PF1-D-49."""
 
     SEEN = "definition_seen"
@@ -111,7 +111,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     slot: Slot
     subagent_id: DefinitionId
     digest: Digest
-    what: Happening
+    what: RolloutEventKind
     at: datetime
     actor: str
     reason: str

@@ -11,12 +11,12 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
 from sidecar.core.identifiers import BlockId, ToolId
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Subject
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 
 
-class Scene(msgspec.Struct, frozen=True):
+class DecommissionScope(msgspec.Struct, frozen=True):
     """What is looked at.
 
     Attributes:
@@ -31,12 +31,12 @@ class Scene(msgspec.Struct, frozen=True):
     catalogue: Catalogue
 
 
-def in_the_way(scene: Scene, step: CleanupStep) -> tuple[str, ...]:
+def blockers(scene: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
     """Return what keeps a step from being taken, a sentence each; what earlier steps saw to has to be so still.
 
     References count from the first step on: an entry is taken away only once nobody names it (PF1-FR-11a, TN-90).
     """
-    checks: list[Callable[[Scene], Iterator[str]]] = [_entry_served, references]
+    checks: list[Callable[[DecommissionScope], Iterator[str]]] = [_entry_served, references]
     if step.number >= CleanupStep.BLOCKS.number:
         checks = [_entry_there, references, _blocks]
     if step is CleanupStep.EVALS_AND_TOOLS:
@@ -44,13 +44,13 @@ def in_the_way(scene: Scene, step: CleanupStep) -> tuple[str, ...]:
     return tuple(said for check in checks for said in check(scene))
 
 
-def left_over(scene: Scene) -> tuple[str, ...]:
+def leftovers(scene: DecommissionScope) -> tuple[str, ...]:
     """Return everything that has to be gone, or decided, before a decommission has ended, a sentence each."""
     seen = [said for check in (_entry_there, references, _blocks, _tools_to_remove) for said in check(scene)]
-    return (*seen, *undone(scene.facts))
+    return (*seen, *pending_steps(scene.facts))
 
 
-def undone(facts: DefinitionFacts) -> Iterator[str]:
+def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
     """Yield what the record itself says is still to be done."""
     record = facts.decommission
     if record is None:
@@ -58,7 +58,7 @@ def undone(facts: DefinitionFacts) -> Iterator[str]:
     modules = record.taken(CleanupStep.MODULES)
     if modules is None:
         yield "nobody has confirmed yet that its Python modules are gone (step 3)"
-    elif modules.code is CodeFate.DEPRECATED:
+    elif modules.code is CodeStatus.DEPRECATED:
         yield "its Python modules are only deprecated: delete them, and take step 3 again"
     for matter in record.undecided:
         yield f"nobody has decided yet what becomes of its {matter}: retain or remove"
@@ -67,7 +67,7 @@ def undone(facts: DefinitionFacts) -> Iterator[str]:
             yield f"step {step.label} is not taken"
 
 
-def references(scene: Scene) -> Iterator[str]:
+def references(scene: DecommissionScope) -> Iterator[str]:
     """Yield who still names its slot in `sub_agents`, unless another definition fills that."""
     slot = scene.rollout.slot
     if any(_fills(scene, scene.catalogue.cards[name]) for name in scene.catalogue.slots.get(slot, ())):
@@ -99,7 +99,7 @@ def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]
     return frozenset(name for each in others for name in names_of(each))
 
 
-def _fills(scene: Scene, card: Card) -> bool:
+def _fills(scene: DecommissionScope, card: Card) -> bool:
     """Say whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
 
     A minor revision that is not on record (yet, or ever: what is being decommissioned is not revised) stands where the
@@ -115,26 +115,26 @@ def _fills(scene: Scene, card: Card) -> bool:
     return not own and not card.definition.deprecated and not rolled_back
 
 
-def _entry_served(scene: Scene) -> Iterator[str]:
+def _entry_served(scene: DecommissionScope) -> Iterator[str]:
     card = scene.catalogue.cards.get(scene.facts.definition_id)
     if card is not None and not card.definition.deprecated:
         yield f"the entry of {scene.facts.definition_id} is there, and not marked `status: deprecated`"
 
 
-def _entry_there(scene: Scene) -> Iterator[str]:
+def _entry_there(scene: DecommissionScope) -> Iterator[str]:
     if scene.facts.definition_id in scene.catalogue.cards:
         yield f"the entry of {scene.facts.definition_id} is still in agent_config.yaml"
 
 
-def _blocks(scene: Scene) -> Iterator[str]:
+def _blocks(scene: DecommissionScope) -> Iterator[str]:
     for name in own_blocks(scene.card, scene.catalogue):
         if name in scene.catalogue.blocks:
             yield f"the prompt block {name} is still there, and nobody else uses it"
 
 
-def _tools_to_remove(scene: Scene) -> Iterator[str]:
+def _tools_to_remove(scene: DecommissionScope) -> Iterator[str]:
     record = scene.facts.decommission
-    decided = None if record is None else record.decided(Matter.TOOLS)
+    decided = None if record is None else record.decided(Subject.TOOLS)
     if decided is None or decided.choice is not Choice.REMOVE:
         return
     for name in own_tools(scene.card, scene.catalogue):

@@ -10,15 +10,15 @@ import msgspec
 
 from sidecar.core.identifiers import Commit, Digest, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.events import Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState
 
 PAIRS = {
-    Happening.FLAGS_NAMED: FlagPair.NAMED,
-    Happening.FLAGS_CREATED: FlagPair.CREATED,
-    Happening.FLAGS_ON: FlagPair.ON,
-    Happening.FLAGS_RETIRED: FlagPair.RETIRED,
+    RolloutEventKind.FLAGS_NAMED: FlagPair.NAMED,
+    RolloutEventKind.FLAGS_CREATED: FlagPair.CREATED,
+    RolloutEventKind.FLAGS_ON: FlagPair.ON,
+    RolloutEventKind.FLAGS_RETIRED: FlagPair.RETIRED,
 }
 
 
@@ -65,22 +65,22 @@ def _moved(then: SlotRollout, facts: DefinitionFacts, row: TransitionEvent) -> S
 def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> SlotRollout:
     change, after = msgspec.structs.replace, then
     match row.what:
-        case Happening.SEEN if row.after == WHOLE:  # nothing gates it and nobody was there: it serves at once
+        case RolloutEventKind.SEEN if row.after == WHOLE:  # nothing gates it and nobody was there: it serves at once
             serving = change(facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=row.at)
             after = change(then.with_facts(serving), active=row.digest)
-        case Happening.SEEN:
+        case RolloutEventKind.SEEN:
             after = then.with_facts(facts)
-        case Happening.REVISED:
+        case RolloutEventKind.REVISED:
             after = _revised(then, facts, Digest(row.detail))
-        case Happening.CONFIGURED:
+        case RolloutEventKind.CONFIGURED:
             after = change(then, mode=RolloutMode(row.mode) if row.mode else then.mode)
-        case Happening.RAMP_SET | Happening.RAMPED_DOWN:
+        case RolloutEventKind.RAMP_SET | RolloutEventKind.RAMPED_DOWN:
             after = then.with_facts(change(facts, ramp=row.after))
-        case Happening.ACTIVATED:
+        case RolloutEventKind.ACTIVATED:
             if facts.activated_at is None:
                 facts = change(facts, activated_at=row.at, target=then.active, target_recorded=True)
             after = change(then.with_facts(facts), active=row.digest)
-        case Happening.KILLED:
+        case RolloutEventKind.KILLED:
             dead = then.with_facts(change(facts, killed=Tombstone(row.at, row.actor, row.reason)))
             after = change(dead, active=None if then.active == row.digest else then.active)
         case what if what in PAIRS:

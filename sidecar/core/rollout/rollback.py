@@ -6,11 +6,11 @@ import msgspec
 
 from sidecar.core.errors import RevisionConflict, TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.remedies import CHOICES, NOBODY, REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
-from sidecar.core.rollout.step import By, Change, event_about, facts_of, refuse_unless, transition, with_events
+from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, refuse_unless, transition, with_events
 
 
 class Successor(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Successor(msgspec.Struct, frozen=True):
     digest: Digest | None = None
 
 
-def roll_back(rollout: SlotRollout, digest: Digest, by: By, named: Successor | None = None) -> Change:
+def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor | None = None) -> Change:
     """Move a definition to `rollback`; if it was active, who is named, else its recorded target, is active again.
 
     The successor serves at its own last ramp, and makes no transition.
@@ -43,8 +43,8 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: By, named: Successor | N
         rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
     change = transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
     if target is not None:
-        return with_events(change, event_about(rollout, target, Happening.ACTIVATED, by, detail=instead))
-    emptied = event_about(rollout, facts, Happening.SLOT_EMPTIED, by, detail=instead)
+        return with_events(change, event_about(rollout, target, RolloutEventKind.ACTIVATED, by, detail=instead))
+    emptied = event_about(rollout, facts, RolloutEventKind.SLOT_EMPTIED, by, detail=instead)
     return with_events(change, emptied) if instead else change
 
 

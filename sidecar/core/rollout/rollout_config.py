@@ -12,10 +12,10 @@ import msgspec
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.changes import PRE_FULL, PRE_RAMP
-from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import RolloutMode, SlotRollout
-from sidecar.core.rollout.step import By, Change, event_about, facts_of, next_revision, refuse_unless, with_events
+from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, next_revision, refuse_unless, with_events
+from sidecar.core.rollout.transitions import PRE_FULL, PRE_RAMP
 
 MOST_STEPS: Final = 100
 
@@ -23,7 +23,7 @@ MODES: Final = {"experiment": RolloutMode.EXPERIMENT, "cohort": RolloutMode.EXPE
 """What an operator may write. Source: TN-72."""
 
 
-def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tuple[int, ...], by: By) -> Change:
+def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tuple[int, ...], by: Actor) -> Change:
     """Declare mode and ramp curve of a slot; nobody's ramp moves.
 
     Args:
@@ -49,7 +49,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
         return Change(rollout)
     after = msgspec.structs.replace(rollout, mode=mode, curve=curve)
     words = f"mode {rollout.mode} -> {mode}; ramp curve {curve_words(rollout.curve)} -> {curve_words(curve)}"
-    event = event_about(after, facts, Happening.CONFIGURED, by, to=facts.ramp, detail=words)
+    event = event_about(after, facts, RolloutEventKind.CONFIGURED, by, to=facts.ramp, detail=words)
     moded = msgspec.structs.replace(event, mode="" if mode is rollout.mode else mode)
     return with_events(Change(next_revision(after)), moded)
 

@@ -30,7 +30,7 @@ class CandidateVerdict(StrEnum):
     NOT_LISTED = "not_listed"
 
 
-class ReadsFlags(Protocol):
+class FlagReader(Protocol):
     """The flags, in memory."""
 
     @property
@@ -47,7 +47,7 @@ class ReadsFlags(Protocol):
         ...
 
 
-class Asker(msgspec.Struct, frozen=True):
+class BindSubject(msgspec.Struct, frozen=True):
     """For whom a turn is bound.
 
     Attributes:
@@ -59,7 +59,7 @@ class Asker(msgspec.Struct, frozen=True):
     arm: str = ""
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServingDecision(msgspec.Struct, frozen=True):
     """Who serves a slot, and why not the others.
 
     Attributes:
@@ -79,7 +79,9 @@ UNDECIDED = frozenset({CandidateVerdict.CHOSEN, CandidateVerdict.FLAG_STALE})
 that an outage of the flags of a replacement takes the vertical from nobody whom it does not serve."""
 
 
-def served_by(rollout: SlotRollout, asker: Asker, flags: ReadsFlags, deprecated: frozenset[Digest]) -> Served:
+def serving_definition(
+    rollout: SlotRollout, asker: BindSubject, flags: FlagReader, deprecated: frozenset[Digest]
+) -> ServingDecision:
     """Return who serves `asker`.
 
     Args:
@@ -89,21 +91,21 @@ def served_by(rollout: SlotRollout, asker: Asker, flags: ReadsFlags, deprecated:
         deprecated: digests whose entry says so.
     """
     if rollout.active is None:
-        return Served(None, tuple((digest, _idle(facts)) for digest, facts in rollout.definitions.items()))
+        return ServingDecision(None, tuple((digest, _idle(facts)) for digest, facts in rollout.definitions.items()))
     active = verdict_on(rollout, rollout.definitions[rollout.active], asker, flags, deprecated)
     verdicts = [(rollout.active, active)]
     if active is CandidateVerdict.CHOSEN:
-        return Served(rollout.active, tuple(verdicts))
+        return ServingDecision(rollout.active, tuple(verdicts))
     if active in PASSES_ON and rollout.target is not None and rollout.target != rollout.active:
         target = verdict_on(rollout, rollout.definitions[rollout.target], asker, flags, deprecated)
         verdicts.append((rollout.target, target))
         if target is CandidateVerdict.CHOSEN:
-            return Served(rollout.target, tuple(verdicts))
-    return Served(None, tuple(verdicts))
+            return ServingDecision(rollout.target, tuple(verdicts))
+    return ServingDecision(None, tuple(verdicts))
 
 
 def verdict_on(
-    rollout: SlotRollout, facts: DefinitionFacts, asker: Asker, flags: ReadsFlags, deprecated: frozenset[Digest]
+    rollout: SlotRollout, facts: DefinitionFacts, asker: BindSubject, flags: FlagReader, deprecated: frozenset[Digest]
 ) -> CandidateVerdict:
     """Return the verdict on one definition, by the one rule that holds for the active one and the target alike."""
     verdict = CandidateVerdict.CHOSEN
@@ -122,7 +124,7 @@ def verdict_on(
     return verdict if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
 
 
-def _flags_say(facts: DefinitionFacts, flags: ReadsFlags, salt: str, key: str) -> CandidateVerdict:
+def _flags_say(facts: DefinitionFacts, flags: FlagReader, salt: str, key: str) -> CandidateVerdict:
     kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
     if FlagValue.UNREACHABLE in (kill, cohort):
         return CandidateVerdict.FLAG_STALE
@@ -139,7 +141,7 @@ def _inside(share: int, salt: str, key: str) -> bool:
     return share == WHOLE or in_ramp(salt, key, share)
 
 
-def flag_share(facts: DefinitionFacts, flags: ReadsFlags) -> int:
+def flag_share(facts: DefinitionFacts, flags: FlagReader) -> int:
     """Return the basis points of users whom both flags of a definition admit; by its ramp's buckets."""
     return min(flags.share(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
 

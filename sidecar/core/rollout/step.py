@@ -6,13 +6,13 @@ import msgspec
 
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.events import AuditCohort, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 
 
-class By(msgspec.Struct, frozen=True, kw_only=True):
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """Who takes a step, when, why, and what the audit says of the surroundings.
 
     Attributes:
@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def transition(
-    rollout: SlotRollout, facts: DefinitionFacts, target: LifecycleState, trigger: Trigger, by: By
+    rollout: SlotRollout, facts: DefinitionFacts, target: LifecycleState, trigger: Trigger, by: Actor
 ) -> Change:
     """Return the change that moves a definition to `target`, with its audit event."""
     after = msgspec.structs.replace(facts, state=moved(facts.state, target))
@@ -69,8 +69,8 @@ def transition(
 def event_about(
     rollout: SlotRollout,
     facts: DefinitionFacts,
-    what: Happening,
-    by: By,
+    what: RolloutEventKind,
+    by: Actor,
     *,
     to: int | None = None,
     detail: str = "",

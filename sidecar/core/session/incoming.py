@@ -35,7 +35,7 @@ class LaneStage(Enum):
     """The client has closed its side: what is in flight ends, then the lane does."""
 
 
-class Incoming(Struct):
+class IncomingValidator(Struct):
     """The client's side of one lane.
 
     Attributes:

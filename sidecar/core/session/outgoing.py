@@ -61,7 +61,7 @@ class _Flow(Struct):
     waiting_bytes: int = 0
 
 
-class Outgoing:
+class OutgoingQueue:
     """The results of one lane that have not left yet, as serialised messages.
 
     Args:

@@ -40,7 +40,7 @@ class _Batch(msgspec.Struct):
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class Reporter(msgspec.Struct, frozen=True):
+class ChildReporter(msgspec.Struct, frozen=True):
     """Who reports: a call of the dispatch and its place in it."""
 
     index: int
@@ -58,7 +58,7 @@ class StatusRelay:
         self._batches: dict[str, _Batch] = {}
 
     def offer(
-        self, reporter: Reporter, event_type: str, attributes: Mapping[str, str], now: float
+        self, reporter: ChildReporter, event_type: str, attributes: Mapping[str, str], now: float
     ) -> tuple[str, StatusUpdate | None]:
         """Take one report.
 
@@ -92,7 +92,7 @@ class StatusRelay:
         return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
 
     def _gather(
-        self, reporter: Reporter, event_type: str, rule: EventRule, attributes: Mapping[str, str], now: float
+        self, reporter: ChildReporter, event_type: str, rule: EventRule, attributes: Mapping[str, str], now: float
     ) -> None:
         batch = self._batches.setdefault(event_type, _Batch(now + rule.window.total_seconds()))
         batch.reports.append((reporter.index, reporter.call_id, reporter.slot))

@@ -9,19 +9,19 @@ from typing import Final
 
 from msgspec import Struct
 
-from sidecar.core.status_events.relay import Reporter
+from sidecar.core.status_events.relay import ChildReporter
 
 STILL_WORKING: Final = "still_working"
 """The type that is reported for a silent sub-agent."""
 
 
 class _Silence(Struct):
-    reporter: Reporter
+    reporter: ChildReporter
     wait: float
     due: float
 
 
-class Silences:
+class SilenceMonitor:
     """The sub-agents of one dispatch that run, and since when each was silent.
 
     Args:
@@ -33,7 +33,7 @@ class Silences:
         self._after = after
         self._running: dict[int, _Silence] = {}
 
-    def began(self, reporter: Reporter, now: float) -> None:
+    def began(self, reporter: ChildReporter, now: float) -> None:
         """A sub-agent runs from now on."""
         self._running[reporter.index] = _Silence(reporter, self._after, now + self._after)
 
@@ -50,7 +50,7 @@ class Silences:
         """Return when the first one is to be reported; None if none runs."""
         return min((silence.due for silence in self._running.values()), default=None)
 
-    def take_due(self, now: float) -> Sequence[Reporter]:
+    def take_due(self, now: float) -> Sequence[ChildReporter]:
         """Return those that are due, in the order in which they began; each is due again after twice the time."""
         due = [silence for silence in self._running.values() if silence.due <= now]
         for silence in due:

@@ -6,8 +6,8 @@ from datetime import date
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnFacts
 from sidecar.core.journal.entries import Stored
+from sidecar.core.verifying.checkpoint_lines import RootKey
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import RootKey
 
 
 class FactsUnderRoots:

@@ -7,9 +7,9 @@ from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.chain import NOTHING, rooted
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import TextsErased
-from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.signatures import SignatureVerifier, Verification
+from sidecar.core.verifying.checkpoint_lines import CheckpointClaims
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import Claims
 
 
 class ErasedTexts:
@@ -54,12 +54,14 @@ class ErasedTexts:
                 yield Finding(FindingKind.MARKER_MISFIT, text, day=self._day)
 
 
-def erasure_findings(markers: Iterable[TextsErased], judge: SignatureJudge, claims: Claims) -> Iterator[Finding]:
+def erasure_findings(
+    markers: Iterable[TextsErased], judge: SignatureVerifier, claims: CheckpointClaims
+) -> Iterator[Finding]:
     """Yield what is wrong with markers of erasures by themselves; see `verify_lines.marker_findings`."""
     for marker in markers:
         judgement = erasure_judgement(marker, judge)
-        if judgement is not Judgement.FITS:
-            why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
+        if judgement is not Verification.FITS:
+            why = "its signature does not fit" if judgement is Verification.DOES_NOT_FIT else "it is by an unknown key"
             text = f"{_named(marker)} was forged or altered: {why}"
             yield Finding(FindingKind.MARKER_FORGED, text, day=marker.partition)
         elif claims.erased.get(marker.marker_id) != (marker.partition, marker.facts, marker.root):
@@ -67,7 +69,7 @@ def erasure_findings(markers: Iterable[TextsErased], judge: SignatureJudge, clai
             yield Finding(FindingKind.MARKER_MISFIT, text, day=marker.partition)
 
 
-def erasure_judgement(marker: TextsErased, judge: SignatureJudge) -> Judgement:
+def erasure_judgement(marker: TextsErased, judge: SignatureVerifier) -> Verification:
     """Return what is to be thought of a marker's signature."""
     return judge.judge(marker.key_id, marker.payload(), marker.signature)
 

@@ -3,9 +3,17 @@
 from collections.abc import Iterable, Iterator
 
 from sidecar.core.journal.markers import FactsRemoved
-from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.signatures import SignatureVerifier, Verification
+from sidecar.core.verifying.checkpoint_lines import (
+    NO_LINE,
+    OF_ROOTS,
+    CheckpointClaims,
+    CheckpointLine,
+    RootKey,
+    line_from,
+    line_hash,
+)
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import NO_LINE, OF_ROOTS, CheckpointLine, Claims, RootKey, line_from, line_hash
 
 
 class LinesVerifier:
@@ -19,7 +27,7 @@ class LinesVerifier:
         judge: knows the public keys.
     """
 
-    def __init__(self, claims: Claims, judge: SignatureJudge) -> None:
+    def __init__(self, claims: CheckpointClaims, judge: SignatureVerifier) -> None:
         self._claims = claims
         self._judge = judge
         self._sequence, self._hash = 0, NO_LINE
@@ -77,7 +85,7 @@ class LinesVerifier:
 
     def _judged(self, line: CheckpointLine) -> Iterator[Finding]:
         match self._judge.judge(line.key_id, line.signed_bytes(), line.signature):
-            case Judgement.FITS:
+            case Verification.FITS:
                 if not self._claims.add(line):
                     of = f"the first {line.number} facts of instance {line.instance} in turns of {line.day}"
                     what = of if line.kind in OF_ROOTS else f"what it states ({line.kind} {line.number})"
@@ -86,17 +94,19 @@ class LinesVerifier:
                         "the record was altered between the two"
                     )
                     yield _of_line(FindingKind.ROOT_CONTRADICTED, line, text)
-            case Judgement.DOES_NOT_FIT:
+            case Verification.DOES_NOT_FIT:
                 text = f"line {line.sequence} of the checkpoints was altered: its signature does not fit its contents"
                 yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
-            case Judgement.UNKNOWN_KEY:
+            case Verification.UNKNOWN_KEY:
                 text = (
                     f"line {line.sequence} of the checkpoints is signed with key {line.key_id!r}, which was not given"
                 )
                 yield _of_line(FindingKind.CHECKPOINT_OTHER_KEY, line, text)
 
 
-def marker_findings(markers: Iterable[FactsRemoved], judge: SignatureJudge, claims: Claims) -> Iterator[Finding]:
+def marker_findings(
+    markers: Iterable[FactsRemoved], judge: SignatureVerifier, claims: CheckpointClaims
+) -> Iterator[Finding]:
     """Yield what is wrong with the markers by themselves.
 
     Args:
@@ -107,14 +117,14 @@ def marker_findings(markers: Iterable[FactsRemoved], judge: SignatureJudge, clai
     for marker in markers:
         of = f"the retention marker of instance {marker.instance} for {marker.partition}"
         judgement = judgement_of(marker, judge)
-        if judgement is not Judgement.FITS:
-            why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
+        if judgement is not Verification.FITS:
+            why = "its signature does not fit" if judgement is Verification.DOES_NOT_FIT else "it is by an unknown key"
             yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{of} was forged or altered: {why}")
         elif claims.removed.get(_key(marker)) != marker.state:
             yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{of} is not in the checkpoint files")
 
 
-def removed_findings(marker: FactsRemoved, claims: Claims, there: int) -> Iterator[Finding]:
+def removed_findings(marker: FactsRemoved, claims: CheckpointClaims, there: int) -> Iterator[Finding]:
     """Yield what is wrong with a marker and what is there of the facts that it says were removed.
 
     Args:
@@ -132,7 +142,7 @@ def removed_findings(marker: FactsRemoved, claims: Claims, there: int) -> Iterat
         yield _of_marker(FindingKind.MARKER_MISFIT, marker, text)
 
 
-def judgement_of(marker: FactsRemoved, judge: SignatureJudge) -> Judgement:
+def judgement_of(marker: FactsRemoved, judge: SignatureVerifier) -> Verification:
     """Return what is to be thought of a marker's signature."""
     return judge.judge(marker.key_id, marker.payload(), marker.signature)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.verifying.checkpoint_lines import RootKey
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import RootKey
 
 
 class RootWalk:

@@ -13,7 +13,7 @@ from sidecar.core.journal.chain import link_of
 from sidecar.core.journal.encoding import UnreadableFact, draft_of
 from sidecar.core.journal.entries import Draft, Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
-from sidecar.core.journal.refusals import SENTENCES, Broken, kind_of
+from sidecar.core.journal.refusals import SENTENCES, JournalCorrupt, kind_of
 from sidecar.core.journal.rules import after
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.core.verifying.findings import Finding, FindingKind
@@ -40,7 +40,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
                 return
     except UnreadableFact as why:
         yield _of(FindingKind.FACT_UNREADABLE, turn_id, place, f"cannot be read: {why}")
-    except Broken as broken:
+    except JournalCorrupt as broken:
         text = f"fits its link, and {SENTENCES[broken.reason]}{broken.about and f' ({broken.about})'}"
         yield _of(FindingKind.RULE_BROKEN, turn_id, place, text)
     except NOT_DERIVED as error:
@@ -101,7 +101,7 @@ def _gone_on(head: TurnHead, stored: Stored) -> TurnHead:
     try:
         draft = draft_of(stored)
         return after(head, _fact(head, stored, draft)) if _fits(head, stored, draft) else head
-    except (UnreadableFact, Broken):
+    except (UnreadableFact, JournalCorrupt):
         return head
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from sidecar.observability.audit.sinks import LateSender, LogAuditSink, OtlpAuditSink
+from sidecar.observability.audit.sinks import DeferredSender, LogAuditSink, OtlpAuditSink
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.specs import AuditSinkSpec
 
@@ -20,7 +20,7 @@ LOG_SINK: Final = AuditSinkSpec(
 def _sending(settings: Mapping[str, Any], redactor: Redactor) -> OtlpAuditSink:
     if "endpoint" not in settings:
         raise ValueError("needs `telemetry.otlp_endpoint`, or an `endpoint` of its own")
-    return OtlpAuditSink(LateSender(settings["endpoint"], redactor))
+    return OtlpAuditSink(DeferredSender(settings["endpoint"], redactor))
 
 
 OTLP_SINK: Final = AuditSinkSpec(

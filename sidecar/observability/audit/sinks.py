@@ -27,7 +27,7 @@ class CollectorRefused(Exception):
     """The collector did not take what was sent."""
 
 
-class SendsRecords(Protocol):
+class RecordSender(Protocol):
     """Sends log records; called in a thread, and may wait there."""
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
@@ -81,7 +81,7 @@ class OtlpAuditSink:
         send: sends log records and says whether the collector took them.
     """
 
-    def __init__(self, send: SendsRecords) -> None:
+    def __init__(self, send: RecordSender) -> None:
         self._send = send
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
@@ -94,7 +94,7 @@ class OtlpAuditSink:
         await asyncio.to_thread(self._send.close)
 
 
-class LateSender:
+class DeferredSender:
     """Sends log records to a collector by what is loaded with the first batch, which takes longer than the start.
 
     Args:

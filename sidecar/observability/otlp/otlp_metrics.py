@@ -17,21 +17,21 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from sidecar.observability.otlp.readings import Distribution, Number, Reading
+from sidecar.observability.otlp.readings import Distribution, MetricsSnapshot, Number
 
 
-def metrics_data(reading: Reading, resource: Resource, scope: InstrumentationScope) -> MetricsData:
+def metrics_data(reading: MetricsSnapshot, resource: Resource, scope: InstrumentationScope) -> MetricsData:
     """Return the reading, cumulative since the process began."""
     made = [_metric(each, reading) for each in reading.metrics if each.series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, made, "")], "")])
 
 
-def _metric(metric: Number | Distribution, reading: Reading) -> Metric:
+def _metric(metric: Number | Distribution, reading: MetricsSnapshot) -> Metric:
     data = _histogram(metric, reading) if isinstance(metric, Distribution) else _numbers(metric, reading)
     return Metric(metric.name, metric.help, "", data)
 
 
-def _numbers(metric: Number, reading: Reading) -> Any:
+def _numbers(metric: Number, reading: MetricsSnapshot) -> Any:
     points = [
         NumberDataPoint(dict(zip(metric.labels, key, strict=True)), reading.begun, reading.taken, value)
         for key, value in metric.series
@@ -39,7 +39,7 @@ def _numbers(metric: Number, reading: Reading) -> Any:
     return Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True) if metric.rises else Gauge(points)
 
 
-def _histogram(metric: Distribution, reading: Reading) -> Histogram:
+def _histogram(metric: Distribution, reading: MetricsSnapshot) -> Histogram:
     """Return it without least and greatest value, which are not kept."""
     unknown: Any = None
     points = [

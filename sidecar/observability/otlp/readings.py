@@ -54,7 +54,7 @@ class Distribution(Struct, frozen=True):
     series: Sequence[tuple[Labels, tuple[int, ...], float]]
 
 
-class Reading(Struct, frozen=True):
+class MetricsSnapshot(Struct, frozen=True):
     """All metrics. Times in nanoseconds since 1970; everything is counted since `begun`."""
 
     begun: int
@@ -62,9 +62,9 @@ class Reading(Struct, frozen=True):
     metrics: Sequence[Number | Distribution]
 
 
-def reading_of(metrics: Metrics, begun: int) -> Reading:
+def reading_of(metrics: Metrics, begun: int) -> MetricsSnapshot:
     """Read all metrics, in the event loop that counts them."""
-    return Reading(begun, time.time_ns(), [_read(metric) for metric in metrics])
+    return MetricsSnapshot(begun, time.time_ns(), [_read(metric) for metric in metrics])
 
 
 def _read(metric: Counter | Histogram | Gauge) -> Number | Distribution:

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sidecar.core.history.backfill import Labels, Numbered, turn_of
-from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble, read_record
+from sidecar.core.history.legacy_records import Finding, ImportProblem, LegacyRecord, read_record
 from sidecar.core.history.records import EpisodeKey, TurnHistory
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 
 MOST_FINDINGS: Final = 1000
 """In the report in full; all of them are counted."""
@@ -45,7 +45,7 @@ class BackfillReport:
     tagged: int = 0
     components: int = 0
     findings: list[Finding] = field(default_factory=list)
-    troubles: Counter[Trouble] = field(default_factory=Counter)
+    troubles: Counter[ImportProblem] = field(default_factory=Counter)
 
     def found(self, finding: Finding) -> None:
         """Count a finding, and list it while there is room."""
@@ -73,7 +73,7 @@ class BackfillHistory:
         report: so far; whole once the call has returned.
     """
 
-    def __init__(self, memory: MemoryBorder, labels: Labels, *, dry_run: bool) -> None:
+    def __init__(self, memory: BoundedMemory, labels: Labels, *, dry_run: bool) -> None:
         """Begin with nothing read."""
         self._memory = memory
         self._labels = labels
@@ -90,9 +90,9 @@ class BackfillHistory:
         for group, broken in self._grouped(lines):
             number, first = group[0]
             if broken:
-                self._leave_out(Trouble.TURN_BROKEN, number, first)
+                self._leave_out(ImportProblem.TURN_BROKEN, number, first)
             elif first.key in self._seen:
-                self._leave_out(Trouble.TURN_AGAIN, number, first)
+                self._leave_out(ImportProblem.TURN_AGAIN, number, first)
             else:
                 await self._keep(group)
             self._seen.add(first.key)
@@ -128,7 +128,7 @@ class BackfillHistory:
             self.report.already += 1
             return
         if turn.ended_at < episode.newest:
-            self._leave_out(Trouble.OUT_OF_ORDER, *group[0])
+            self._leave_out(ImportProblem.OUT_OF_ORDER, *group[0])
             return
         if not self.report.dry_run:
             await self._memory.append(turn)
@@ -153,13 +153,13 @@ class BackfillHistory:
         self.report.tagged += bool(turn.answers)
         self.report.components += len(turn.tool_messages)
 
-    def _leave_out(self, trouble: Trouble, number: int, record: LegacyRecord) -> None:
+    def _leave_out(self, trouble: ImportProblem, number: int, record: LegacyRecord) -> None:
         self.report.left_out += 1
         self.report.found(Finding(trouble, number, WHY[trouble], record.turn_id))
 
 
 WHY: Final = {
-    Trouble.TURN_BROKEN: "left out: an unreadable line beside it may be a part of it",
-    Trouble.TURN_AGAIN: "left out: lines of this turn came before, and not together with these",
-    Trouble.OUT_OF_ORDER: "left out: its episode keeps a newer turn already",
+    ImportProblem.TURN_BROKEN: "left out: an unreadable line beside it may be a part of it",
+    ImportProblem.TURN_AGAIN: "left out: lines of this turn came before, and not together with these",
+    ImportProblem.OUT_OF_ORDER: "left out: its episode keeps a newer turn already",
 }

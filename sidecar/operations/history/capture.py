@@ -20,9 +20,9 @@ from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
 from sidecar.core.identifiers import CallId, Slot
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.episode_facts import CompactionFacts
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.turn.state.child import ANSWERED
 from sidecar.operations.turn.state.open_turns import Turn
@@ -35,7 +35,7 @@ LOST: Final = "history_lost"
 DEFERRED: Final = "history_deferred"
 IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 
-Waiting = tuple[TurnHistory, Ending[None]]
+Waiting = tuple[TurnHistory, FirstResult[None]]
 Answered = tuple[Slot, CallId, str, CallOutcome]
 """A sub-agent, its call, what it was asked, and what became of it."""
 
@@ -53,7 +53,7 @@ class HistoryCapture:
 
     def __init__(
         self,
-        memory: MemoryBorder,
+        memory: BoundedMemory,
         facts: CompactionFacts,
         *,
         spawner: Spawner,
@@ -68,10 +68,10 @@ class HistoryCapture:
         self._most = most
         self._durable = durable
         self._queue: deque[Waiting] = deque()
-        self._last_of: dict[EpisodeKey, Ending[None]] = {}
-        self._working: Ending[None] | None = None
+        self._last_of: dict[EpisodeKey, FirstResult[None]] = {}
+        self._working: FirstResult[None] | None = None
         self._under_way: Waiting | None = None
-        self.missed: Ending[None] = Ending()
+        self.missed: FirstResult[None] = FirstResult()
 
     @property
     def waiting(self) -> int:
@@ -112,16 +112,16 @@ class HistoryCapture:
             self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {said}")
             self._done(history, kept)
 
-    def _put(self, history: TurnHistory) -> Ending[None]:
-        kept: Ending[None] = Ending()
+    def _put(self, history: TurnHistory) -> FirstResult[None]:
+        kept: FirstResult[None] = FirstResult()
         self._queue.append((history, kept))
         self._last_of[history.episode] = kept
         if self._working is None:
-            self._working = Ending()
+            self._working = FirstResult()
             self._spawner.spawn(self._work(self._working), "keep history")
         return kept
 
-    async def _work(self, working: Ending[None]) -> None:
+    async def _work(self, working: FirstResult[None]) -> None:
         wait = FIRST_WAIT
         try:
             while self._queue:
@@ -159,7 +159,7 @@ class HistoryCapture:
         self._queue = deque([*theirs, self._under_way, *own])
         self._under_way = None
 
-    def _done(self, history: TurnHistory, kept: Ending[None]) -> None:
+    def _done(self, history: TurnHistory, kept: FirstResult[None]) -> None:
         if self._last_of.get(history.episode) is kept:
             del self._last_of[history.episode]
         kept.settle(None)

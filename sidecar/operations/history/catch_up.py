@@ -14,9 +14,9 @@ from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.capture import FIRST_WAIT, LONGEST_WAIT, HistoryCapture, history_on_record
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rules import HistoryRules
@@ -34,7 +34,7 @@ class HistoryCatchUp:
     """
 
     def __init__(
-        self, record: RecordReads, memory: MemoryBorder, captures: HistoryCapture, clock: Clock, rules: HistoryRules
+        self, record: RecordReads, memory: BoundedMemory, captures: HistoryCapture, clock: Clock, rules: HistoryRules
     ) -> None:
         """Begin with nothing looked at."""
         self._record = record
@@ -42,11 +42,11 @@ class HistoryCatchUp:
         self._captures = captures
         self._clock = clock
         self._rules = rules
-        self._first: Ending[None] | None = None
+        self._first: FirstResult[None] | None = None
 
     async def run(self) -> None:
         """Look at the start, and whenever turns were missed; owned by the supervisor."""
-        self._first = self._first or Ending()
+        self._first = self._first or FirstResult()
         wait = FIRST_WAIT
         while True:
             try:
@@ -59,7 +59,7 @@ class HistoryCatchUp:
             self._first.settle(None)
             wait = FIRST_WAIT
             await self._captures.missed.wait()
-            self._captures.missed = Ending()
+            self._captures.missed = FirstResult()
             await self._captures.idle()
 
     async def looked(self) -> None:

@@ -6,11 +6,11 @@ from datetime import timedelta
 from msgspec import Struct
 
 from sidecar.core.errors import SubagentsError
-from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_of, grown
+from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_of, size_after
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Slot
-from sidecar.operations.bounded_wait import within
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.bounded_wait import await_with_limit
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.record.ports import Store
 
@@ -36,7 +36,7 @@ class EpisodeFacts:
             self._known.move_to_end(episode_id)
             return self._known[episode_id]
         try:
-            slots = await within(self._limit, self._store.last_dispatching_turn(episode_id))
+            slots = await await_with_limit(self._limit, self._store.last_dispatching_turn(episode_id))
         except (TimeoutError, SubagentsError):
             self._recorder.anomaly("episode_facts_unknown", "the store did not say in time")
             return None
@@ -80,7 +80,7 @@ class CompactionFacts:
     """
 
     def __init__(
-        self, memory: MemoryBorder, rules: CompactionRules, bounds: SizeBounds, clock: Clock, recorder: Recorder
+        self, memory: BoundedMemory, rules: CompactionRules, bounds: SizeBounds, clock: Clock, recorder: Recorder
     ) -> None:
         self._memory = memory
         self._recorder = recorder
@@ -95,7 +95,7 @@ class CompactionFacts:
         if known is None:
             before = self._known.get(episode)
             try:
-                known = await within(self._bounds.limit.total_seconds(), self._memory.size(episode))
+                known = await await_with_limit(self._bounds.limit.total_seconds(), self._memory.size(episode))
             except (TimeoutError, SubagentsError):
                 return self._told(None)
             if self._known.get(episode) is not before:  # what was kept meanwhile is newer than what was read
@@ -107,7 +107,7 @@ class CompactionFacts:
         """Note a turn that is about to be kept."""
         known = self._known.get(turn.episode)
         if known is not None:
-            self.sized(turn.episode, grown(known[0], turn))
+            self.sized(turn.episode, size_after(known[0], turn))
 
     def sized(self, episode: EpisodeKey, size: EpisodeSize) -> None:
         """Note how large an episode is."""

@@ -7,16 +7,16 @@ from typing import Final, TypeVar
 from sidecar.core.errors import InlineComponent, MemoryUnavailable, SummaryOutdated
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
-from sidecar.operations.bounded_wait import within
+from sidecar.operations.bounded_wait import await_with_limit
 from sidecar.operations.ports import Recorder
-from sidecar.policy.memory import EpisodeMemory, ErasesUsers
+from sidecar.policy.memory import EpisodeMemory, UserEraser
 
 Result = TypeVar("Result")
 SECONDS_TO_ERASE: Final = 600.0
 """A database file is written anew, so that nothing is left in it."""
 
 
-class MemoryBorder:
+class BoundedMemory:
     """An episode memory that answers in time, with the right types, or not at all.
 
     Args:
@@ -62,7 +62,7 @@ class MemoryBorder:
     async def erase(self, principal: Principal) -> int | None:
         """Remove all episodes of a user; returns how many, None if the memory cannot. Raises `MemoryUnavailable`."""
         memory = self._memory
-        if not isinstance(memory, ErasesUsers):
+        if not isinstance(memory, UserEraser):
             return None
         return await self._bounded("erase", lambda: memory.erase(principal), _is(int), SECONDS_TO_ERASE)
 
@@ -74,7 +74,7 @@ class MemoryBorder:
         limit: float | None = None,
     ) -> Result:
         try:
-            answer = await within(limit or self._limit, ask())
+            answer = await await_with_limit(limit or self._limit, ask())
         except (InlineComponent, SummaryOutdated):
             raise
         except Exception as error:  # noqa: BLE001  the border to foreign code: a broken memory is an outage

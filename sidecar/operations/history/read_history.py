@@ -7,12 +7,12 @@ import msgspec
 
 from sidecar.core.errors import GrantSpent, MemoryUnavailable
 from sidecar.core.history.compaction import after_summary
-from sidecar.core.history.isolation import without_foreign
-from sidecar.core.history.layers import newest_within
+from sidecar.core.history.isolation import only_own
+from sidecar.core.history.message_layers import newest_that_fit
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.operations.history.capture import HistoryCapture
 from sidecar.operations.history.catch_up import HistoryCatchUp
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Recorder
 from sidecar.operations.rules import HistoryRules
 from sidecar.operations.turn.state.grants import GrantTable
@@ -56,7 +56,7 @@ class HistoryAccess(msgspec.Struct, frozen=True):
     """What the operations on history share."""
 
     rules: HistoryRules
-    memory: MemoryBorder
+    memory: BoundedMemory
     captures: HistoryCapture
     recorder: Recorder
     catch_up: HistoryCatchUp
@@ -87,7 +87,7 @@ class ReadEpisode:
         turns = contents.turns if whole else tuple(after_summary(contents.turns, contents.summary))
         shown = turns if whole else tuple(_without_payloads(turn) for turn in turns)
         most = min(request.max_turns or rules.episode_turns, rules.episode_turns)
-        fitting = newest_within(shown, most, rules.answer_bytes, _weight_of)
+        fitting = newest_that_fit(shown, most, rules.answer_bytes, _weight_of)
         total = contents.kept if whole else size.turns
         return EpisodeRead(contents.summary, fitting, max(0, total - len(fitting)), size, request.view)
 
@@ -114,12 +114,12 @@ class ReadOwnTurns:
         await self._history.up_to_date(episode)
         most = min(max_turns or rules.own_turns, rules.own_turns)
         found = await self._history.memory.own_turns(episode, child.slot, most)
-        own, foreign = without_foreign(found, child.slot, turn.turn_id)
+        own, foreign = only_own(found, child.slot, turn.turn_id)
         if foreign:
             self._history.recorder.anomaly("foreign_history", f"{foreign} turns of others came for {child.slot}")
         # The attempt may have ended while the memory answered: then nobody is entitled to it any more.
         self._grants.claim(grant)
-        return newest_within(own, most, rules.answer_bytes, _weight_of)
+        return newest_that_fit(own, most, rules.answer_bytes, _weight_of)
 
 
 def _without_payloads(turn: TurnHistory) -> TurnHistory:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from sidecar.core.history.compaction import NewSummary, check_summary, is_repeated
-from sidecar.core.history.layers import refuse_component_data
+from sidecar.core.history.message_layers import refuse_component_data
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, Summary
 from sidecar.operations.history.episode_facts import CompactionFacts
 from sidecar.operations.history.read_history import HistoryAccess

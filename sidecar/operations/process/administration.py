@@ -11,13 +11,13 @@ import msgspec
 from sidecar.core.errors import AdmissionRefused, Draining, StoreUnavailable
 from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.checkpoint_ports import AuditChain, PlaceUnavailable
-from sidecar.operations.record.erase_user import Erased, EraseUser
-from sidecar.operations.record.verify_log import LogVerification, RecordToVerify, RecordUnreadable, SecondPlace
+from sidecar.operations.record.checkpoint_ports import AuditChain, CheckpointStoreUnavailable
+from sidecar.operations.record.erase_user import EraseUser, ErasureReport
+from sidecar.operations.record.verify_log import CheckpointSource, LogVerification, RecordToVerify, RecordUnreadable
 from sidecar.operations.rollout.store.ports import Tombstones
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.bind_turn import BindingState
-from sidecar.operations.turn.end_turn_for_operator import EndedTurn, EndTurnForOperator, SaysWhoEnds
+from sidecar.operations.turn.end_turn_for_operator import EndedTurn, EndTurnForOperator, EndTurnReporter
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.policy.loading import InventoryRow
 
@@ -67,7 +67,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, AuditChain, SecondPlace | None]]]
+OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, AuditChain, CheckpointSource | None]]]
 """Opens the record to verify it; raises `RecordUnreadable`."""
 
 
@@ -91,7 +91,7 @@ class Administer:
     binding: BindingState
     turns: Turns
     end_turn_for_operator: EndTurnForOperator
-    say_who_ends: SaysWhoEnds
+    say_who_ends: EndTurnReporter
     calls: Callable[[], int]
     views: RolloutViews
     tombstones: Tombstones
@@ -162,7 +162,7 @@ class Administer:
 
     async def erase_user(
         self, principal: Principal, by: str, reason: str, *, preview: bool
-    ) -> AsyncGenerator[Erased, None]:
+    ) -> AsyncGenerator[ErasureReport, None]:
         """Erase the content of a user; tells how far it is.
 
         Args:
@@ -182,7 +182,7 @@ class Administer:
             async with aclosing(erase(principal, preview=preview)) as news:
                 async for erased in news:
                     yield erased
-        except PlaceUnavailable:
+        except CheckpointStoreUnavailable:
             raise StoreUnavailable("the marker cannot be kept in the second place; see the log") from None
 
     async def verify(self) -> AsyncGenerator[Verified, None]:

@@ -39,7 +39,7 @@ class DrainRules(Struct, frozen=True):
     outlived: bool
 
 
-class Awaited(Struct, frozen=True):
+class DrainProgress(Struct, frozen=True):
     """What a drain waits for.
 
     Attributes:
@@ -54,7 +54,7 @@ class Awaited(Struct, frozen=True):
     oldest: tuple[str, ...]
 
 
-class LeftBehind(Struct, frozen=True):
+class RemainingTurns(Struct, frozen=True):
     """What was not at its end.
 
     Attributes:
@@ -95,7 +95,7 @@ class Drain:
         self._calls = calls
         self._clock = clock
 
-    async def wait(self, hurry: asyncio.Event, tell: Callable[[Awaited], None]) -> None:
+    async def wait(self, hurry: asyncio.Event, tell: Callable[[DrainProgress], None]) -> None:
         """Return when nothing runs any more and every turn has ended; after margin, grace or `hurry` in any case.
 
         Args:
@@ -118,7 +118,7 @@ class Drain:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await hurry.wait()
 
-    def awaited(self) -> Awaited:
+    def awaited(self) -> DrainProgress:
         """Return what is waited for now."""
         running = [
             dispatch
@@ -129,9 +129,9 @@ class Drain:
         running.sort(key=lambda each: each.received_at)
         at_rest = self._at_rest()
         named = [f"{each.dispatch_id} of {each.turn.turn_id}" for each in running] + [each.turn_id for each in at_rest]
-        return Awaited(self._calls(), len(running), len(at_rest), tuple(named[:NAMED]))
+        return DrainProgress(self._calls(), len(running), len(at_rest), tuple(named[:NAMED]))
 
-    async def leave(self) -> LeftBehind:
+    async def leave(self) -> RemainingTurns:
         """Stop what still runs, and end the turns that nobody else could end; leave the others as they are."""
         at_rest = self._at_rest()
         left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
@@ -144,7 +144,7 @@ class Drain:
                 for turn in over:
                     await self._end_turn.reap(turn)
         oldest = tuple(turn.turn_id for turn in left[:NAMED])
-        return LeftBehind(len(over) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
+        return RemainingTurns(len(over) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
 
     def _at_rest(self) -> list[Turn]:
         """Return the open turns that have dispatched and in which nothing runs, in order of binding.

@@ -10,30 +10,30 @@ from msgspec import Struct, field
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record.ports import RecordReads
-from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.audit.audit_log import LastSaid, WatchAudit
+from sidecar.operations.rollout.audit.audit_log import LastVerdict, WatchAudit
 from sidecar.operations.rollout.audit.queries import ReadActivity
 from sidecar.operations.rollout.audit.refusals import RecordRefusals
 from sidecar.operations.rollout.decommission.decommission_list import ReadDecommissions, WatchDecommissions
 from sidecar.operations.rollout.decommission.decommission_steps import WINDOW, Decommissioning
 from sidecar.operations.rollout.flags.flag_reading import ReadFlags
-from sidecar.operations.rollout.flags.flag_release import LetFlagsGo
-from sidecar.operations.rollout.flags.flag_switch import FlagsByHand
-from sidecar.operations.rollout.requests import Asked, StepAnswer
-from sidecar.operations.rollout.steps.content_proofs import Proofs, Validates
-from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.flags.flag_release import ReleaseFlags
+from sidecar.operations.rollout.flags.flag_switch import ManualFlagSwitch
+from sidecar.operations.rollout.requests import StepAnswer, StepRequest
+from sidecar.operations.rollout.steps.content_proofs import ContentProofs, Validates
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.operations.rollout.steps.phases import phases_of
 from sidecar.operations.rollout.steps.policy_checks import AsksPolicy, Policies, asked_at_once
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
-from sidecar.operations.rollout.stops.stop_first import StopFirst
+from sidecar.operations.rollout.stops.local_stop import ApplyStopLocally
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, Tombstones
-from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
+from sidecar.operations.rollout.stored_answers import AuditContext
+from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 from sidecar.operations.rollout.views.explain import Explain
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from sidecar.operations.rollout.views.preview import PreviewRamp
-from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding
+from sidecar.operations.rollout.views.rollout_gauges import RolloutGauges
 from sidecar.operations.rollout.views.rollout_reading import ReadRollouts, ReadsFlagBackends
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
@@ -85,7 +85,7 @@ class RolloutOperations(Struct, frozen=True):
         stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
     """
 
-    take_step: TakeStep
+    take_step: ExecuteStep
     stops: Stops
     read: ReadRollouts
     explain: Explain
@@ -94,19 +94,19 @@ class RolloutOperations(Struct, frozen=True):
     read_activity: ReadActivity
     pinned: PinnedTurns
     views: RolloutViews
-    seeing: SeeDefinitions
-    standing: RolloutStanding
+    seeing: RecordDefinitions
+    standing: RolloutGauges
     tombstones: Tombstones
     decommissions: ReadDecommissions
     watch_decommissions: WatchDecommissions
-    let_flags_go: LetFlagsGo
+    let_flags_go: ReleaseFlags
     read_flags: ReadFlags
     refusals: RecordRefusals
 
-    async def step(self, asked: Asked, actor: str) -> StepAnswer:
+    async def step(self, asked: StepRequest, actor: str) -> StepAnswer:
         """Take any step; when it is answered, the binds here show it already, or the answer warns that they do not.
 
-        Raises what `TakeStep` does.
+        Raises what `ExecuteStep` does.
         """
         holds = phases_of(asked).holds
         if holds is not None:
@@ -124,7 +124,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     """Build every operation of the rollout."""
     store, clock = ports.store, ports.clock
     views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
-    seeing = SeeDefinitions(
+    seeing = RecordDefinitions(
         ports.definitions,
         store,
         views,
@@ -137,7 +137,9 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
     take = _take_step(ports, views, pinned)
-    first = StopFirst(store=store, tombstones=ports.tombstones, views=views, clock=clock, recorder=ports.recorder)
+    first = ApplyStopLocally(
+        store=store, tombstones=ports.tombstones, views=views, clock=clock, recorder=ports.recorder
+    )
     return RolloutOperations(
         take_step=take,
         stops=stops(first, take, ports.definitions.card_by_digest),
@@ -148,7 +150,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
             flags=ports.flags,
             pinned=pinned,
             clock=clock,
-            said=LastSaid(store),
+            said=LastVerdict(store),
         ),
         explain=Explain(store=store, views=views, definitions=ports.definitions, flags=ports.flags, clock=clock),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
@@ -157,36 +159,36 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         pinned=pinned,
         views=views,
         seeing=seeing,
-        standing=RolloutStanding(
+        standing=RolloutGauges(
             views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock
         ),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
-        let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
+        let_flags_go=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
 
 
-def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) -> TakeStep:
+def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) -> ExecuteStep:
     store, clock, flags = ports.store, ports.clock, ports.flags.current
-    return TakeStep(
+    return ExecuteStep(
         store=store,
         clock=clock,
         surrounding=partial(_surrounding, ports),
-        proofs=Proofs(ports.definitions, store, ports.validate),
+        proofs=ContentProofs(ports.definitions, store, ports.validate),
         policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
-        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
+        gates=GateEvaluator(ports.gate_rules, ports.gate_for, clock, ports.recorder),
         flags=FlagSwitching(writer_of=ports.writer_of, snapshot=flags, shown=lambda: views.current().slots),
-        by_hand=FlagsByHand(
+        by_hand=ManualFlagSwitch(
             writer_of=ports.writer_of, flags=flags, killed=ports.tombstones.all, recorder=ports.recorder
         ),
         decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),
     )
 
 
-def _surrounding(ports: RolloutPorts) -> Surrounding:
+def _surrounding(ports: RolloutPorts) -> AuditContext:
     catalogue = ports.definitions.current()
     version = catalogue.agent_definition_version if catalogue else ""
-    return Surrounding(version, ports.flags.current().active_flags())
+    return AuditContext(version, ports.flags.current().active_flags())

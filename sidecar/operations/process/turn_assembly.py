@@ -15,26 +15,26 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.history.capture import HistoryCapture
 from sidecar.operations.history.catch_up import HistoryCatchUp
 from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.history.read_history import HistoryAccess, ReadEpisode, ReadOwnTurns
 from sidecar.operations.history.write_summary import WriteSummary
 from sidecar.operations.ports import (
-    Chance,
     Clock,
     Connectors,
     Definitions,
     Ids,
-    OffLoop,
+    Randomness,
     Recorder,
+    RunInThread,
     Runners,
     Spawner,
-    on_the_loop,
+    run_inline,
 )
-from sidecar.operations.record.hints import HintingStore, RecordHints
+from sidecar.operations.record.hints import NotifyingStore, RecordHints
 from sidecar.operations.record.ports import Store
 from sidecar.operations.record.read_record import ExportReplay, ReadRecord
 from sidecar.operations.rules import DispatchRules
@@ -42,27 +42,27 @@ from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.child.child_reports import ChildReports, ReportFiles
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turn.delegate import Delegate
-from sidecar.operations.turn.dispatch_calls import DispatchCalls, Going
+from sidecar.operations.turn.dispatch_calls import DispatchCalls, DispatchRecovery
 from sidecar.operations.turn.end_turn import EndTurn
 from sidecar.operations.turn.end_turn_for_operator import EndTurnForOperator
-from sidecar.operations.turn.execute_dispatch import CarryOut
+from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FetchCard, FindTurn
-from sidecar.operations.turn.orphans import LostWork
+from sidecar.operations.turn.orphans import SettleOrphans
 from sidecar.operations.turn.reaper import Reaper
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import CloseChild
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
-from sidecar.operations.turn.takeover import GoOn
+from sidecar.operations.turn.takeover import TakeOver
 from sidecar.policy.memory import EpisodeMemory
 
 
-async def kept_nowhere(digest: Digest) -> Card | None:
+async def without_memory(digest: Digest) -> Card | None:
     """Return None: no card is kept but those of the configuration."""
     return None
 
@@ -77,19 +77,19 @@ class Ports(Struct, frozen=True):
 
     clock: Clock
     ids: Ids
-    chance: Chance
+    chance: Randomness
     spawner: Spawner
     store: Store
     recorder: Recorder
     definitions: Definitions
-    flags: FlagSnapshots
+    flags: FlagSnapshotKeeper
     runners: Runners
     connectors: Connectors
     memory: EpisodeMemory
     rollouts: Callable[[], RolloutView]
-    fetch_card: FetchCard = kept_nowhere
+    fetch_card: FetchCard = without_memory
     tracing: Tracing = NO_TRACING
-    off_loop: OffLoop = on_the_loop
+    off_loop: RunInThread = run_inline
     reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
@@ -104,7 +104,7 @@ class HistoryOperations(Struct, frozen=True):
     read_own_turns: ReadOwnTurns
     captures: HistoryCapture
     catch_up: HistoryCatchUp
-    memory: MemoryBorder
+    memory: BoundedMemory
     record: ReadRecord
     export_replay: ExportReplay
 
@@ -126,7 +126,7 @@ class Operations(Struct, frozen=True):
     grants: GrantTable
     binding: BindingState
     reaper: Reaper
-    lost_work: LostWork
+    lost_work: SettleOrphans
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -145,7 +145,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
-    store = HintingStore(ports.store, hints)
+    store = NotifyingStore(ports.store, hints)
     outside = _outside(ports, store, grants)
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
@@ -154,8 +154,8 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
-    carry_out = CarryOut(outside, run_child)
-    going = Going(find, restore, GoOn(rules, outside, restore, carry_out, turns))
+    carry_out = ExecuteDispatch(outside, run_child)
+    going = DispatchRecovery(find, restore, TakeOver(rules, outside, restore, carry_out, turns))
     end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     return Operations(
@@ -173,7 +173,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         grants=grants,
         binding=binding,
         reaper=Reaper(rules, outside, turns, end_turn),
-        lost_work=LostWork(rules, outside, turns, keys, going),
+        lost_work=SettleOrphans(rules, outside, turns, keys, going),
     )
 
 
@@ -196,8 +196,8 @@ def _bound(ports: Ports, surface: Surface) -> None:
     ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 
 
-def _outside(ports: Ports, store: Store, grants: GrantTable) -> Outside:
-    return Outside(
+def _outside(ports: Ports, store: Store, grants: GrantTable) -> TurnDependencies:
+    return TurnDependencies(
         clock=ports.clock,
         ids=ports.ids,
         chance=ports.chance,
@@ -214,7 +214,7 @@ def _outside(ports: Ports, store: Store, grants: GrantTable) -> Outside:
 def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
-    memory = MemoryBorder(ports.memory, ports.recorder, rules.history.timeout)
+    memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout)
     bounds = SizeBounds(rules.facts_timeout, rules.episodes_cached, rules.history.size_fresh_for)
     compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
     captures = HistoryCapture(

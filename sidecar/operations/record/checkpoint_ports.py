@@ -9,13 +9,13 @@ import msgspec
 from sidecar.core.journal.appends import RootState
 from sidecar.core.signatures import Signer
 from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, LinkedRow
-from sidecar.core.verifying.lines import RootKey, Statement
+from sidecar.core.verifying.checkpoint_lines import RootKey, Statement
 
 CheckpointSigner = Signer
 """The port is what the core needs to make a signed line or marker; see there."""
 
 
-class PlaceUnavailable(Exception):
+class CheckpointStoreUnavailable(Exception):
     """The second place could not be written or read; says which and why."""
 
 
@@ -46,7 +46,7 @@ class AuditChain(Protocol):
         """Return every marker of retention, oldest first."""
 
 
-class CheckpointPlace(Protocol):
+class CheckpointStore(Protocol):
     """Keeps signed lines outside the database; nothing is ever changed or removed there."""
 
     async def standing(self) -> Standing:

@@ -12,9 +12,9 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
 from sidecar.core.verifying.audit_chain import AuditHead
-from sidecar.core.verifying.lines import RootKey, audit_statement, checkpoint_of
+from sidecar.core.verifying.checkpoint_lines import RootKey, audit_statement, checkpoint_of
 from sidecar.operations.ports import Clock, Recorder
-from sidecar.operations.record.checkpoint_ports import AuditChain, CheckpointPlace, PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import AuditChain, CheckpointStore, CheckpointStoreUnavailable
 from sidecar.operations.record.ports import RecordArchive
 
 CHECKPOINT_FAILED: Final = "checkpoint_failed"
@@ -42,7 +42,7 @@ class Checkpointing:
         self,
         archive: RecordArchive,
         instance: InstanceId,
-        place: CheckpointPlace,
+        place: CheckpointStore,
         interval: timedelta,
         clock: Clock,
         recorder: Recorder,
@@ -99,7 +99,7 @@ class Checkpointing:
                 statements.append(audit_statement(head, self._instance, now))
             if statements:
                 await self._place.append(statements)
-        except (StoreUnavailable, PlaceUnavailable) as problem:
+        except (StoreUnavailable, CheckpointStoreUnavailable) as problem:
             self.failures += 1
             if self._failing_since is None:
                 self._failing_since = self._clock.monotonic()

@@ -6,7 +6,7 @@ from datetime import datetime
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded
-from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.operations.record.ports import RecordReads
 
@@ -50,11 +50,11 @@ class DelegatedReads:
         """Return turns that have not ended."""
         return await self._source.open_turns(limit, before)
 
-    async def turns(self, query: TurnQuery) -> Listed[TurnRow]:
+    async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
         """Return a list of turns."""
         return await self._source.turns(query)
 
-    async def episodes(self, limit: int) -> Listed[EpisodeRow]:
+    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
         """Return the episodes used last."""
         return await self._source.episodes(limit)
 

@@ -19,10 +19,10 @@ from sidecar.core.journal.encoding import UnreadableFact, draft_of
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import erasure_of
 from sidecar.core.journal.turn_state import state_of
-from sidecar.core.verifying.lines import erasure_statement
+from sidecar.core.verifying.checkpoint_lines import erasure_statement
 from sidecar.core.verifying.verify_turn import first_day
 from sidecar.operations.ports import Clock, Ids
-from sidecar.operations.record.checkpoint_ports import CheckpointPlace, CheckpointSigner
+from sidecar.operations.record.checkpoint_ports import CheckpointSigner, CheckpointStore
 from sidecar.operations.record.ports import RecordArchive
 
 PAGE: Final = 200
@@ -45,7 +45,7 @@ class Lists(Protocol):
         """Derive the lines of lists again from what is left of the facts. Raises `StoreUnavailable`."""
 
 
-class Erased(Struct, frozen=True, kw_only=True):
+class ErasureReport(Struct, frozen=True, kw_only=True):
     """How far it is.
 
     Attributes:
@@ -82,7 +82,7 @@ class EraseUser:
         lists: Lists,
         conversations: Conversations,
         signer: CheckpointSigner,
-        place: CheckpointPlace,
+        place: CheckpointStore,
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -95,7 +95,7 @@ class EraseUser:
         self._clock, self._ids = clock, ids
         self._erasing = False
 
-    async def __call__(self, principal: Principal, *, preview: bool) -> AsyncGenerator[Erased, None]:
+    async def __call__(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
         """Erase the content of a user; tells again and again how far it is.
 
         What is interrupted may be done again: it goes on with what is left. Conversations go last, so that what
@@ -119,9 +119,9 @@ class EraseUser:
         finally:
             self._erasing = False
 
-    async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[Erased, None]:
+    async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
         """Look and erase until a look finds nothing: turns may begin, or another sidecar may erase, meanwhile."""
-        erased, is_clean = Erased(conversations=0), False
+        erased, is_clean = ErasureReport(conversations=0), False
         for _ in range(MOST_LOOKS):
             found = _Found(principal)
             async for looked_at in self._look(found):

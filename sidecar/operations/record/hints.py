@@ -46,7 +46,7 @@ class RecordHints:
                 waker.set()
 
 
-class HintingStore(DelegatedReads):
+class NotifyingStore(DelegatedReads):
     """A store whose appends are followed by a hint."""
 
     def __init__(self, store: Store, hints: RecordHints) -> None:

@@ -7,7 +7,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
-from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, Slot, TurnId
 from sidecar.core.journal.appends import TurnFacts
 from sidecar.core.journal.attempt_frames import unpacked
@@ -15,7 +15,7 @@ from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import AttemptFrames
 from sidecar.core.journal.turn_state import TurnState, state_of
 from sidecar.core.replaying.frames import attempt_to_json
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.ports import JournalReads
 
 
@@ -27,7 +27,7 @@ def unreadable(why: UnreadableFact) -> StoreUnavailable:
 class ReadsOfJournal:
     """`RecordReads`, without the instance. See the port for what each method returns and raises."""
 
-    def __init__(self, journal: JournalReads, lists: Lists) -> None:
+    def __init__(self, journal: JournalReads, lists: TurnListReader) -> None:
         self._facts_of = journal
         self._lists = lists
 
@@ -64,11 +64,11 @@ class ReadsOfJournal:
         """Return turns that have not ended."""
         return await self._facts_of.open_turns(limit, before)
 
-    async def turns(self, query: TurnQuery) -> Listed[TurnRow]:
+    async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
         """Return a list of turns."""
         return await self._lists.turns(query)
 
-    async def episodes(self, limit: int) -> Listed[EpisodeRow]:
+    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
         """Return the episodes used last."""
         return await self._lists.episodes(limit)
 

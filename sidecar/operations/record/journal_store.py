@@ -19,11 +19,11 @@ from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import AttemptFrames, Draft, Stored
 from sidecar.core.journal.facts import Body, DispatchOpened
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
 from sidecar.operations.record.kept_turn import KeptTurn
-from sidecar.operations.record.lists import Lists, lists_in_memory
+from sidecar.operations.record.lists import TurnListReader, lists_in_memory
 from sidecar.operations.record.ports import CommitUnknown, Journal
 
 MOST_IN_A_BATCH: Final = 2000
@@ -43,7 +43,7 @@ class _Group(Struct):
     """What one caller appends; all of one turn."""
 
     drafts: tuple[Draft, ...]
-    decided: Ending[SubagentsError | None] = field(default_factory=Ending)
+    decided: FirstResult[SubagentsError | None] = field(default_factory=FirstResult)
 
 
 class _Plan(Struct):
@@ -81,7 +81,7 @@ class JournalStore(ReadsOfJournal):
         spawner: Spawner,
         recorder: Recorder,
         salt: Callable[[], bytes],
-        lists: Lists | None = None,
+        lists: TurnListReader | None = None,
     ) -> None:
         """Begin with nothing to write."""
         super().__init__(journal, lists or lists_in_memory(journal, recorder))

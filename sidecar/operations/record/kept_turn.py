@@ -8,7 +8,7 @@ from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.encoding import fact_of
 from sidecar.core.journal.entries import AttemptFrames, Draft, Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
-from sidecar.core.journal.refusals import Broken, Refused
+from sidecar.core.journal.refusals import FactRejected, JournalCorrupt
 from sidecar.core.journal.rules import after
 from sidecar.core.journal.standing import Standing
 
@@ -41,8 +41,8 @@ class KeptTurn:
             fact = fact_of(draft, links_of(head, draft.body))
             try:
                 head = after(head, fact)
-            except Broken as broken:
-                return Refused(fact, broken.reason, broken.about).text
+            except JournalCorrupt as broken:
+                return FactRejected(fact, broken.reason, broken.about).text
             new.append((fact, head))
             if draft.frames:
                 frames += draft.frames

@@ -8,7 +8,7 @@ read for one list, the list says as of when it is.
 from datetime import datetime
 from typing import Final
 
-from sidecar.core.executing.stored_record import EpisodeRow, Listed, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, ListPage, TurnQuery, TurnRow
 from sidecar.core.listing.turn_rows import Newer
 from sidecar.operations.ports import Recorder
 from sidecar.operations.record.ports import Journal, NotThisJournal
@@ -18,7 +18,7 @@ MOST_CHANGES: Final = 600
 """About 200 turns."""
 
 
-class Lists:
+class TurnListReader:
     """Reads lists.
 
     Args:
@@ -41,15 +41,15 @@ class Lists:
         """Take notice of facts that this process has appended."""
         self._projector.appended(facts)
 
-    async def turns(self, query: TurnQuery) -> Listed[TurnRow]:
+    async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
         """Return a list of turns, newest first. Raises `StoreUnavailable`."""
         newer, as_of = await self._newer()
-        return Listed(tuple(await self._projector.projection.turns(query, newer)), as_of)
+        return ListPage(tuple(await self._projector.projection.turns(query, newer)), as_of)
 
-    async def episodes(self, limit: int) -> Listed[EpisodeRow]:
+    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
         """Return the episodes used last, newest first. Raises `StoreUnavailable`."""
         newer, as_of = await self._newer()
-        return Listed(tuple(await self._projector.projection.episodes(limit, newer)), as_of)
+        return ListPage(tuple(await self._projector.projection.episodes(limit, newer)), as_of)
 
     async def _newer(self) -> tuple[Newer, datetime | None]:
         """Return the rows that are not projected, and as of when the list is if that is not all of them."""
@@ -73,8 +73,8 @@ class Lists:
         return newer, changes.as_of
 
 
-def lists_in_memory(journal: Journal, recorder: Recorder) -> Lists:
+def lists_in_memory(journal: Journal, recorder: Recorder) -> TurnListReader:
     """Return lists that project what has changed whenever one is asked for."""
     from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
 
-    return Lists(Projector(journal, RowsInMemory(), recorder), at_once=True)
+    return TurnListReader(Projector(journal, RowsInMemory(), recorder), at_once=True)

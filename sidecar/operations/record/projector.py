@@ -18,7 +18,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.listing.changes import ChangedTurn, Changes, Watermarks
-from sidecar.core.listing.turn_rows import LineReading
+from sidecar.core.listing.turn_rows import TurnLineBuilder
 from sidecar.operations.ports import Recorder
 from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projection_ports import Projection
@@ -79,7 +79,7 @@ class Projector:
         self._woken = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._unreadable: set[TurnId] = set()
-        self._open: OrderedDict[TurnId, LineReading] = OrderedDict()
+        self._open: OrderedDict[TurnId, TurnLineBuilder] = OrderedDict()
         self.lag = 0
         self.projected = 0
 
@@ -169,9 +169,9 @@ class Projector:
             await self.projection.apply([each.line() for each in readings], marks, gone=turn_ids)
         await self.projection.apply((), replace(marks, alterations=changes.reached.alterations))
 
-    async def readings_of(self, turns: Sequence[ChangedTurn]) -> list[LineReading]:
+    async def readings_of(self, turns: Sequence[ChangedTurn]) -> list[TurnLineBuilder]:
         """Return the lines of turns that have changed; what cannot be read is left out, and reported once."""
-        readings: list[LineReading] = []
+        readings: list[TurnLineBuilder] = []
         for number, turn in enumerate(turns, 1):
             try:
                 reading = await self._reading_of(turn)
@@ -185,20 +185,20 @@ class Projector:
                 await asyncio.sleep(0)
         return readings
 
-    async def _reading_of(self, turn: ChangedTurn) -> LineReading | None:
+    async def _reading_of(self, turn: ChangedTurn) -> TurnLineBuilder | None:
         """Go on with what is known of a turn, or read all of it; None if it is not there any more."""
         facts, known = turn.facts, self._open.get(turn.turn_id)
         if turn.first > 1 and known is not None and known.version == turn.first - 1:
             reading = known.copy()  # a pass that fails has changed nothing
         else:
-            reading = LineReading(turn.turn_id)
+            reading = TurnLineBuilder(turn.turn_id)
             if turn.first > 1:
                 facts = (await self.journal.facts(turn.turn_id)).facts[: turn.version]
         for fact in facts:
             reading.take(fact)
         return reading if reading.version == turn.version else None
 
-    def _go_on_with(self, readings: Sequence[LineReading]) -> None:
+    def _go_on_with(self, readings: Sequence[TurnLineBuilder]) -> None:
         for reading in readings:
             self._open.pop(reading.turn_id, None)
             if not reading.ended:

@@ -14,12 +14,20 @@ from sidecar.core.decoding import from_utf8
 from sidecar.core.errors import AdmissionRefused
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, TurnId
 from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.record.hints import RecordHints
 from sidecar.operations.record.ports import RecordReads
-from sidecar.operations.record.turn_views import ROW_BYTES, SeenTurn, fitting, in_order, only, row_of, unknown
+from sidecar.operations.record.turn_views import (
+    ROW_BYTES,
+    TurnSummary,
+    in_order,
+    only,
+    row_of,
+    truncate_to_size,
+    unknown,
+)
 from sidecar.operations.rules import RecordRules
 
 
@@ -84,11 +92,11 @@ class ReadRecord:
         shown, more = found.rows[:limit], len(found.rows) > limit
         return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
 
-    async def list_episodes(self, limit: int) -> Listed[EpisodeRow]:
+    async def list_episodes(self, limit: int) -> ListPage[EpisodeRow]:
         """Return the episodes used last; with 0 the usual number. Raises `StoreUnavailable`."""
         return await self._reads.episodes(min(limit or self._rules.page, MOST_ROWS))
 
-    async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> SeenTurn:
+    async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> TurnSummary:
         """Return a turn, or with `child_ids` some children of it; as much as fits into an answer.
 
         Raises:
@@ -96,7 +104,7 @@ class ReadRecord:
             StoreUnavailable: nobody can say.
         """
         turn = await self._turn(turn_id)
-        return fitting(row_of(turn), only(turn, child_ids), self._rules.answer_bytes)
+        return truncate_to_size(row_of(turn), only(turn, child_ids), self._rules.answer_bytes)
 
     async def watch(self, turn_id: TurnId, after: Mapping[ChildId, int]) -> AsyncGenerator[EventBatch, None]:
         """Go through the events of a turn, then wait for more, until the turn has ended.

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.journal.markers import removal_of
-from sidecar.core.verifying.lines import retention_of
+from sidecar.core.verifying.checkpoint_lines import retention_of
 from sidecar.operations.ports import Clock, Recorder
-from sidecar.operations.record.checkpoint_ports import CheckpointPlace, CheckpointSigner, PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import CheckpointSigner, CheckpointStore, CheckpointStoreUnavailable
 from sidecar.operations.record.ports import RecordArchive
 
 DAY: Final = timedelta(days=1)
@@ -59,7 +59,7 @@ class Retention:
         archive: RecordArchive,
         rules: RetentionRules,
         signer: CheckpointSigner,
-        place: CheckpointPlace,
+        place: CheckpointStore,
         clock: Clock,
         recorder: Recorder,
     ) -> None:
@@ -90,5 +90,5 @@ class Retention:
                 await self._place.append([retention_of(marker) for marker in markers])
                 self.turns += await self._archive.remove(markers)
             self.attempts += await self._archive.remove_frames(now - self._rules.frames)
-        except (StoreUnavailable, PlaceUnavailable, RecordConflict) as problem:
+        except (StoreUnavailable, CheckpointStoreUnavailable, RecordConflict) as problem:
             self._recorder.anomaly(RETENTION_FAILED, str(problem))

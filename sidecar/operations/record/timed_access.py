@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.journal.entries import Draft
-from sidecar.operations.deadlines import Deadlines, by
+from sidecar.operations.deadlines import Deadlines, deadline_at
 from sidecar.operations.ready_list import Refusal
 from sidecar.operations.record.ports import Store
 
 Found = TypeVar("Found")
 
 
-async def put_on_record(
+async def append_within(
     store: Store, drafts: Sequence[Draft], until: float, deadlines: Deadlines | None = None
 ) -> Refusal:
     """Append `drafts`; return why not if that is not confirmed by `until` (of the loop's clock).
@@ -26,7 +26,7 @@ async def put_on_record(
     try:
         if store.waits:
             at = asyncio.get_running_loop().call_at if deadlines is None else deadlines.at
-            await by(until, store.append(drafts), at)
+            await deadline_at(until, store.append(drafts), at)
         else:
             await store.append(drafts)
     except TimeoutError:
@@ -36,7 +36,7 @@ async def put_on_record(
     return None
 
 
-async def in_time(reading: Awaitable[Found], seconds: float) -> Found | StoreUnavailable:
+async def read_within(reading: Awaitable[Found], seconds: float) -> Found | StoreUnavailable:
     """Return what is read, or that the store did not say within `seconds`."""
     try:
         async with asyncio.timeout(seconds):

@@ -18,7 +18,7 @@ ROW_BYTES: Final = 600
 """Room for the ids, names, times and links of one child, dispatch, event or outcome."""
 
 
-class SeenTurn(msgspec.Struct, frozen=True):
+class TurnSummary(msgspec.Struct, frozen=True):
     """A turn, ready to be shown.
 
     Attributes:
@@ -88,7 +88,7 @@ def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
     return msgspec.structs.replace(turn, children=tuple(in_order(children)), dispatches=tuple(dispatches))
 
 
-def fitting(row: TurnRow, turn: StoredTurn, most_bytes: int) -> SeenTurn:
+def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSummary:
     """Return as much of a turn as fits into `most_bytes`; what is short comes before what is long."""
     room = _Room(most_bytes)
     children = [_with_events(child, room) for child in turn.children]
@@ -103,7 +103,7 @@ def fitting(row: TurnRow, turn: StoredTurn, most_bytes: int) -> SeenTurn:
     stored = msgspec.structs.replace(
         turn, dispatches=tuple(dispatches), children=tuple(children), ended=ended, routing=routing
     )
-    return SeenTurn(row, stored, room.texts_left_out, room.events_left_out)
+    return TurnSummary(row, stored, room.texts_left_out, room.events_left_out)
 
 
 class _Room:

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.signatures import SignatureVerifier, Verification
 from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, AuditWalk
+from sidecar.core.verifying.checkpoint_lines import CheckpointClaims
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import Claims
 from sidecar.operations.record.checkpoint_ports import AuditChain
 
 PAGE: Final = 500
@@ -26,7 +26,7 @@ class AuditVerification:
         unsigned: of these, how many come after the newest checkpoint.
     """
 
-    def __init__(self, audit: AuditChain, claims: Claims, judge: SignatureJudge | None) -> None:
+    def __init__(self, audit: AuditChain, claims: CheckpointClaims, judge: SignatureVerifier | None) -> None:
         self._audit = audit
         self._claims = claims
         self._judge = judge
@@ -61,7 +61,7 @@ class AuditVerification:
     def _is_ours(self, marker: AuditRemoved) -> bool:
         if self._judge is None:
             return True
-        return self._judge.judge(marker.key_id, marker.signed_bytes(), marker.signature) is Judgement.FITS
+        return self._judge.judge(marker.key_id, marker.signed_bytes(), marker.signature) is Verification.FITS
 
     def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
         """Return up to where retention has removed rows, as signed markers say."""

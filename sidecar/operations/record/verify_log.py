@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
-from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.signatures import SignatureVerifier, Verification
+from sidecar.core.verifying.checkpoint_lines import CheckpointClaims, RootKey
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import Claims, RootKey
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
 from sidecar.core.verifying.verify_erasures import ErasedTexts, erasure_findings, erasure_judgement
 from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, marker_findings, removed_findings
@@ -34,7 +34,7 @@ RecordToVerify = ArchiveReads
 """What is read of a record."""
 
 
-class SecondPlace(Struct, frozen=True):
+class CheckpointSource(Struct, frozen=True):
     """The checkpoints to verify against.
 
     Attributes:
@@ -43,10 +43,10 @@ class SecondPlace(Struct, frozen=True):
     """
 
     files: Sequence[Callable[[], Iterable[bytes]]]
-    judge: SignatureJudge
+    judge: SignatureVerifier
 
 
-class Looked(Struct):
+class VerificationProgress(Struct):
     """What was looked at, and what could not be known.
 
     Attributes:
@@ -77,8 +77,8 @@ class LogVerification:
     def __init__(
         self,
         record: RecordToVerify,
-        place: SecondPlace | None,
-        progress: Callable[[Looked], None],
+        place: CheckpointSource | None,
+        progress: Callable[[VerificationProgress], None],
         audit: AuditChain | None = None,
     ) -> None:
         """Begin with nothing looked at."""
@@ -86,14 +86,14 @@ class LogVerification:
         self._record = record
         self._place = place
         self._progress = progress
-        self._claims = Claims()
+        self._claims = CheckpointClaims()
         self._states: dict[RootKey, RootState] = {}
         self._markers: dict[RootKey, FactsRemoved] = {}
         self._erasures: dict[str, TextsErased] = {}
         self._seen: set[TurnId] = set()
         self._ahead: dict[RootKey, RootWalk] = {}
         self._late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
-        self.looked = Looked()
+        self.looked = VerificationProgress()
 
     async def findings(self) -> AsyncIterator[Finding]:
         """Yield everything that is wrong; go through it once.
@@ -168,9 +168,9 @@ class LogVerification:
         for finding in found:
             yield finding
 
-    def _claims_of_now(self, place: SecondPlace) -> Claims:
+    def _claims_of_now(self, place: CheckpointSource) -> CheckpointClaims:
         """Read the files once more."""
-        claims = Claims()
+        claims = CheckpointClaims()
         for read in place.files:
             for _ in LinesVerifier(claims, place.judge).findings(read()):
                 pass  # what is wrong with the files was told
@@ -180,13 +180,13 @@ class LogVerification:
         """Trust the markers that are signed; without keys, all."""
         judge = None if self._place is None else self._place.judge
         for marker in markers:
-            if judge is None or judgement_of(marker, judge) is Judgement.FITS:
+            if judge is None or judgement_of(marker, judge) is Verification.FITS:
                 self._markers[RootKey(marker.instance, marker.partition)] = marker
 
     def _take_in_erasures(self, markers: Sequence[TextsErased]) -> None:
         judge = None if self._place is None else self._place.judge
         for marker in markers:
-            if judge is None or erasure_judgement(marker, judge) is Judgement.FITS:
+            if judge is None or erasure_judgement(marker, judge) is Verification.FITS:
                 self._erasures[marker.marker_id] = marker
 
     # --- one day

@@ -22,7 +22,7 @@ from sidecar.core.replaying.frames import (
     RecordedAttempt,
     Status,
     StoppedFrame,
-    StrayFrame,
+    UnexpectedFrame,
     UsageFrame,
 )
 from sidecar.operations.ports import Ids
@@ -242,7 +242,7 @@ def _event(frame: Frame) -> RunnerEvent:
             event = UsageReported(read, written, cached)
         case FinishedFrame(_, data_unavailable):
             event = RunFinished(data_unavailable)
-        case StrayFrame():
+        case UnexpectedFrame():
             event = cast("RunnerEvent", frame)  # whatever it is, it is no event
         case _:
             raise TypeError(f"{type(frame).__name__} is nothing that a runner reports")
@@ -257,10 +257,10 @@ def _end(frame: EndFrame) -> None:
         case "cancelled":
             raise asyncio.CancelledError
         case "raised":
-            raise RecordedDefect(frame.what)
+            raise ReplayDefect(frame.what)
         case _:
             return
 
 
-class RecordedDefect(Exception):
+class ReplayDefect(Exception):
     """Stands for whatever a runner raised; the text names its class."""

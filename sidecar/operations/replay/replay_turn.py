@@ -10,7 +10,7 @@ from datetime import timedelta
 import msgspec
 from msgspec.structs import replace
 
-from sidecar.core.binding.surface_token import SigningKeys, seal
+from sidecar.core.binding.surface_token import SigningKeys, sign_token
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import SubagentsError
 from sidecar.core.executing.records import DispatchOpened
@@ -57,7 +57,7 @@ async def replay_turn(
 ) -> Replayed:
     """Dispatch what the turn dispatched, when it did, and return what is joined."""
     loop = asyncio.get_running_loop()
-    token, first, start = seal(document.claims(), keys), document.dispatches[0].opened_at, loop.time()
+    token, first, start = sign_token(document.claims(), keys), document.dispatches[0].opened_at, loop.time()
     running: list[LiveDispatch] = []
     refused: dict[DispatchId, str] = {}
     for opened in document.dispatches:

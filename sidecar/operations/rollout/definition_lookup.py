@@ -10,18 +10,18 @@ from sidecar.core.errors import RevisionConflict, SubagentsError, UnknownSubagen
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.view import as_revised, revised_by
-from sidecar.operations.rollout.requests import Asked, Kill, RampDown
+from sidecar.operations.rollout.requests import Kill, RampDown, StepRequest
 from sidecar.operations.rollout.store.ports import LocalStop
 
 
-class Found(NamedTuple):
+class DefinitionMatch(NamedTuple):
     """A definition, and the rollout of its slot."""
 
     rollout: SlotRollout
     facts: DefinitionFacts
 
 
-def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
+def match_in(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:
     """Return the definition that is meant: of several with its id the one that serves, else the newest."""
     for slot in sorted(slots):
         rollout = slots[slot]
@@ -30,11 +30,11 @@ def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
         fitting = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
         if fitting:
             serving = [each for each in fitting if each.digest == rollout.active]
-            return Found(rollout, (serving or fitting)[-1])
+            return DefinitionMatch(rollout, (serving or fitting)[-1])
     return None
 
 
-def found_on_record(slots: Mapping[Slot, SlotRollout], asked: Asked, held: LocalStop | None) -> Found:
+def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held: LocalStop | None) -> DefinitionMatch:
     """Return the definition that is meant, as it is on record.
 
     Args:
@@ -52,7 +52,7 @@ def found_on_record(slots: Mapping[Slot, SlotRollout], asked: Asked, held: Local
         asked = msgspec.structs.replace(asked, digest="")
     else:
         asked = asked if held is None else msgspec.structs.replace(asked, digest=held.digest)
-        found = found_in(slots, asked)
+        found = match_in(slots, asked)
         if found is None and isinstance(asked, RampDown):  # it may have been held here for long
             found = _as_revised(slots, asked)
     if found is None:
@@ -60,28 +60,32 @@ def found_on_record(slots: Mapping[Slot, SlotRollout], asked: Asked, held: Local
     return found
 
 
-def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> Found | None:
+def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> DefinitionMatch | None:
     """Return what a kill means: what is held, else what it names, else what either has become."""
     by_digest = [held.digest, *filter(None, [asked.digest])]
     exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
-    found = next(filter(None, (found_in(slots, each) for each in exact)), None)
+    found = next(filter(None, (match_in(slots, each) for each in exact)), None)
     here = msgspec.structs.replace(asked, slot=held.slot)
     found = found or (_as_revised(slots, here) if held.slot in slots else None)
-    found = found or found_in(slots, msgspec.structs.replace(asked, digest=""))
-    having = (Found(each, each.definitions[held.digest]) for each in slots.values() if held.digest in each.definitions)
+    found = found or match_in(slots, msgspec.structs.replace(asked, digest=""))
+    having = (
+        DefinitionMatch(each, each.definitions[held.digest])
+        for each in slots.values()
+        if held.digest in each.definitions
+    )
     return found or next(having, None)  # under another id: that content is what is held
 
 
-def _as_revised(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
+def _as_revised(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:
     """Return what the definition that is meant is by now, if its content is not there any more."""
     fitting = (rollout for slot, rollout in sorted(slots.items()) if asked.slot in {"", slot})
     revised = ((rollout, as_revised(rollout, asked.definition_id)) for rollout in fitting)
-    return next((Found(rollout, facts) for rollout, facts in revised if facts is not None), None)
+    return next((DefinitionMatch(rollout, facts) for rollout, facts in revised if facts is not None), None)
 
 
-def found_here(
-    slots: Mapping[Slot, SlotRollout], asked: Asked, card_of: Callable[[Digest], Card | None]
-) -> Found | None:
+def match_in_memory(
+    slots: Mapping[Slot, SlotRollout], asked: StepRequest, card_of: Callable[[Digest], Card | None]
+) -> DefinitionMatch | None:
     """Return the definition that is meant, as this replica shows it.
 
     A minor revision that is loaded and not shown yet means the content that it revises: a stop is of the definition,
@@ -92,18 +96,18 @@ def found_here(
         asked: what is wanted.
         card_of: returns a card that was ever loaded here.
     """
-    found = found_in(slots, asked)
+    found = match_in(slots, asked)
     card = card_of(Digest(asked.digest)) if found is None and asked.digest else None
     if card is None or card.definition.id != asked.definition_id or asked.slot not in {"", card.definition.slot}:
         return found
     rollout = slots.get(card.definition.slot)
     facts = revised_by(rollout, card.definition.id, card.shape) if rollout is not None else None
-    return Found(rollout, facts) if rollout is not None and facts is not None else None
+    return DefinitionMatch(rollout, facts) if rollout is not None and facts is not None else None
 
 
-def not_found(slots: Mapping[Slot, SlotRollout], asked: Asked) -> SubagentsError:
-    """Return why `found_in` finds nothing: nobody has that id, or it has another content than the request names."""
-    by_id = found_in(slots, msgspec.structs.replace(asked, digest=""))
+def not_found(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> SubagentsError:
+    """Return why `match_in` finds nothing: nobody has that id, or it has another content than the request names."""
+    by_id = match_in(slots, msgspec.structs.replace(asked, digest=""))
     if by_id is None:
         where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
         return UnknownSubagent(
@@ -121,9 +125,9 @@ def other_content(rollout: SlotRollout, facts: DefinitionFacts, digest: str) -> 
     )
 
 
-def unseen(digest: str, definition_id: DefinitionId, slot: Slot) -> Found:
+def definition_not_seen(digest: str, definition_id: DefinitionId, slot: Slot) -> DefinitionMatch:
     """Return a definition of which nothing is known but its name, so that it can be stopped even so."""
     facts = DefinitionFacts(
         digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
     )
-    return Found(SlotRollout(slot=slot), facts)
+    return DefinitionMatch(SlotRollout(slot=slot), facts)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from sidecar.core.identifiers import DefinitionId, Slot
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Decommission, Subject
 from sidecar.core.rollout.facts import RolloutMode
-from sidecar.core.rollout.flags_by_hand import FlagKind, FlagSwitched
+from sidecar.core.rollout.manual_flags import FlagKind, FlagSwitched
 from sidecar.core.rollout.rollback import Successor
 from sidecar.policy.lifecycle import Step
 
@@ -19,7 +19,7 @@ HELD = "/held"
 """Follows the id of a request that acts although that id was used for another one."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What every step carries.
 
     Attributes:
@@ -61,11 +61,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.expected_revision is not None
 
 
-def _contents(asked: Asked) -> dict[str, Any]:
+def _contents(asked: StepRequest) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in WHO}
 
 
-class Transition(Asked, frozen=True, kw_only=True):
+class Transition(StepRequest, frozen=True, kw_only=True):
     """`dev` to `test`, or `test` to `promote`."""
 
     step: Step
@@ -76,7 +76,7 @@ class Transition(Asked, frozen=True, kw_only=True):
         return self.step
 
 
-class SetRamp(Asked, frozen=True, kw_only=True):
+class SetRamp(StepRequest, frozen=True, kw_only=True):
     """Set a ramp, in basis points."""
 
     to: int
@@ -87,7 +87,7 @@ class SetRamp(Asked, frozen=True, kw_only=True):
         return f"{Step.SET_RAMP} {self.to}"
 
 
-class Configure(Asked, frozen=True, kw_only=True):
+class Configure(StepRequest, frozen=True, kw_only=True):
     """Declare mode and ramp curve of a slot; the curve in basis points."""
 
     mode: RolloutMode
@@ -99,19 +99,19 @@ class Configure(Asked, frozen=True, kw_only=True):
         return f"{Step.CONFIGURE} {self.mode} {' '.join(map(str, self.curve))}"
 
 
-class RampDown(Asked, frozen=True, kw_only=True):
+class RampDown(StepRequest, frozen=True, kw_only=True):
     """Set a ramp to 0 after a safety breach; never waits for anything."""
 
     breach_id: str
 
 
-class AcknowledgeBreach(Asked, frozen=True, kw_only=True):
+class AcknowledgeBreach(StepRequest, frozen=True, kw_only=True):
     """Take note of a breach."""
 
     breach_id: str
 
 
-class OverrideGate(Asked, frozen=True, kw_only=True):
+class OverrideGate(StepRequest, frozen=True, kw_only=True):
     """Let one `fail` of one gate pass for one step, until it expires."""
 
     gate: str
@@ -124,7 +124,7 @@ class OverrideGate(Asked, frozen=True, kw_only=True):
         return f"{Step.OVERRIDE_GATE} {self.gate} {self.to}"
 
 
-class RollBack(Asked, frozen=True, kw_only=True):
+class RollBack(StepRequest, frozen=True, kw_only=True):
     """Move a definition to `rollback`, and its recorded target back into its place.
 
     Attributes:
@@ -134,11 +134,11 @@ class RollBack(Asked, frozen=True, kw_only=True):
     to: Successor | None = None
 
 
-class Activate(Asked, frozen=True, kw_only=True):
+class Activate(StepRequest, frozen=True, kw_only=True):
     """Put a definition that is still in `promote` back into an empty slot."""
 
 
-class Kill(Asked, frozen=True, kw_only=True):
+class Kill(StepRequest, frozen=True, kw_only=True):
     """Take a definition off every surface at once."""
 
     @property
@@ -147,11 +147,11 @@ class Kill(Asked, frozen=True, kw_only=True):
         return ""
 
 
-class RetireFlags(Asked, frozen=True, kw_only=True):
+class RetireFlags(StepRequest, frozen=True, kw_only=True):
     """Let the two flags of a definition that serves everybody go."""
 
 
-class SwitchFlag(Asked, frozen=True, kw_only=True):
+class SwitchFlag(StepRequest, frozen=True, kw_only=True):
     """Switch one flag by hand.
 
     Attributes:
@@ -181,11 +181,11 @@ class SwitchFlagOff(SwitchFlag, frozen=True, kw_only=True):
     """Switch a flag off: a pause, or a kill."""
 
 
-class OfDecommission(Asked, frozen=True, kw_only=True):
+class DecommissionRequest(StepRequest, frozen=True, kw_only=True):
     """Anything that is asked of the decommission of a definition; the definition stays in `rollback`."""
 
 
-class BeginDecommission(OfDecommission, frozen=True, kw_only=True):
+class BeginDecommission(DecommissionRequest, frozen=True, kw_only=True):
     """Begin to take a definition away for good: the window runs from now."""
 
     @property
@@ -194,7 +194,7 @@ class BeginDecommission(OfDecommission, frozen=True, kw_only=True):
         return f"{Step.DECOMMISSION} begin"
 
 
-class TakeDecommissionStep(OfDecommission, frozen=True, kw_only=True):
+class TakeDecommissionStep(DecommissionRequest, frozen=True, kw_only=True):
     """One of the five steps has been done in the configuration repository.
 
     Attributes:
@@ -203,7 +203,7 @@ class TakeDecommissionStep(OfDecommission, frozen=True, kw_only=True):
     """
 
     step: CleanupStep
-    code: CodeFate | None = None
+    code: CodeStatus | None = None
     confirmed: str = ""
 
     @property
@@ -212,10 +212,10 @@ class TakeDecommissionStep(OfDecommission, frozen=True, kw_only=True):
         return " ".join(filter(None, (Step.DECOMMISSION, self.step, self.code)))
 
 
-class DecideDecommission(OfDecommission, frozen=True, kw_only=True):
+class DecideDecommission(DecommissionRequest, frozen=True, kw_only=True):
     """Decide what becomes of the eval suite, or of the tools."""
 
-    matter: Matter
+    matter: Subject
     choice: Choice
 
     @property
@@ -224,7 +224,7 @@ class DecideDecommission(OfDecommission, frozen=True, kw_only=True):
         return f"{Step.DECOMMISSION} {self.matter} {self.choice}"
 
 
-class UndoDecommission(OfDecommission, frozen=True, kw_only=True):
+class UndoDecommission(DecommissionRequest, frozen=True, kw_only=True):
     """Take a decommission back that has deleted nothing yet."""
 
 

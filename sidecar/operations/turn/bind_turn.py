@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from sidecar.core.binding.bind import orchestrator_of
 from sidecar.core.binding.surface import Surface
-from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, sign_token
 from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import Slot
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFacts
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.requests import BindTurnRequest
@@ -53,7 +53,7 @@ class BindTurn:
         rules: DispatchRules,
         clock: Clock,
         definitions: Definitions,
-        flags: FlagSnapshots,
+        flags: FlagSnapshotKeeper,
         turns: Turns,
         binding: "BindingState",
     ) -> None:
@@ -100,12 +100,12 @@ class BindTurn:
                 "no valid definitions have been loaded; see the log, or run `sidecar validate`"
             )
         orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
-        asker = Asker(request.principal, request.experiment_arm)
+        asker = BindSubject(request.principal, request.experiment_arm)
         surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), asker, self._rollouts())
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
-        token = seal(claims, self._binding.keys)
+        token = sign_token(claims, self._binding.keys)
         self._binding.seen(surface)
         turn = Turn(claims, token, surface, reap_at, bind_request=request, compaction_due=due)
         self._turns.add(turn)

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from sidecar.core.binding.bind import BindingRules, cohort_of, judged_slots, surface_of, tools_of
-from sidecar.core.binding.candidates import CardOf, Judged
+from sidecar.core.binding.bind import BindingRules, cohort_of, evaluated_slots, surface_of, tools_of
+from sidecar.core.binding.candidates import CardOf, SlotCandidates
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.flag_states import FlagSnapshot
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.ramp_sides import Divide, Sides, divides_of, sides_of
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.ramp_membership import RampBoundary, Sides, boundaries_of, membership_of
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.view import RolloutView
 
 KEPT: Final = 256
@@ -32,16 +32,16 @@ class CohortSurfaces:
         self._rules = rules
         self._kept = kept
         self._made_from: tuple[Catalogue, FlagSnapshot, RolloutView] | None = None
-        self._divides: dict[Digest, tuple[Divide, ...]] = {}
+        self._divides: dict[Digest, tuple[RampBoundary, ...]] = {}
         self._standing: dict[tuple[Digest, str, Sides], Surface] = {}
-        self._surfaces: dict[tuple[Digest, str, tuple[Judged, ...]], Surface] = {}
+        self._surfaces: dict[tuple[Digest, str, tuple[SlotCandidates, ...]], Surface] = {}
 
     def surface(
         self,
         catalogue: Catalogue,
         orchestrator: Card,
         flags: FlagSnapshot,
-        asker: Asker,
+        asker: BindSubject,
         view: RolloutView,
     ) -> Surface:
         """Return the surface for `asker`."""
@@ -51,8 +51,8 @@ class CohortSurfaces:
         digest = orchestrator.digest
         divides = self._divides.get(digest)
         if divides is None:
-            divides = self._divides[digest] = divides_of(orchestrator.definition.sub_agents, view, flags)
-        standing = (digest, asker.arm, sides_of(divides, asker.key))
+            divides = self._divides[digest] = boundaries_of(orchestrator.definition.sub_agents, view, flags)
+        standing = (digest, asker.arm, membership_of(divides, asker.key))
         surface = self._standing.get(standing)
         if surface is None:
             surface = self._judged(catalogue, orchestrator, flags, asker, view)
@@ -60,11 +60,11 @@ class CohortSurfaces:
         return surface
 
     def _judged(
-        self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, asker: Asker, view: RolloutView
+        self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, asker: BindSubject, view: RolloutView
     ) -> Surface:
         if len(self._surfaces) >= KEPT or len(self._standing) >= MOST_STANDINGS:
             self._forget(catalogue, flags, view)
-        judged = judged_slots(catalogue, orchestrator, flags, view, asker)
+        judged = evaluated_slots(catalogue, orchestrator, flags, view, asker)
         key = (orchestrator.digest, asker.arm, judged)
         if key not in self._surfaces:
             tools = tools_of(catalogue, judged, self._kept)

@@ -6,13 +6,13 @@ from sidecar.core.errors import RecordConflict, RunsElsewhere, UnknownCall, Unkn
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.facts import CallsCancelled
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.first_result import outlive
+from sidecar.operations.first_result import shield_until_done
 from sidecar.operations.ready_list import Refusal
-from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import CancelRequest, ResumeRequest
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.dispatch_calls import Begun, Going, attached, give_up_lost
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.dispatch_calls import DispatchHandle, DispatchRecovery, attached, give_up_lost
 from sidecar.operations.turn.settle_child import taking
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
@@ -24,10 +24,10 @@ TRIES: Final = 3
 class ResumeDispatch:
     """Find a dispatch again after a broken connection, wherever it was opened."""
 
-    def __init__(self, going: Going) -> None:
+    def __init__(self, going: DispatchRecovery) -> None:
         self._going = going
 
-    async def __call__(self, request: ResumeRequest) -> Begun:
+    async def __call__(self, request: ResumeRequest) -> DispatchHandle:
         """Return the dispatch to listen to. Raises `UnknownDispatch`, `SurfaceTokenInvalid`, `StoreUnavailable`."""
         return await attached(await _known(self._going, request.surface_token, request.dispatch_id), self._going)
 
@@ -35,7 +35,7 @@ class ResumeDispatch:
 class CancelCall:
     """Cancel one call; its siblings go on."""
 
-    def __init__(self, rules: DispatchRules, outside: Outside, going: Going) -> None:
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies, going: DispatchRecovery) -> None:
         self._rules = rules
         self._out = outside
         self._going = going
@@ -56,7 +56,7 @@ class CancelCall:
         going = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
         if dispatch.calls.waits_for_cancel(request.call_id):
             work = self._save(dispatch, request.call_id)
-            await outlive(self._out.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
+            await shield_until_done(self._out.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
         return going
 
     async def _save(self, dispatch: LiveDispatch, call_id: CallId) -> None:
@@ -82,7 +82,7 @@ class CancelCall:
         body = CallsCancelled(dispatch.dispatch_id, (dispatch.calls.places[call_id],))
         drafts = [*taking(dispatch, out.store, now), out.store.draft(dispatch.turn.turn_id, now, body, Texts())]
         until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await put_on_record(out.store, drafts, until)
+        refused = await append_within(out.store, drafts, until)
         if refused is None:
             dispatch.calls.cancel_recorded(call_id)
             if dispatch.ownership.owner:
@@ -95,7 +95,7 @@ def _refuse_elsewhere(dispatch: LiveDispatch) -> None:
         raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
 
 
-async def _known(going: Going, token: str, dispatch_id: DispatchId) -> LiveDispatch:
+async def _known(going: DispatchRecovery, token: str, dispatch_id: DispatchId) -> LiveDispatch:
     turn = await going.find(token)
     await give_up_lost(turn, dispatch_id, going)
     if dispatch_id not in turn.dispatches:

@@ -9,22 +9,28 @@ import asyncio
 from datetime import timedelta
 
 from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.dispatching.lanes import Waiting
 from sidecar.core.dispatching.outcomes import CallOutcome, Usage
 from sidecar.core.dispatching.plan import PlannedCall, plan_dispatch
+from sidecar.core.dispatching.slot_queues import QueuedCall
 from sidecar.core.errors import DelegationRefused, FieldProblem, GrantSpent, InvalidRequest, SubagentsError
-from sidecar.core.executing.delegation import Delegating, DelegationRefusal, Left, narrowed, refusal_of_any
+from sidecar.core.executing.delegation import (
+    DelegationContext,
+    DelegationRefusal,
+    RemainingBudget,
+    delegation_refusal,
+    narrowed_permissions,
+)
 from sidecar.core.executing.events import SIDECAR
 from sidecar.core.identifiers import CallId, ChildId
 from sidecar.core.journal.facts import ChildNoted, DelegationSettled
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.first_result import outlive
-from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.first_result import shield_until_done
+from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import Integration, Verdict
-from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.child.delegated_call import DelegatedCall
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import NewChild, make_delegated_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
@@ -38,7 +44,7 @@ from subagents_errors import CallFailure
 class Delegate:
     """The operation. Not safe to repeat: each call is another child."""
 
-    def __init__(self, outside: Outside, turns: Turns, run_child: RunChild) -> None:
+    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild) -> None:
         self._out = outside
         self._turns = turns
         self._run_child = run_child
@@ -68,7 +74,7 @@ class Delegate:
             raise
         try:
             work = self._carry_out(parent, new, call)
-            outcome = await outlive(self._out.spawner, work, f"delegated {new.child.child_id}")
+            outcome = await shield_until_done(self._out.spawner, work, f"delegated {new.child.child_id}")
         except asyncio.CancelledError:
             call.delegation.cancel(CallFailure.CALL_CANCELLED)  # nobody waits for the answer any more
             raise
@@ -76,10 +82,10 @@ class Delegate:
         self._out.grants.claim(grant)
         return outcome
 
-    def _errand_of(self, parent: Child) -> Errand:
+    def _errand_of(self, parent: Child) -> CallContext:
         """Return what the child is run for. Raises `GrantSpent` if that is over."""
         turn = self._turns.known(parent.log.run_id)
-        above: Errand | None = self._calls.get(parent.child_id)
+        above: CallContext | None = self._calls.get(parent.child_id)
         if above is None and turn is not None:
             above = turn.dispatches.get(parent.dispatch_id)
         if above is None or above.turn.ending.stage is not EndStage.OPEN or above.stop_of(parent.call_id).settled:
@@ -87,21 +93,21 @@ class Delegate:
         return above
 
     def _accept(
-        self, parent: Child, above: Errand, tool_name: str, arguments_json: str, time_left: timedelta | None
+        self, parent: Child, above: CallContext, tool_name: str, arguments_json: str, time_left: timedelta | None
     ) -> tuple[DelegatedCall, NewChild]:
         """Check everything that can refuse it, then take its place in the turn. No await in here."""
-        refusal = refusal_of_any(parent.contract)
+        refusal = delegation_refusal(parent.contract)
         if refusal is not None:
             raise _refused(refusal)
         turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
         planned = self._planned(above, child_id, tool_name, arguments_json)
         ends_at = self._ends_at(parent, above, time_left)
-        delegating = Delegating(parent.child_id, parent.contract, self._left(parent, ends_at))
-        contract = narrowed(delegating, planned.tool, planned.step_idx, planned.request)
+        delegating = DelegationContext(parent.child_id, parent.contract, self._left(parent, ends_at))
+        contract = narrowed_permissions(delegating, planned.tool, planned.step_idx, planned.request)
         if isinstance(contract, DelegationRefusal):
             raise _refused(contract)
         lenders = _lenders(parent, above)
-        lane = Waiting(child_id, parent.child_id, 1, contract.ownership)
+        lane = QueuedCall(child_id, parent.child_id, 1, contract.ownership)
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.take_steps(1)
@@ -110,7 +116,7 @@ class Delegate:
         self._calls[child_id] = call
         return call, make_delegated_child(parent, above, planned, contract)
 
-    def _planned(self, above: Errand, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
+    def _planned(self, above: CallContext, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
         """Look the tool up on the bound surface, and check the arguments."""
         turn = above.turn
         plan = plan_dispatch(
@@ -124,7 +130,7 @@ class Delegate:
             "the arguments cannot be used", fields=[FieldProblem("arguments_json", plan.settled[0].hint)]
         )
 
-    def _ends_at(self, parent: Child, above: Errand, time_left: timedelta | None) -> float:
+    def _ends_at(self, parent: Child, above: CallContext, time_left: timedelta | None) -> float:
         """Return when whoever waits stops waiting; of the loop's clock."""
         bounds = [parent.ends_at, above.settle_at]
         if parent.wall_clock_at is not None:
@@ -133,9 +139,9 @@ class Delegate:
             bounds.append(self._out.clock.monotonic() + time_left.total_seconds())
         return min(bounds)
 
-    def _left(self, parent: Child, ends_at: float) -> Left:
+    def _left(self, parent: Child, ends_at: float) -> RemainingBudget:
         now, wall_clock_at = self._out.clock.monotonic(), parent.wall_clock_at
-        return Left(
+        return RemainingBudget(
             time_ms=int((ends_at - now) * 1000),
             wall_clock_ms=None if wall_clock_at is None else int((wall_clock_at - now) * 1000),
             tool_calls=parent.ledger.tool_calls_left,
@@ -186,7 +192,7 @@ class Delegate:
         opening = store.draft(turn.turn_id, now, *opened_later(call.dispatch_id, [new]))
         before = turn.in_front(call.dispatch_id)
         turn.happened(call.dispatch_id, happened)
-        refused = await put_on_record(store, (*before, *happened, opening), call.record_by, call.deadlines)
+        refused = await append_within(store, (*before, *happened, opening), call.record_by, call.deadlines)
         if refused is not None:
             turn.note_unconfirmed()
             raise refused
@@ -200,7 +206,7 @@ class Delegate:
         body = DelegationSettled(call.dispatch_id, (child.progress(now, values),))
         turn.happened(call.dispatch_id, [store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
         drafts = turn.in_front(call.dispatch_id)
-        if await put_on_record(store, drafts, call.record_by, call.deadlines) is None:
+        if await append_within(store, drafts, call.record_by, call.deadlines) is None:
             turn.recorded(call.dispatch_id, drafts)
         else:
             self._out.recorder.anomaly("close_unrecorded", child.child_id)
@@ -211,7 +217,7 @@ class Delegate:
         parent.note_repeatable(self._out.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
 
 
-def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:
+def _lenders(parent: Child, above: CallContext) -> tuple[str, ...]:
     """Return the names, among the calls of the turn, of all who wait for the delegation."""
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)

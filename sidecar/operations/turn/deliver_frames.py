@@ -9,14 +9,14 @@ from typing import Final
 
 from sidecar.core.dispatching.frames import Frame
 from sidecar.operations.deadlines import Deadline
-from sidecar.operations.ports import FrameStream, ListenerGone
-from sidecar.operations.turn.dispatch_calls import Begun
+from sidecar.operations.ports import FrameStream, ListenerClosed
+from sidecar.operations.turn.dispatch_calls import DispatchHandle
 
 HOLD: Final = 0.01
 """Seconds that the first frame waits for what is being put on record: a frame of its own costs as much as a child."""
 
 
-async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
+async def deliver_frames(begun: DispatchHandle, after: int, stream: FrameStream) -> None:
     """Send everything after sequence `after`, then the result.
 
     Returns when the result was sent, or the listener has left. Being cancelled means that it has left.
@@ -51,7 +51,7 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
             seen = events[-1].sequence if events else seen
             if not listener.woken:
                 await listener.wait()
-    except ListenerGone:
+    except ListenerClosed:
         return
     finally:
         dispatch.leave(number, stream.grace)

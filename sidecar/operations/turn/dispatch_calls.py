@@ -11,9 +11,9 @@ from functools import partial
 import msgspec
 
 from sidecar.core.dispatching.intents import IntentReport, newly_called
-from sidecar.core.dispatching.lanes import Waiting
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.dispatching.slot_queues import QueuedCall
 from sidecar.core.errors import (
     BindingDigestMismatch,
     DeadlineTooShort,
@@ -27,40 +27,40 @@ from sidecar.core.errors import (
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.history.episode_facts import EpisodeFacts
-from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.open_child import make_child
-from sidecar.operations.turn.execute_dispatch import CarryOut
+from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.opening_records import opening_of
-from sidecar.operations.turn.state.places import Places
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
-from sidecar.operations.turn.takeover import GoOn
+from sidecar.operations.turn.takeover import TakeOver
 
 
-class Begun(msgspec.Struct, frozen=True):
+class DispatchHandle(msgspec.Struct, frozen=True):
     """A dispatch to listen to; `attached` if an earlier request began it."""
 
     dispatch: LiveDispatch
     attached: bool
 
 
-class Going(msgspec.Struct, frozen=True):
+class DispatchRecovery(msgspec.Struct, frozen=True):
     """How a turn is found, brought up to what is on record, and gone on with."""
 
     find: FindTurn
     restore: RestoreTurn
-    go_on: GoOn
+    go_on: TakeOver
 
 
-async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> None:
+async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecovery) -> None:
     """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
     known = turn.dispatches.get(dispatch_id)
     if known is not None and known.ownership.conflict is not None:
@@ -68,13 +68,13 @@ async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> Non
         await going.restore(turn)
 
 
-async def attached(dispatch: LiveDispatch, going: Going) -> Begun:
+async def attached(dispatch: LiveDispatch, going: DispatchRecovery) -> DispatchHandle:
     """Return a dispatch that was begun before, with somebody to see to it that it comes to its result."""
     refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
     going.go_on(dispatch)
-    return Begun(dispatch, attached=True)
+    return DispatchHandle(dispatch, attached=True)
 
 
 class DispatchCalls:
@@ -83,10 +83,10 @@ class DispatchCalls:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: Outside,
-        going: Going,
+        outside: TurnDependencies,
+        going: DispatchRecovery,
         facts: EpisodeFacts,
-        carry_out: CarryOut,
+        carry_out: ExecuteDispatch,
         turns: Turns,
     ) -> None:
         self._rules = rules
@@ -96,7 +96,7 @@ class DispatchCalls:
         self._carry_out = carry_out
         self._turns = turns
         longest = (rules.join_timeout + rules.record_timeout).total_seconds()
-        self._places = Places("dispatches", rules.admission.dispatches, longest, outside.clock)
+        self._places = ConcurrencyLimit("dispatches", rules.admission.dispatches, longest, outside.clock)
 
     @property
     def running(self) -> int:
@@ -105,7 +105,7 @@ class DispatchCalls:
 
     async def begin(
         self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
-    ) -> Begun:
+    ) -> DispatchHandle:
         """Begin a dispatch, or find the one that the same request began.
 
         Args:
@@ -133,7 +133,7 @@ class DispatchCalls:
 
     async def _begin(
         self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
-    ) -> Begun | RecordConflict:
+    ) -> DispatchHandle | RecordConflict:
         known = turn.dispatches.get(request.dispatch_id)
         if known is not None:
             return await self._attach(known, request)
@@ -146,9 +146,9 @@ class DispatchCalls:
             return refused
         if refused is not None:
             raise refused
-        return Begun(dispatch, attached=False)
+        return DispatchHandle(dispatch, attached=False)
 
-    async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:
+    async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> DispatchHandle:
         if msgspec.structs.replace(request, surface_token=dispatch.request.surface_token) != dispatch.request:
             raise DispatchIdReused(
                 "dispatch_id names a dispatch with other contents; make a new id for each model response",
@@ -249,7 +249,7 @@ class DispatchCalls:
         if dispatch.plan.settled:
             settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
             drafts.append(out.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
-        refused = await put_on_record(out.store, drafts, dispatch.record_by, dispatch.deadlines)
+        refused = await append_within(out.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
             turn.note_unconfirmed()
             raise refused
@@ -266,7 +266,7 @@ class DispatchCalls:
         self._turns.ends_work(dispatch.turn)
 
 
-def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:
+def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> QueuedCall:
     parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
     key = dispatch.lane_keys[planned.call.call_id]
-    return Waiting(key, dispatch.dispatch_id, parallel, planned.tool.ownership)
+    return QueuedCall(key, dispatch.dispatch_id, parallel, planned.tool.ownership)

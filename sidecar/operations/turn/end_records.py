@@ -22,12 +22,12 @@ from sidecar.core.journal.marks import Values
 from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.operations.record.ports import Store
 from sidecar.operations.requests import Integration, Verdict
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.restore_turn import unfinished_outcomes
 from sidecar.operations.turn.settle_child import summary_of, taking
 from sidecar.operations.turn.state.child import UNFINISHED, Child
 from sidecar.operations.turn.state.dispatch_stages import DispatchStage
-from sidecar.operations.turn.state.ending import LaidOut, Settling, end_fingerprint
+from sidecar.operations.turn.state.ending import EndPlan, Settling, end_fingerprint
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.turn_ends import BY_PARENT, EndCause, TurnClosed
 from subagents_errors import CallFailure
@@ -40,7 +40,7 @@ IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 ROUTED_IN_EMISSION_ORDER: Final = attrgetter("emission_index")
 
 
-def lay_out_end(turn: Turn, out: Outside) -> LaidOut:
+def plan_end(turn: Turn, out: TurnDependencies) -> EndPlan:
     """Give every child its verdict, in emission order, and lay out what is to be written. No await in here."""
     now, ended = out.clock.now(), turn.ending.request
     verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
@@ -52,7 +52,7 @@ def lay_out_end(turn: Turn, out: Outside) -> LaidOut:
             _settle(child, verdicts, now, turn.ending.cause)
     routing = _routing(turn, settling, now)
     closed = TurnClosed(tuple([summary_of(child) for child in children]), routing)
-    return LaidOut(closed, (*drafts, _turn_ended(turn, children, routing, out.store)), settling)
+    return EndPlan(closed, (*drafts, _turn_ended(turn, children, routing, out.store)), settling)
 
 
 def _unfinished(turn: Turn) -> Settling:

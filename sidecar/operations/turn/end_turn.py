@@ -9,14 +9,14 @@ from datetime import datetime
 import msgspec
 
 from sidecar.core.errors import InternalFault, RecordConflict, StoreUnavailable, SubagentsError, TurnIdReused
-from sidecar.core.history.layers import refuse_component_data
-from sidecar.operations.first_result import Ending
+from sidecar.core.history.message_layers import refuse_component_data
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.capture import HistoryCapture, history_of
-from sidecar.operations.record.timed_access import in_time, put_on_record
+from sidecar.operations.record.timed_access import append_within, read_within
 from sidecar.operations.requests import EndTurnRequest
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.end_records import lay_out_end
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.end_records import plan_end
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import child_named, refuse_contradiction
@@ -36,7 +36,7 @@ class EndTurn:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: Outside,
+        outside: TurnDependencies,
         turns: Turns,
         captures: HistoryCapture,
         *,
@@ -111,7 +111,7 @@ class EndTurn:
 
     def _begin(
         self, turn: Turn, request: EndTurnRequest | None, cause: EndCause
-    ) -> Ending[TurnClosed | SubagentsError]:
+    ) -> FirstResult[TurnClosed | SubagentsError]:
         attempt = turn.ending.attempt
         if attempt is None or attempt.settled:
             attempt = turn.ending.begin(request, cause)
@@ -151,7 +151,7 @@ class EndTurn:
         for _ in range(TRIES):
             try:
                 if turn.uncertain:
-                    await in_time(store.append(()), seconds)  # whatever was handed over before is decided then
+                    await read_within(store.append(()), seconds)  # whatever was handed over before is decided then
                 if turn.uncertain or (ending.laid_out is None and self._may_be_anothers_too(turn)):
                     await self._restore(turn)
                     turn.note_confirmed()
@@ -162,8 +162,8 @@ class EndTurn:
             if ending.cause.yields and _is_anothers(turn):
                 self._leave(turn)
                 return RecordConflict("another sidecar works in the turn; ask again")
-            laid_out = ending.laid_out or ending.lay_out(lay_out_end(turn, self._out))
-            refused = await put_on_record(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
+            laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._out))
+            refused = await append_within(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
             if not isinstance(refused, RecordConflict) or ending.closed is not None:
                 return refused
             ending.contradicted()

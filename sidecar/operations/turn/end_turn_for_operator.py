@@ -4,20 +4,20 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, sign_token
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import StoreUnavailable, SurfaceTokenExpired, TurnEnded, UnknownTurn
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.end_turn import EndTurn
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
-class SaysWhoEnds(Protocol):
+class EndTurnReporter(Protocol):
     """Told who ends a turn and why, before that is done. Never raises, never waits."""
 
     def __call__(self, turn_id: str, by: str, reason: str) -> None:
@@ -38,7 +38,7 @@ class EndTurnForOperator:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: Outside,
+        outside: TurnDependencies,
         turns: Turns,
         keys: SigningKeys,
         *,
@@ -71,7 +71,7 @@ class EndTurnForOperator:
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))
 
     async def _stored(self, turn_id: TurnId) -> StoredTurn:
-        stored = await in_time(self._out.store.turn(turn_id), self._timeout)
+        stored = await read_within(self._out.store.turn(turn_id), self._timeout)
         if isinstance(stored, StoreUnavailable):
             raise stored
         if stored is None:
@@ -84,7 +84,7 @@ class EndTurnForOperator:
     async def _brought_back(self, stored: StoredTurn) -> Turn:
         claims = from_json(stored.dispatches[0].opened.claims_json, SurfaceClaims)
         try:
-            return await self._find(seal(claims, self._keys))
+            return await self._find(sign_token(claims, self._keys))
         except SurfaceTokenExpired:
             raise TurnEnded(
                 "the turn's time is over; it is closed for its parent within seconds, by a sidecar that lives",

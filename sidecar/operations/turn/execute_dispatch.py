@@ -10,12 +10,12 @@ from functools import partial
 import msgspec
 
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
-from sidecar.core.dispatching.plan import PlannedCall, not_run
+from sidecar.core.dispatching.plan import PlannedCall, outcomes_without_run
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import make_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
@@ -24,10 +24,10 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
 
 
-class CarryOut:
+class ExecuteDispatch:
     """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch."""
 
-    def __init__(self, outside: Outside, run_child: RunChild) -> None:
+    def __init__(self, outside: TurnDependencies, run_child: RunChild) -> None:
         self._out = outside
         self._run_child = run_child
 
@@ -94,7 +94,7 @@ class CarryOut:
         stopped = stopped or dispatch.stop_of(planned.call.call_id).how  # no child may be opened after a cancel
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
-            return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason), now)
+            return self._not_begun(dispatch, outcomes_without_run(planned, Outcome.NOT_STARTED, reason), now)
         new = make_child(dispatch, planned, self._out.clock.monotonic(), self._out.ids)
         body, texts = opened_later(dispatch.dispatch_id, [new])
         opening = self._out.store.draft(dispatch.turn.turn_id, now, body, texts)
@@ -113,7 +113,7 @@ class CarryOut:
             self._run(dispatch, planned, child, now)
             return
         dispatch.turn.note_unconfirmed()
-        outcome = not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
+        outcome = outcomes_without_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         dispatch.ready.put(Step(outcome.call_id, partial(self._not_begun, dispatch, outcome)))
 
     def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> LaidOut:
@@ -145,7 +145,7 @@ class CarryOut:
         if isinstance(why, Exception):
             self._out.recorder.anomaly("call_defect", type(why).__name__)
         if call_id in dispatch.calls.stops:
-            outcome = not_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
+            outcome = outcomes_without_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
             self._over(dispatch, outcome, self._out.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:

@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
-from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, sign_token
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
 from sidecar.core.identifiers import DispatchId, TurnId
 from sidecar.core.journal.facts import Body
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.record.timed_access import in_time, put_on_record
+from sidecar.operations.record.timed_access import append_within, read_within
 from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.dispatch_calls import Going
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.dispatch_calls import DispatchRecovery
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
 from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
@@ -28,7 +28,7 @@ AT_A_TIME: Final = 100
 """Dispatches, and turns, of one look."""
 
 
-class LostWork:
+class SettleOrphans:
     """Looks for what nobody goes on with.
 
     A dispatch whose sidecar died is left to its parent for a while: resuming it may bring another attempt.
@@ -37,7 +37,9 @@ class LostWork:
         keys: make the token again that a turn was bound with.
     """
 
-    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns, keys: SigningKeys, going: Going) -> None:
+    def __init__(
+        self, rules: DispatchRules, outside: TurnDependencies, turns: Turns, keys: SigningKeys, going: DispatchRecovery
+    ) -> None:
         self._rules = rules
         self._out = outside
         self._turns = turns
@@ -79,7 +81,7 @@ class LostWork:
                 continue
             drafts = turn.in_front(dispatch.dispatch_id)
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            refused = await put_on_record(self._out.store, drafts, until)
+            refused = await append_within(self._out.store, drafts, until)
             if isinstance(refused, StoreUnavailable):
                 raise refused
             if isinstance(refused, RecordConflict):
@@ -102,7 +104,7 @@ class LostWork:
             self._go_on(dispatch, unheard=True)
 
     async def _asked(self, reading: Awaitable[Found]) -> Found:
-        found = await in_time(reading, self._rules.record_timeout.total_seconds())
+        found = await read_within(reading, self._rules.record_timeout.total_seconds())
         if isinstance(found, StoreUnavailable):
             raise found
         return found
@@ -128,7 +130,7 @@ class LostWork:
             return False
         claims = from_json(opened.claims_json, SurfaceClaims)
         try:
-            turn = await self._find(seal(claims, self._keys))
+            turn = await self._find(sign_token(claims, self._keys))
         except StoreUnavailable:
             raise  # a read that failed is no reason to settle what may still come to its end
         except SubagentsError:
@@ -168,7 +170,7 @@ class LostWork:
         """Put it on record; False if another sidecar was quicker."""
         drafts = [self._out.store.draft(stored.turn_id, now, *each) for each in said]
         until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await put_on_record(self._out.store, drafts, until)
+        refused = await append_within(self._out.store, drafts, until)
         if isinstance(refused, StoreUnavailable):
             raise refused
         if isinstance(refused, RecordConflict):

@@ -3,7 +3,7 @@
 import asyncio
 
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.end_turn import EndTurn
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.turn_ends import IDLE
@@ -13,7 +13,7 @@ class Reaper:
     """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
 
     def __init__(
-        self, rules: DispatchRules, outside: Outside, turns: Turns, end_turn: EndTurn, interval: float = 1.0
+        self, rules: DispatchRules, outside: TurnDependencies, turns: Turns, end_turn: EndTurn, interval: float = 1.0
     ) -> None:
         """Look every `interval` seconds."""
         self._idle_lifetime = rules.idle_lifetime.total_seconds()

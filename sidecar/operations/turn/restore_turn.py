@@ -10,16 +10,16 @@ import msgspec
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
-from sidecar.core.dispatching.plan import not_run, plan_dispatch
+from sidecar.core.dispatching.plan import outcomes_without_run, plan_dispatch
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ATTEMPT, CLOSED, COMPLETED_STATUS
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import CallId, ChildId, DispatchId
 from sidecar.core.journal.making.child_log import ChildLog
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -40,14 +40,14 @@ def events_of_owner(epoch: int) -> int:
 class RestoreTurn:
     """Reads a turn from the store and merges it into the one that is known here."""
 
-    def __init__(self, rules: DispatchRules, outside: Outside) -> None:
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
         self._rules = rules
         self._out = outside
 
     async def __call__(self, turn: Turn) -> StoredTurn | None:
         """Merge what is on record of `turn`; returns what was found. Raises `StoreUnavailable`."""
         seconds = self._rules.record_timeout.total_seconds()
-        found = await in_time(self._out.store.turn(turn.turn_id), seconds)
+        found = await read_within(self._out.store.turn(turn.turn_id), seconds)
         if isinstance(found, StoreUnavailable):
             raise found
         if found is not None:
@@ -190,7 +190,7 @@ def unfinished_outcomes(dispatch: LiveDispatch, children: Sequence[Child]) -> It
         if planned.place in dispatch.calls.outcomes:
             continue
         child = child_of.get(planned.call.call_id)
-        outcome = not_run(planned, Outcome.FAILED if child else Outcome.NOT_STARTED, CallFailure.TURN_OVER)
+        outcome = outcomes_without_run(planned, Outcome.FAILED if child else Outcome.NOT_STARTED, CallFailure.TURN_OVER)
         if child is not None:
             outcome = msgspec.structs.replace(outcome, child_id=child.child_id, attempts=child.attempts)
         yield outcome

@@ -16,12 +16,12 @@ from sidecar.core.journal.facts import ChildClosed as ChildClosedFact
 from sidecar.core.journal.facts import DispatchTaken
 from sidecar.core.journal.marks import Values
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.first_result import outlive
+from sidecar.operations.first_result import shield_until_done
 from sidecar.operations.record.ports import Store
-from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import CloseChildRequest, Verdict
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.state.child import Child
@@ -74,7 +74,7 @@ def child_named(turn: Turn, child_id: ChildId) -> Child:
 class CloseChild:
     """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
 
-    def __init__(self, rules: DispatchRules, outside: Outside, find: FindTurn, restore: RestoreTurn) -> None:
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies, find: FindTurn, restore: RestoreTurn) -> None:
         self._rules = rules
         self._out = outside
         self._find = find
@@ -104,7 +104,7 @@ class CloseChild:
                 "the child was closed with another verdict, or at the end of the turn",
                 metadata={"child_id": child.child_id, "close_reason": child.close_reason},
             )
-        await outlive(self._out.spawner, self._save(turn, child), f"close {child.child_id}")
+        await shield_until_done(self._out.spawner, self._save(turn, child), f"close {child.child_id}")
         return summary_of(child)
 
     async def _save(self, turn: Turn, child: Child) -> None:
@@ -118,7 +118,7 @@ class CloseChild:
             return
         dispatch = turn.dispatches.get(dispatch_id)
         until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await put_on_record(out.store, [*taking(dispatch, out.store, now), *drafts], until)
+        refused = await append_within(out.store, [*taking(dispatch, out.store, now), *drafts], until)
         if isinstance(refused, RecordConflict):
             await self._restore(turn)
         if refused is not None:

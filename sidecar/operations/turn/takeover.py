@@ -6,17 +6,17 @@ nobody asks for is settled by `lost_work`.
 
 import asyncio
 
-from sidecar.core.dispatching.lanes import Waiting
+from sidecar.core.dispatching.slot_queues import QueuedCall
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.facts import DispatchTaken
 from sidecar.core.journal.marks import What
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.execute_dispatch import CarryOut
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.restore_turn import RestoreTurn, events_of_owner
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
@@ -25,11 +25,16 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
 
 
-class GoOn:
+class TakeOver:
     """Brings dispatches of others to their result."""
 
     def __init__(
-        self, rules: DispatchRules, outside: Outside, restore: RestoreTurn, carry_out: CarryOut, turns: Turns
+        self,
+        rules: DispatchRules,
+        outside: TurnDependencies,
+        restore: RestoreTurn,
+        carry_out: ExecuteDispatch,
+        turns: Turns,
     ) -> None:
         self._rules = rules
         self._out = outside
@@ -79,7 +84,7 @@ class GoOn:
             body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)
             taken = self._out.store.draft(turn.turn_id, now, body, Texts())
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            if await put_on_record(self._out.store, [taken], until) is not None:
+            if await append_within(self._out.store, [taken], until) is not None:
                 await self._look_again(dispatch)
                 return dispatch.stage is DispatchStage.FINISHED
         try:
@@ -108,7 +113,7 @@ class GoOn:
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
         turn.lanes.enter(
             [
-                Waiting(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
+                QueuedCall(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
             ]
         )

@@ -8,13 +8,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sidecar.core.errors import FieldProblem, Overloaded, SessionInvalid, SessionOver, SubagentsError
-from sidecar.core.session.incoming import Incoming, LaneStage, lifetime
-from sidecar.core.session.outgoing import Credit, Outgoing
+from sidecar.core.session.incoming import IncomingValidator, LaneStage, lifetime
+from sidecar.core.session.outgoing import Credit, OutgoingQueue
 from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.errors import status_of
-from sidecar.rpc.methods import Call, Guarding, Method
+from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
-from sidecar.rpc.session.operation import OK, Leaving, Operation, ended, exhausted
+from sidecar.rpc.session.operation import OK, Operation, OutgoingMessages, ended, exhausted
 from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings, SpanOf
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -41,12 +41,12 @@ class LaneParts(Struct, frozen=True):
 class Lane:
     """One lane, from its first message until its last. `serve` once, in the task of its call."""
 
-    def __init__(self, parts: LaneParts, guard: Guarding, call: Call) -> None:
+    def __init__(self, parts: LaneParts, guard: HandlerWrapper, call: Call) -> None:
         self._parts, self._guard, self._call = parts, guard, call
         self._rules, self._clock = parts.rules, parts.around.clock
         self._metadata = tuple(call.metadata)
-        self._incoming = Incoming(parts.rules.most_operations)
-        self._outgoing = Outgoing(0, parts.rules.outgoing)
+        self._incoming = IncomingValidator(parts.rules.most_operations)
+        self._outgoing = OutgoingQueue(0, parts.rules.outgoing)
         self._operations: dict[int, Operation] = {}
         self._opening: dict[str, Operation] = {}
         self._timers: list[asyncio.TimerHandle] = []
@@ -120,7 +120,7 @@ class Lane:
         # After the operations: one that is sent and abandoned in the same message is never begun.
         for correlation_id in message.abandons:
             if correlation_id in self._operations:
-                self._operations[correlation_id].leave(Leaving.ABANDONED)
+                self._operations[correlation_id].leave(OutgoingMessages.ABANDONED)
             elif self._outgoing.is_blocked(correlation_id):
                 self._outgoing.cut(correlation_id, ended(correlation_id, None)[0].SerializeToString())
         if self._outgoing.ready:
@@ -159,7 +159,7 @@ class Lane:
         operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, method, before), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
-            operation.timer = loop.call_later(operation.seconds, operation.leave, Leaving.EXPIRED)
+            operation.timer = loop.call_later(operation.seconds, operation.leave, OutgoingMessages.EXPIRED)
 
     def _refuse(self, operation: Operation, error: SubagentsError, name: str) -> None:
         self._guard.note(error)
@@ -171,7 +171,7 @@ class Lane:
         answer: Any = None
         operation.started = True
         try:
-            if operation.left not in (None, Leaving.BROKEN):
+            if operation.left not in (None, OutgoingMessages.BROKEN):
                 return
             if before is not None:
                 await before.until_begun()
@@ -272,7 +272,7 @@ class Lane:
             timer.cancel()
         self._outgoing.clear()
         for operation in list(self._operations.values()):
-            operation.leave(Leaving.BROKEN, self._rules.resume_grace)
+            operation.leave(OutgoingMessages.BROKEN, self._rules.resume_grace)
 
     def _end_if_idle(self) -> None:
         if self._incoming.stage is LaneStage.CLOSING and not self._operations:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import InternalFault, OutOfTime, SessionCreditExhausted, SubagentsError
 from sidecar.core.session.outgoing import Credit
-from sidecar.operations.ports import ListenerGone, Task
+from sidecar.operations.ports import ListenerClosed, Task
 from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
 from sidecar.rpc.dispatch_servicer import parts_of
 from sidecar.rpc.errors import DETAILS_KEY, rich_status
@@ -29,7 +29,7 @@ LONGEST_SECONDS: Final = LONGEST_DEADLINE.total_seconds()
 OK: Final = StatusCode.OK.name
 
 
-class Leaving(Enum):
+class OutgoingMessages(Enum):
     """Why an operation's client does not wait for it any more."""
 
     EXPIRED = auto()
@@ -67,7 +67,7 @@ class Operation:
         self.kind: str = message.WhichOneof("request") or ""
         self.request: Any = getattr(message, self.kind) if self.kind else None
         self.token: str = getattr(self.request, "surface_token", "")
-        self.left: Leaving | None = None
+        self.left: OutgoingMessages | None = None
         self.grace = timedelta(0)
         self.started = self.begun = False
         self.task: Task | None = None
@@ -113,7 +113,7 @@ class Operation:
             ListenerGone: the lane broke, or the client grants no credit.
         """
         if self.left is not None:
-            raise ListenerGone
+            raise ListenerClosed
         for part in parts_of(frame):
             response = pb.SessionResponse()
             result = response.results.add(correlation_id=self.correlation_id)
@@ -123,7 +123,7 @@ class Operation:
                 return
             self._refused = self._queue.add(self, response)
             if self._refused is not None:
-                raise ListenerGone
+                raise ListenerClosed
 
     def check(self) -> None:
         """Raise why a frame was not taken, e.g. `SessionCreditExhausted`."""
@@ -148,7 +148,7 @@ class Operation:
             self._awaited = self._awaited or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._awaited)
 
-    def leave(self, why: Leaving, grace: timedelta = timedelta(0)) -> None:
+    def leave(self, why: OutgoingMessages, grace: timedelta = timedelta(0)) -> None:
         """Its client does not wait for it any more.
 
         What only answers, and what has not begun yet, goes on after a break: its client repeats it.
@@ -157,7 +157,7 @@ class Operation:
             return
         self.left, self.grace = why, grace
         listens = self.begun and self._last is None
-        if self.started and (listens or why is not Leaving.BROKEN):
+        if self.started and (listens or why is not OutgoingMessages.BROKEN):
             self.task.cancel()
 
     def end(self, answer: Any) -> tuple[pb.SessionResponse | None, SubagentsError | None]:
@@ -166,7 +166,7 @@ class Operation:
         Args:
             answer: of the handler, an error, or None: what was kept of the frames is the last result.
         """
-        if self.left is Leaving.EXPIRED:
+        if self.left is OutgoingMessages.EXPIRED:
             return None, OutOfTime("the operation's deadline has passed")
         if isinstance(answer, SubagentsError) or self.left is not None:
             return None, answer if isinstance(answer, SubagentsError) else None

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from sidecar.core.session.outgoing import OutgoingLimits
 from sidecar.core.session.stalls import Stall
-from sidecar.operations.ports import Chance, Clock, Ids, Spawner
+from sidecar.operations.ports import Clock, Ids, Randomness, Spawner
 
 SILENT_INTERVALS: Final = 3
 """A client that has promised heartbeats, and sends nothing for so many intervals, is gone."""
@@ -67,7 +67,7 @@ class SessionSurroundings(Struct, frozen=True):
     spawner: Spawner
     clock: Clock
     ids: Ids
-    chance: Chance
+    chance: Randomness
     reports: LaneReports
     counts: LaneCounts = field(default_factory=LaneCounts)
     span: SpanOf | None = None

@@ -8,7 +8,7 @@ from sidecar.core.errors import AdmissionRefused, Draining
 from sidecar.core.session.incoming import check_deadline, longest_deadline
 from sidecar.core.session.stalls import Stalls
 from sidecar.rpc.dispatch_servicer import SERVICE
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.session.lane import Lane, LaneParts
 from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -43,7 +43,7 @@ class SessionServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPC. A drain does not wait for lanes, but for their operations."""
-        return (Method(METHOD, Shape.MANY_TO_MANY, pb.SessionRequest.FromString, self._session, reserved=True),)
+        return (Method(METHOD, MethodShape.MANY_TO_MANY, pb.SessionRequest.FromString, self._session, reserved=True),)
 
     def drain(self) -> None:
         """Ask every client to open its next lane elsewhere: the sidecar is about to stop."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sidecar.core.session.outgoing import Outgoing
+from sidecar.core.session.outgoing import OutgoingQueue
 from sidecar.operations.ports import Clock
 
 
@@ -16,7 +16,7 @@ class LaneWriter:
         over: nothing more is queued; what is, still leaves.
     """
 
-    def __init__(self, write: Callable[[bytes], Awaitable[None]], outgoing: Outgoing, clock: Clock) -> None:
+    def __init__(self, write: Callable[[bytes], Awaitable[None]], outgoing: OutgoingQueue, clock: Clock) -> None:
         self._write, self._outgoing, self._clock = write, outgoing, clock
         self._wake = asyncio.Event()
         self._woken = False

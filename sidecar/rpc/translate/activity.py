@@ -2,27 +2,27 @@
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.operations.rollout.audit.queries import ActiveFor, Activity, Period
+from sidecar.operations.rollout.audit.queries import ActivityQuery, ActivityReport, Period
 from sidecar.rpc.translate import steps
 from sidecar.rpc.translate.fields import Fields, fill_timestamp
 from sidecar.rpc.translate.rollouts import LONGEST_PRINCIPAL
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
 
-def active_periods(message: pb.ListActivePeriodsRequest) -> ActiveFor:
+def active_periods(message: pb.ListActivePeriodsRequest) -> ActivityQuery:
     """Return what is asked. Raises `InvalidRequest`."""
     fields = Fields("ListActivePeriodsRequest")
-    definition_id = DefinitionId(steps.name(fields, "definition_id", message.definition_id))
-    slot = Slot(steps.name(fields, "slot", message.slot)) if message.slot else Slot("")
+    definition_id = DefinitionId(steps.definition_name(fields, "definition_id", message.definition_id))
+    slot = Slot(steps.definition_name(fields, "slot", message.slot)) if message.slot else Slot("")
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
     share = fields.count("share_basis_points", message.share_basis_points, WHOLE)
     if bool(key) == bool(share):
         fields.refuse("cohort", "name a user in `principal`, or a share of all from 1 in `share_basis_points`")
     fields.check()
-    return ActiveFor(definition_id=definition_id, slot=slot, key=key, share=share)
+    return ActivityQuery(definition_id=definition_id, slot=slot, key=key, share=share)
 
 
-def activity_message(activity: Activity) -> pb.ListActivePeriodsResponse:
+def activity_message(activity: ActivityReport) -> pb.ListActivePeriodsResponse:
     """Return when it was active."""
     answer = pb.ListActivePeriodsResponse(slot=activity.slot, periods=[_period(each) for each in activity.periods])
     if activity.known_from is not None:

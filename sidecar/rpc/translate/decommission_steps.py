@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sidecar.core.rollout.decommission_facts import CleanupStep, CodeFate
+from sidecar.core.rollout.decommission_facts import CleanupStep, CodeStatus
 from sidecar.operations.rollout import requests
 from sidecar.rpc.translate import enums, steps
 from sidecar.rpc.translate.fields import Fields
@@ -16,7 +16,9 @@ def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommiss
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("TakeDecommissionStepRequest")
     step = fields.member("step", message.step, enums.CLEANUP_STEPS, enums.names_of(reading_pb2.CleanupStep))
-    code: CodeFate | None = fields.member("code", message.code, enums.CODE_FATES, enums.names_of(reading_pb2.CodeFate))
+    code: CodeStatus | None = fields.member(
+        "code", message.code, enums.CODE_FATES, enums.names_of(reading_pb2.CodeFate)
+    )
     if step is CleanupStep.MODULES and code is None:
         fields.refuse("code", "is missing; step 3 says whether the modules are gone or only deprecated")
     if step is not CleanupStep.MODULES and code is not None:

@@ -1,6 +1,6 @@
 """How decommissions stand, to messages."""
 
-from sidecar.core.rollout.decommission_facts import Decided, Decommission, StepTaken
+from sidecar.core.rollout.decommission_facts import CompletedStep, Decision, Decommission
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent
 from sidecar.operations.rollout.decommission.decommission_list import DecommissionReading
 from sidecar.rpc.translate import enums
@@ -58,7 +58,7 @@ def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: De
     message.detail = event.detail
 
 
-def _step(taken: StepTaken) -> reading_pb2.CleanupStepTaken:
+def _step(taken: CompletedStep) -> reading_pb2.CleanupStepTaken:
     message = reading_pb2.CleanupStepTaken(
         step=enums.CLEANUP_STEP[taken.step],
         by=taken.by,
@@ -71,7 +71,7 @@ def _step(taken: StepTaken) -> reading_pb2.CleanupStepTaken:
     return message
 
 
-def _decision(decided: Decided | None) -> reading_pb2.CleanupDecision | None:
+def _decision(decided: Decision | None) -> reading_pb2.CleanupDecision | None:
     if decided is None:
         return None
     message = reading_pb2.CleanupDecision(

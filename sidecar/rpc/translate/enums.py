@@ -10,9 +10,9 @@ from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.stored_record import TurnState
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.history.compaction import CompactionDue
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Subject
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
-from sidecar.core.rollout.flags_by_hand import FlagKind
+from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.history.read_history import EpisodeView
@@ -83,11 +83,11 @@ FLAG_KINDS: Final = _values(FLAG_KIND)
 FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
 CLEANUP_STEP: Final = _numbers(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
 CLEANUP_STEPS: Final = _values(CLEANUP_STEP)
-CLEANUP_MATTERS: Final = _values(_numbers(reading_pb2.CleanupMatter, "CLEANUP_MATTER", Matter))
+CLEANUP_MATTERS: Final = _values(_numbers(reading_pb2.CleanupMatter, "CLEANUP_MATTER", Subject))
 CLEANUP_CHOICE: Final = _numbers(reading_pb2.CleanupChoice, "CLEANUP_CHOICE", Choice)
 CLEANUP_CHOICES: Final = _values(CLEANUP_CHOICE)
-CODE_FATE: Final = _numbers(reading_pb2.CodeFate, "CODE_FATE", CodeFate)
-CODE_FATES: Final[Mapping[int, CodeFate | None]] = {
+CODE_FATE: Final = _numbers(reading_pb2.CodeFate, "CODE_FATE", CodeStatus)
+CODE_FATES: Final[Mapping[int, CodeStatus | None]] = {
     reading_pb2.CODE_FATE_UNSPECIFIED: None,
     **_values(CODE_FATE),
 }

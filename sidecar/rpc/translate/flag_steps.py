@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sidecar.core.rollout.flags_by_hand import FlagKind
+from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.operations.rollout import requests
 from sidecar.rpc.translate import enums, steps
 from sidecar.rpc.translate.fields import Fields
@@ -33,7 +33,7 @@ def switch_kill_off(message: pb.SwitchKillFlagOffRequest) -> requests.SwitchFlag
 def of_slot(message: flags_pb2.GetFlagsRequest) -> str:
     """Return which slot or definition. Raises `InvalidRequest`."""
     fields = Fields("GetFlagsRequest")
-    slot = steps.name(fields, "slot", message.slot)
+    slot = steps.definition_name(fields, "slot", message.slot)
     fields.check()
     return slot
 

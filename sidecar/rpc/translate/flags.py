@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sidecar.core.rollout.flags_by_hand import Affected, Behind, FlagSwitched
+from sidecar.core.rollout.manual_flags import FlaggedDefinition, FlagSwitched, SwitchEffect
 from sidecar.operations.rollout.flags.flag_reading import DefinitionFlagsReading, FlagReading
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
@@ -60,12 +60,14 @@ def _flag(read: FlagReading) -> pb.NamedFlag:
     return message
 
 
-def _shared(each: Behind) -> pb.AffectedDefinition:
+def _shared(each: FlaggedDefinition) -> pb.AffectedDefinition:
     facts = each.facts
-    return _affected(Affected(each.slot, facts.definition_id, facts.digest, facts.state, f"as its {each.kind} flag"))
+    return _affected(
+        SwitchEffect(each.slot, facts.definition_id, facts.digest, facts.state, f"as its {each.kind} flag")
+    )
 
 
-def _affected(each: Affected) -> pb.AffectedDefinition:
+def _affected(each: SwitchEffect) -> pb.AffectedDefinition:
     return pb.AffectedDefinition(
         slot=each.slot,
         definition_id=each.definition_id,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sidecar.core.history.compaction import NewSummary
-from sidecar.core.history.layers import references_of
+from sidecar.core.history.message_layers import references_of
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, OwnTurn, Summary, ToolMessage, TurnHistory
 from sidecar.core.identifiers import EpisodeId, TurnId
 from sidecar.operations.history.read_history import EpisodeRead, EpisodeView, ReadEpisodeRequest

@@ -10,10 +10,10 @@ from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredDispatch, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredDispatch, TurnQuery, TurnRow
 from sidecar.core.identifiers import RUN_SIDE, ChildId, EpisodeId, Slot, TurnId
 from sidecar.operations.record.read_record import MOST_ROWS, EventBatch, TurnPage
-from sidecar.operations.record.turn_views import SeenTurn
+from sidecar.operations.record.turn_views import TurnSummary
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields, timestamp
 from sidecar.rpc.translate.frames import fill_outcome
@@ -116,7 +116,7 @@ def page_message(page: TurnPage) -> pb.ListTurnsResponse:
     return pb.ListTurnsResponse(turns=[_row(row) for row in page.rows], next_page_token=token, as_of=as_of)
 
 
-def turn_message(seen: SeenTurn) -> pb.GetTurnResponse:
+def turn_message(seen: TurnSummary) -> pb.GetTurnResponse:
     """Return the answer to GetTurn."""
     stored, ended = seen.stored, seen.stored.ended
     return pb.GetTurnResponse(
@@ -140,7 +140,7 @@ def batch_message(batch: EventBatch) -> pb.WatchEventsResponse:
     )
 
 
-def episodes_message(found: Listed[EpisodeRow]) -> pb.ListEpisodesResponse:
+def episodes_message(found: ListPage[EpisodeRow]) -> pb.ListEpisodesResponse:
     """Return the answer to ListEpisodes."""
     as_of = None if found.as_of is None else timestamp(found.as_of)
     return pb.ListEpisodesResponse(episodes=[_episode(row) for row in found.rows], as_of=as_of)

@@ -7,7 +7,7 @@ from typing import Final
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import VERSION, WHOLE
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow
 from sidecar.operations.rollout.store.replicas import Replica
 from sidecar.operations.rollout.views.explain import Explained, Explanation
@@ -35,26 +35,26 @@ LARGEST_ANSWER: Final = 60 * 1024
 def get(message: pb.GetRequest) -> str:
     """Return which slot or definition. Raises `InvalidRequest`."""
     fields = Fields("GetRequest")
-    slot = steps.name(fields, "slot", message.slot)
+    slot = steps.definition_name(fields, "slot", message.slot)
     fields.check()
     return slot
 
 
-def explain(message: pb.ExplainRequest) -> tuple[str, Asker, datetime | None]:
+def explain(message: pb.ExplainRequest) -> tuple[str, BindSubject, datetime | None]:
     """Return which slot, for whom, and when. Raises `InvalidRequest`."""
     fields = Fields("ExplainRequest")
-    slot = steps.name(fields, "slot", message.slot)
+    slot = steps.definition_name(fields, "slot", message.slot)
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
     arm = fields.one_line("experiment_arm", message.experiment_arm, LONGEST_ARM)
-    at = steps.moment(fields, "at", message.at) if message.HasField("at") else None
+    at = steps.timestamp(fields, "at", message.at) if message.HasField("at") else None
     fields.check()
-    return slot, Asker(key, arm), at
+    return slot, BindSubject(key, arm), at
 
 
 def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
     """Return which slot, which digest, and the ramp. Raises `InvalidRequest`."""
     fields = Fields("PreviewRampRequest")
-    slot = steps.name(fields, "slot", message.slot)
+    slot = steps.definition_name(fields, "slot", message.slot)
     digest = fields.one_line("digest", message.digest, steps.LONGEST_DIGEST)
     to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
     fields.check()
@@ -64,9 +64,9 @@ def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
 def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
     """Return which rows. Raises `InvalidRequest`."""
     fields = Fields("WatchAuditRequest")
-    slot = Slot(steps.name(fields, "slot", message.slot)) if message.slot else None
+    slot = Slot(steps.definition_name(fields, "slot", message.slot)) if message.slot else None
     named = message.definition_id
-    definition_id = DefinitionId(steps.name(fields, "definition_id", named)) if named else None
+    definition_id = DefinitionId(steps.definition_name(fields, "definition_id", named)) if named else None
     after = fields.count("after", message.after, MOST_NUMBER)
     fields.check()
     return AuditQuery(slot=slot, definition_id=definition_id, after=after)

@@ -19,7 +19,7 @@ from sidecar.rpc.translate.fields import EPOCH, Fields
 from sidecar.rpc.translate.flags import switch_message
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
-AskedT = TypeVar("AskedT", bound=requests.Asked)
+AskedT = TypeVar("AskedT", bound=requests.StepRequest)
 
 LONGEST_REASON: Final = 1000
 LONGEST_DIGEST: Final = 128
@@ -86,7 +86,7 @@ def acknowledge_breach(message: pb.AcknowledgeBreachRequest) -> requests.Acknowl
 def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.OverrideGate:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("OverrideGateRequest")
-    expires_at = moment(fields, "expires_at", message.expires_at) or now
+    expires_at = timestamp(fields, "expires_at", message.expires_at) or now
     if not now < expires_at <= now + FURTHEST:
         fields.refuse("expires_at", f"must be in the future, and at most {FURTHEST.days} days away")
     gate = fields.required("gate", message.gate, 60, "the name of the gate")
@@ -113,7 +113,7 @@ def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
     return asked
 
 
-def plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
+def request_to_plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
     """Return a step that has nothing but a header. Raises `InvalidRequest`."""
     fields = Fields(named)
     asked = header(fields, message.header, kind)
@@ -131,10 +131,10 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
     if not message.reason.strip():
         fields.refuse("header.reason", "is empty; say why, for the audit")
     return kind(
-        definition_id=DefinitionId(name(fields, "header.definition_id", message.definition_id)),
+        definition_id=DefinitionId(definition_name(fields, "header.definition_id", message.definition_id)),
         request_id=fields.run_side_id("header.request_id", message.request_id),
         reason=fields.one_line("header.reason", message.reason, LONGEST_REASON),
-        slot=Slot(name(fields, "header.slot", message.slot) if message.slot else ""),
+        slot=Slot(definition_name(fields, "header.slot", message.slot) if message.slot else ""),
         digest=fields.one_line("header.digest", message.digest, LONGEST_DIGEST),
         expected_revision=revision,
         dry_run=message.dry_run,
@@ -142,14 +142,14 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
     )
 
 
-def name(fields: Fields, field: str, value: str) -> str:
+def definition_name(fields: Fields, field: str, value: str) -> str:
     """Return an id of a definition or slot; notes if it is none."""
     if not DEFINITION_SIDE.match(value):
         fields.refuse(field, "must be 1 to 60 characters a-z, 0-9, _ and -, beginning with a letter or digit")
     return value
 
 
-def moment(fields: Fields, field: str, value: Timestamp) -> datetime | None:
+def timestamp(fields: Fields, field: str, value: Timestamp) -> datetime | None:
     """Return a time; None, noted, if it is none."""
     try:
         return (EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)).astimezone(UTC)

@@ -9,7 +9,7 @@ from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.record.checkpoints import guarded_record
 from sidecar.core.identifiers import InstanceId
-from sidecar.core.verifying.lines import line_from
+from sidecar.core.verifying.checkpoint_lines import line_from
 from sidecar.observability import names, rollout_names
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics

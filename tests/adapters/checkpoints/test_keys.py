@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_or_make_signer, read_public_keys
 from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
-from sidecar.core.signatures import Judgement
+from sidecar.core.signatures import Verification
 
 
 def test_a_key_is_made_once_and_its_public_half_beside_it(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_key_is_made_once_and_its_public_half_beside_it(tmp_path: Path) -> Non
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert sorted(path.name for path in file.parent.iterdir()) == ["checkpoint.key", "checkpoint.key.pub"]
     judge = read_public_keys([public_key_file(file)])
-    assert judge.judge(first.key_id, b"a", second.sign(b"a")) is Judgement.FITS
+    assert judge.judge(first.key_id, b"a", second.sign(b"a")) is Verification.FITS
 
 
 def test_a_signature_is_judged(tmp_path: Path) -> None:
@@ -31,10 +31,10 @@ def test_a_signature_is_judged(tmp_path: Path) -> None:
     ours, theirs = (read_or_make_signer(tmp_path / name) for name in ("ours", "theirs"))
     judge = read_public_keys([tmp_path / "ours.pub"])
 
-    assert judge.judge(ours.key_id, b"b", ours.sign(b"a")) is Judgement.DOES_NOT_FIT
-    assert judge.judge(ours.key_id, b"a", theirs.sign(b"a")) is Judgement.DOES_NOT_FIT
-    assert judge.judge(ours.key_id, b"a", "no signature") is Judgement.DOES_NOT_FIT
-    assert judge.judge(theirs.key_id, b"a", theirs.sign(b"a")) is Judgement.UNKNOWN_KEY
+    assert judge.judge(ours.key_id, b"b", ours.sign(b"a")) is Verification.DOES_NOT_FIT
+    assert judge.judge(ours.key_id, b"a", theirs.sign(b"a")) is Verification.DOES_NOT_FIT
+    assert judge.judge(ours.key_id, b"a", "no signature") is Verification.DOES_NOT_FIT
+    assert judge.judge(theirs.key_id, b"a", theirs.sign(b"a")) is Verification.UNKNOWN_KEY
 
 
 def test_a_public_half_that_got_lost_is_written_again(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.checkpoint_lines import CheckpointClaims, LineKind, RootKey, Statement
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import Claims, LineKind, RootKey, Statement
 from sidecar.core.verifying.verify_lines import LinesVerifier
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
+from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable, Standing
 from tests.support.second_place import a_key, a_signer
 
 AT = datetime(2026, 11, 22, 1, 2, 3, 456_789, tzinfo=UTC)
@@ -34,7 +34,7 @@ def reaching(*numbers: int, instances: Sequence[InstanceId] = (A, B)) -> Standin
 
 def verified(lines: Iterable[bytes]) -> tuple[list[Finding], LinesVerifier]:
     """Return what is wrong with a file."""
-    verifier = LinesVerifier(Claims(), Ed25519Judge([a_key("ours").public_key()]))
+    verifier = LinesVerifier(CheckpointClaims(), Ed25519Judge([a_key("ours").public_key()]))
     return list(verifier.findings(lines)), verifier
 
 
@@ -131,9 +131,9 @@ async def test_several_may_append_at_once(tmp_path: Path) -> None:
 async def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
     """The place is a folder."""
     place = CheckpointFile(tmp_path, a_signer(), _no_report)
-    with pytest.raises(PlaceUnavailable, match="cannot be used: Is a directory"):
+    with pytest.raises(CheckpointStoreUnavailable, match="cannot be used: Is a directory"):
         await place.append([stating(1)])
-    with pytest.raises(PlaceUnavailable, match="cannot be used: Is a directory"):
+    with pytest.raises(CheckpointStoreUnavailable, match="cannot be used: Is a directory"):
         await place.standing()
 
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.adapters.definitions_directory.cleanup.looking import look
-from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
+from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look
+from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.cli.validate.command import ValidateWish, validate
-from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupPatch, CleanupWish
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused, CleanupPatch, DecommissionPatchRequest
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 from tests.support.checkouts import MODULES as MODULES_FOLDER
 from tests.support.checkouts import a_repository, applied
 from tests.support.config_repository import ConfigRepository
@@ -19,13 +19,13 @@ from tests.support.config_repository import ConfigRepository
 ENTRY, REFERENCES, MODULES, BLOCKS, EVALS_AND_TOOLS = CleanupStep
 
 
-def wish(*steps: CleanupStep, **fields: Any) -> CleanupWish:
+def wish(*steps: CleanupStep, **fields: Any) -> DecommissionPatchRequest:
     """Return a wish about `shop`."""
     given: dict[str, Any] = {"definition_id": "shop", "slot": "shop", "began": "2026-11-22", "due": "2027-02-20"}
-    return CleanupWish(steps=steps, **(given | fields))
+    return DecommissionPatchRequest(steps=steps, **(given | fields))
 
 
-def done(repository: ConfigRepository, asked: CleanupWish) -> tuple[CleanupPatch, str]:
+def done(repository: ConfigRepository, asked: DecommissionPatchRequest) -> tuple[CleanupPatch, str]:
     """Have a patch written, apply it, and see that all checks of the repository pass; return it and what changed."""
     before = repository.git("status", "--porcelain")
     patch = patch_of(repository.root, asked)
@@ -108,7 +108,7 @@ def test_one_patch_may_do_all_of_it(tmp_path: Path) -> None:
 def test_a_module_may_be_marked_deprecated_for_a_while(tmp_path: Path) -> None:
     """One comment line; deleted later; until then a look for what is left finds it."""
     repository = a_repository(tmp_path)
-    patch, changed = done(repository, wish(MODULES, code=CodeFate.DEPRECATED))
+    patch, changed = done(repository, wish(MODULES, code=CodeStatus.DEPRECATED))
     left = look(repository.root, wish(MODULES)).left
 
     assert changed == f"M\t{MODULES_FOLDER}/shop.py"
@@ -223,7 +223,7 @@ def test_a_link_is_changed_by_hand(tmp_path: Path) -> None:
     module.symlink_to("rewards.py")
     repository.commit()
     with pytest.raises(CheckoutRefused, match="symbolic link; change it by hand"):
-        patch_of(repository.root, wish(MODULES, code=CodeFate.DEPRECATED))
+        patch_of(repository.root, wish(MODULES, code=CodeStatus.DEPRECATED))
 
 
 @pytest.mark.parametrize(

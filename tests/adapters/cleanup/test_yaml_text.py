@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sidecar.adapters.definitions_directory.cleanup.checked_yaml import CheckedYaml
 from sidecar.adapters.definitions_directory.cleanup.reading import tagged
-from sidecar.core.rollout.cleanup import CheckoutRefused
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 
 NAMES = ("shop", "rewards", "shop2", "support")
 

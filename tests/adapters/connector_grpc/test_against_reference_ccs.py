@@ -17,14 +17,14 @@ from sidecar.adapters.connector_grpc.connector import GrpcConnector
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
 from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes import (
-    EnvelopeForm,
+    EnvelopeEncoding,
     Judgement,
     Released,
     Withheld,
     WithholdReason,
     build_typing_registry,
+    check_envelope,
     expectation_of,
-    judge,
 )
 from sidecar.core.identifiers import Principal, ToolId
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
@@ -71,7 +71,7 @@ def call(**changes: Any) -> EnricherCall:
 def judged(reply: EnricherReply, key: tuple[str, str] = KEY) -> Judgement:
     """Return what the gateway's checks make of an answer for user-ada."""
     assert isinstance(reply, EnricherAnswer)
-    assert reply.form is EnvelopeForm.PROTOBUF
+    assert reply.form is EnvelopeEncoding.PROTOBUF
     tool = ToolEntry(
         id=ToolId(key[1]),
         description="",
@@ -82,7 +82,7 @@ def judged(reply: EnricherReply, key: tuple[str, str] = KEY) -> Judgement:
         payload_schema=PAYLOAD_SCHEMAS[key],
     )
     registry, _ = build_typing_registry([tool])
-    return judge(reply.body, expectation_of(tool, registry, ADA, NONCE), form=reply.form)
+    return check_envelope(reply.body, expectation_of(tool, registry, ADA, NONCE), form=reply.form)
 
 
 @requirement("PC2-D-23")

@@ -9,7 +9,7 @@ from examples.ccs.schemas import PAYLOAD_SCHEMAS, VERSIONS
 from sidecar.adapters.connector_rest.connector import RestConnector
 from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.core.definitions.cards.card import ToolEntry
-from sidecar.core.envelopes import Judgement, build_typing_registry, expectation_of, judge
+from sidecar.core.envelopes import Judgement, build_typing_registry, check_envelope, expectation_of
 from sidecar.core.identifiers import Principal, ToolId
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherReply
 
@@ -51,7 +51,7 @@ def judged(reply: EnricherReply, entry: ToolEntry) -> Judgement:
     assert isinstance(reply, EnricherAnswer)
     registry, problems = build_typing_registry([entry])
     assert problems == ()
-    return judge(reply.body, expectation_of(entry, registry, ADA, NONCE))
+    return check_envelope(reply.body, expectation_of(entry, registry, ADA, NONCE))
 
 
 @asynccontextmanager

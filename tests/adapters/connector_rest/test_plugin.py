@@ -5,7 +5,7 @@ import pytest
 
 from sidecar.adapters.connector_rest.plugin import rest_connector, sidecar_connectors
 from sidecar.policy.protocols import EnricherAnswer
-from sidecar.settings.kinds import UnfitValues
+from sidecar.settings.kinds import InvalidValues
 from tests.adapters.connector_rest.calling import call
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server
 
@@ -27,7 +27,7 @@ def test_settings_that_do_not_exist_or_make_no_sense_are_refused(settings: dict[
     (spec,) = sidecar_connectors()
 
     assert not jsonschema_rs.is_valid(dict(spec.config_schema), settings)
-    with pytest.raises(UnfitValues):
+    with pytest.raises(InvalidValues):
         rest_connector(settings)
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint
-from sidecar.adapters.connector_rest.incoming import LARGEST_PART, Gunzip
+from sidecar.adapters.connector_rest.response_reader import LARGEST_PART, Gunzip
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
 from tests.adapters.connector_rest.calling import call, connecting
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server

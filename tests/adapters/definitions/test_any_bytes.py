@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from sidecar.adapters.definitions_directory.loading import load_parsed
 from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST, DEPTH_AT_MOST, parse
 from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from tests.corpus.bad_configs.good import AGENT_CONFIG, CONFIG, GOOD
 
 SPLICES = st.sampled_from(
@@ -22,13 +22,13 @@ EDITS = st.lists(
 )
 
 
-def load(config: bytes) -> Loaded:
+def load(config: bytes) -> LoadedCatalogue:
     """Load the good configuration with this `agent_config.yaml`."""
     contents = {path: text.encode() for path, text in GOOD.items()} | {CONFIG: config}
     return load_parsed({path: parse(content, path) for path, content in contents.items()}, [], [])
 
 
-def assert_answered(loaded: Loaded) -> None:
+def assert_answered(loaded: LoadedCatalogue) -> None:
     """Either a catalogue, or at least one error; and every message is one printable line."""
     assert (loaded.catalogue is None) == bool(loaded.errors)
     for problem in loaded.problems:

@@ -16,7 +16,7 @@ from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
 from sidecar.operations.record.projector import Projector
@@ -47,7 +47,7 @@ class OpenedRecord(StoreOfRecords):
         """Begin with nothing in memory."""
         recorder = MeasuringRecorder(Metrics())
         self.projector = Projector(journal, projection or RowsInMemory(), recorder)
-        lists = Lists(self.projector, at_once=at_once)
+        lists = TurnListReader(self.projector, at_once=at_once)
         super().__init__(journal, Tasks(), recorder, partial(os.urandom, SALT_BYTES), lists)
         self.journal = journal
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sidecar.adapters.postgresql import Limits, upgrade
+from sidecar.adapters.postgresql import ConnectionTimeouts, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA
 from tests.adapters.records.postgresql_bench import emptied
 from tests.support.postgres import PostgresServer
@@ -15,7 +15,7 @@ from tests.support.postgres import PostgresServer
 def database(postgres: PostgresServer) -> Iterator[str]:
     """One for a module, for one test after the other."""
     name = postgres.new_database()
-    asyncio.run(upgrade(postgres.dsn(name), SCHEMA, Limits()))
+    asyncio.run(upgrade(postgres.dsn(name), SCHEMA, ConnectionTimeouts()))
     yield postgres.dsn(name)
     postgres.sql(f"drop database {name} with (force)")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from sidecar.adapters.postgresql import Limits
+from sidecar.adapters.postgresql import ConnectionTimeouts
 from sidecar.adapters.record_postgresql import JournalOptions, PostgresJournal, PostgresProjection
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
@@ -64,7 +64,7 @@ class PostgresBench(RecordBench):
 
     def projection(self, instance: str) -> Projection:
         """Return the rows in the same database."""
-        self._projections.append(PostgresProjection(self.dsn, InstanceId(instance), Limits()))
+        self._projections.append(PostgresProjection(self.dsn, InstanceId(instance), ConnectionTimeouts()))
         return self._projections[-1]
 
     async def kill(self, journal: Journal) -> None:

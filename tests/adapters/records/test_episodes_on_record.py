@@ -12,7 +12,7 @@ from sidecar.adapters.record_sqlite.journal import EPISODES
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.known_keys import PAGE, KnownKeys
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import Surroundings, opened_record
+from sidecar.composition.record.open_record import RecordDependencies, opened_record
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import EpisodeId
 from sidecar.observability.metrics import Metrics
@@ -31,7 +31,7 @@ OLD, NEW = EpisodeId("old"), EpisodeId("new")
 async def store_of(said: RecordSettings) -> AsyncIterator[Store]:
     """Open a record as a process does, when it has read which episodes are there."""
     tasks = OwnedTasks(lambda name, error: pytest.fail(f"{name}: {error!r}"))
-    around = Surroundings(SystemClock(), SystemIds(), tasks, MeasuringRecorder(Metrics()), Redactor())
+    around = RecordDependencies(SystemClock(), SystemIds(), tasks, MeasuringRecorder(Metrics()), Redactor())
     async with opened_record(said, around) as record:
         assert await tasks.ended(10)
         yield record.store

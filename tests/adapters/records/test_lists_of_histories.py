@@ -28,7 +28,7 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine, turn_line
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.operations.record import lists, projector
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
 from sidecar.operations.record.projector import Projector, ProjectorTiming
@@ -158,7 +158,7 @@ class History:
         timing = ProjectorTiming(between=0)
         self.projector: Projector = self._made.Projector(self.place.journal, self.projection, recorder, timing)
         most = self.chance.choice((SMALL_TAIL, 10_000))
-        self.lists: Lists = self._read.Lists(self.projector, most_changes=most)
+        self.lists: TurnListReader = self._read.Lists(self.projector, most_changes=most)
 
     async def play(self) -> None:
         """Let things happen, and look at lists."""

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from sidecar.adapters.migrations import DatabaseProblem
-from sidecar.adapters.postgresql import Limits, pending_migrations, upgrade
+from sidecar.adapters.postgresql import ConnectionTimeouts, pending_migrations, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA, JournalOptions, PostgresJournal, open_postgres_journal
 from sidecar.adapters.record_postgresql.appending import APPEND
 from sidecar.core.errors import RecordConflict
@@ -219,7 +219,7 @@ def _dispatch(turn: str) -> tuple[list[Record], list[Record]]:
 
 async def test_the_schema_is_made_once_by_the_first_that_comes(postgres_dsn: str) -> None:
     """Three start on an empty database; what was still to be done can be seen before, and not after."""
-    limits = Limits()
+    limits = ConnectionTimeouts()
     assert await pending_migrations(postgres_dsn, SCHEMA, limits) == SCHEMA
     done = await asyncio.gather(*(upgrade(postgres_dsn, SCHEMA, limits) for _ in range(3)))
     assert sorted(done, key=len) == [(), (), SCHEMA]
@@ -230,8 +230,8 @@ async def test_a_schema_made_step_by_step_is_the_same(postgres: PostgresServer, 
     """One step each start, as by a line of older sidecars, or all at once."""
     name = postgres.new_database()
     for known in range(1, len(SCHEMA) + 1):
-        await upgrade(postgres_dsn, SCHEMA[:known], Limits())
-    await upgrade(postgres.dsn(name), SCHEMA, Limits())
+        await upgrade(postgres_dsn, SCHEMA[:known], ConnectionTimeouts())
+    await upgrade(postgres.dsn(name), SCHEMA, ConnectionTimeouts())
     assert await _described(postgres_dsn) == await _described(postgres.dsn(name))
     postgres.sql(f"drop database {name} with (force)")
 
@@ -239,9 +239,9 @@ async def test_a_schema_made_step_by_step_is_the_same(postgres: PostgresServer, 
 async def test_a_database_of_a_newer_or_another_sidecar_is_refused(dsn: str) -> None:
     """It says which, and what to do."""
     with pytest.raises(DatabaseProblem, match="newer sidecar"):
-        await upgrade(dsn, SCHEMA[:-1], Limits())
+        await upgrade(dsn, SCHEMA[:-1], ConnectionTimeouts())
     with pytest.raises(DatabaseProblem, match="another version"):
-        await upgrade(dsn, (*SCHEMA[:-1], replace(SCHEMA[-1], sql="select 1")), Limits())
+        await upgrade(dsn, (*SCHEMA[:-1], replace(SCHEMA[-1], sql="select 1")), ConnectionTimeouts())
 
 
 async def _described(dsn: str) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.adapters.memory_postgresql import PostgresMemory
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import Surroundings, opened_record
+from sidecar.composition.record.open_record import RecordDependencies, opened_record
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
 from sidecar.observability.metrics import Metrics
@@ -32,7 +32,7 @@ async def test_a_sidecar_has_ten_connections_however_much_is_asked_at_once(postg
     (tmp_path / "dsn").chmod(0o600)
     said = RecordSettings(database="postgresql", postgresql=PostgresRecordSettings(dsn_file=tmp_path / "dsn"))
     tasks = OwnedTasks(lambda name, error: pytest.fail(f"{name}: {error!r}"))
-    around = Surroundings(SystemClock(), SystemIds(), tasks, MeasuringRecorder(Metrics()), Redactor())
+    around = RecordDependencies(SystemClock(), SystemIds(), tasks, MeasuringRecorder(Metrics()), Redactor())
     memory, key = PostgresMemory(postgres_dsn), EpisodeKey(EpisodeId("e"), Principal("u"))
     async with opened_record(said, around) as record:
         await memory.open()

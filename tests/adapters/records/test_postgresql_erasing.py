@@ -15,8 +15,8 @@ from sidecar.core.identifiers import Principal, TurnId
 from sidecar.core.journal.markers import Erasure, erasure_of
 from sidecar.core.verifying.findings import Finding
 from sidecar.operations.history.capture import history_on_record
-from sidecar.operations.record.erase_user import Erased, EraseUser
-from sidecar.operations.record.verify_log import LogVerification, SecondPlace
+from sidecar.operations.record.erase_user import EraseUser, ErasureReport
+from sidecar.operations.record.verify_log import CheckpointSource, LogVerification
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import connection_to, two_instances
 from tests.support.record_builders import BEGIN
@@ -61,7 +61,7 @@ class Sidecars:
         journal, instance = record.journal, record.instance
         return EraseUser(journal, instance, record.projector, self._memory, signer, place, SettableClock(), ids)
 
-    async def erase(self, record: OpenedRecord, principal: Principal = ADA) -> Erased:
+    async def erase(self, record: OpenedRecord, principal: Principal = ADA) -> ErasureReport:
         """Erase through a sidecar; returns what it told last."""
         return [told async for told in self.eraser(record)(principal, preview=False)][-1]
 
@@ -77,7 +77,7 @@ class Sidecars:
     async def findings(self) -> list[Finding]:
         """Verify the record through the second sidecar."""
         lines = (self._folder / LINES).read_bytes().splitlines(keepends=True)
-        place = SecondPlace([lambda: lines], read_public_keys([self._folder / PUBLIC]))
+        place = CheckpointSource([lambda: lines], read_public_keys([self._folder / PUBLIC]))
         return [each async for each in LogVerification(self.second.journal, place, lambda _: None).findings()]
 
 

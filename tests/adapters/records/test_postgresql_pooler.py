@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scripts.benchmark.scale.pooler import POOL, pooler, program
-from sidecar.adapters.postgresql import Limits, behind_transaction_pooler
+from sidecar.adapters.postgresql import ConnectionTimeouts, behind_transaction_pooler
 from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal
 from sidecar.core.identifiers import InstanceId, TurnId
 from tests.adapters.records.bench import OpenedRecord
@@ -24,9 +24,11 @@ async def test_a_pooler_without_other_work_is_found_out(postgres: PostgresServer
     _needs_pgbouncer()
     async with pooler(postgres.folder) as between:
         pooled = between.dsn(_database(postgres_dsn))
-        one_by_one = [await behind_transaction_pooler(pooled, Limits()) for _ in range(TRIES)]
-        at_once = await asyncio.gather(*(behind_transaction_pooler(pooled, Limits()) for _ in range(TRIES)))
-        directly = await asyncio.gather(*(behind_transaction_pooler(postgres_dsn, Limits()) for _ in range(TRIES)))
+        one_by_one = [await behind_transaction_pooler(pooled, ConnectionTimeouts()) for _ in range(TRIES)]
+        at_once = await asyncio.gather(*(behind_transaction_pooler(pooled, ConnectionTimeouts()) for _ in range(TRIES)))
+        directly = await asyncio.gather(
+            *(behind_transaction_pooler(postgres_dsn, ConnectionTimeouts()) for _ in range(TRIES))
+        )
 
     assert one_by_one + at_once == [True] * 2 * TRIES
     assert directly == [False] * TRIES

@@ -13,7 +13,14 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from sidecar.adapters.postgresql import ConnectionLost, Connections, Limits, behind_transaction_pooler, shown, upgrade
+from sidecar.adapters.postgresql import (
+    ConnectionLost,
+    Connections,
+    ConnectionTimeouts,
+    behind_transaction_pooler,
+    redacted_dsn,
+    upgrade,
+)
 from sidecar.adapters.record_postgresql import SCHEMA, JournalOptions, open_postgres_journal
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import InstanceId, TurnId
@@ -63,7 +70,7 @@ async def opened(dsn: str, options: JournalOptions | None = None) -> OpenedRecor
 @requirement("SX-38")
 async def test_the_documented_role_appends_and_reads_and_can_do_nothing_else(postgres_dsn: str) -> None:
     """Not change, not remove, not switch the triggers off; it makes partitions, and drops none."""
-    await upgrade(postgres_dsn, SCHEMA, Limits())
+    await upgrade(postgres_dsn, SCHEMA, ConnectionTimeouts())
     async with role(postgres_dsn, ROLES + POOLERS) as dsn:
         record = await opened(dsn)
         await record.append(a_whole_turn())
@@ -91,7 +98,7 @@ async def test_the_documented_role_appends_and_reads_and_can_do_nothing_else(pos
 
 async def test_the_documented_right_lets_a_sidecar_remove_what_a_marker_covers(postgres_dsn: str) -> None:
     """And nothing else; frames go earlier."""
-    await upgrade(postgres_dsn, SCHEMA, Limits())
+    await upgrade(postgres_dsn, SCHEMA, ConnectionTimeouts())
     async with role(postgres_dsn, ROLES + RETENTION) as dsn:
         record = await opened(dsn)
         await record.append(a_whole_turn("turn-1"))
@@ -145,7 +152,7 @@ async def test_a_pooler_that_loses_notifications_is_reported(
     """Directly nothing is reported; through it the anomaly is, and the record works all the same."""
     told: list[str] = []
     options = JournalOptions(anomaly=lambda kind, _detail: told.append(kind))
-    assert not await behind_transaction_pooler(postgres_dsn, Limits())
+    assert not await behind_transaction_pooler(postgres_dsn, ConnectionTimeouts())
     pooler = TransactionPooler(postgres)
     listening = await asyncio.start_unix_server(pooler.carry, short_folder / f".s.PGSQL.{PORT}")
     record = await opened(postgres_dsn.replace(str(postgres.folder), str(short_folder)), options)
@@ -164,12 +171,15 @@ async def test_a_server_that_is_not_there_is_named_without_secrets(short_folder:
     """Nobody listens at the address."""
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
         await open_postgres_journal(f"postgresql://u:hidden@/d?host={short_folder}", InstanceId("one"))
-    assert shown("postgresql://u:hidden@db.example:5433/records") == "PostgreSQL database records at db.example:5433"
+    assert (
+        redacted_dsn("postgresql://u:hidden@db.example:5433/records")
+        == "PostgreSQL database records at db.example:5433"
+    )
 
 
 async def test_a_row_that_is_held_is_not_waited_for_without_end(postgres_dsn: str) -> None:
     """The lock's limit ends it: nothing is kept, and everything goes on once the row is free."""
-    record = await opened(postgres_dsn, JournalOptions(limits=Limits(lock=0.1)))
+    record = await opened(postgres_dsn, JournalOptions(limits=ConnectionTimeouts(lock=0.1)))
     await record.append([a_dispatch()])
     async with bare(postgres_dsn) as other:
         async with other.transaction():
@@ -182,7 +192,7 @@ async def test_a_row_that_is_held_is_not_waited_for_without_end(postgres_dsn: st
 
 async def test_a_statement_that_takes_too_long_is_ended_by_the_server(postgres_dsn: str) -> None:
     """It gives up before we do, so that it is certain that nothing was kept."""
-    record = await opened(postgres_dsn, JournalOptions(limits=Limits(statement=0.5)))
+    record = await opened(postgres_dsn, JournalOptions(limits=ConnectionTimeouts(statement=0.5)))
     async with bare(postgres_dsn) as other:
         async with other.transaction():
             await other.execute("lock table turn_heads in access exclusive mode")
@@ -196,7 +206,7 @@ async def test_a_statement_that_takes_too_long_is_ended_by_the_server(postgres_d
 
 async def test_connections_that_are_all_busy_refuse_in_time(postgres_dsn: str) -> None:
     """One connection, which somebody has: the second use is refused, the third finds it free."""
-    connections = Connections(postgres_dsn, 1, Limits(connect=0.5))
+    connections = Connections(postgres_dsn, 1, ConnectionTimeouts(connect=0.5))
     began, go_on = asyncio.Event(), asyncio.Event()
 
     async def holds(_: object) -> None:
@@ -223,7 +233,7 @@ async def test_a_connection_that_breaks_between_two_messages_of_a_statement_is_l
     postgres_dsn: str,
 ) -> None:
     """What the driver then raises is no error of the interface: it must not get past the border as a defect of ours."""
-    connections = Connections(postgres_dsn, 1, Limits())
+    connections = Connections(postgres_dsn, 1, ConnectionTimeouts())
 
     async def breaks(_: object) -> None:
         raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")

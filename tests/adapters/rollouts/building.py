@@ -3,8 +3,15 @@
 from datetime import UTC, datetime, timedelta
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decided, Decommission, StepTaken
-from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.decommission_facts import (
+    Choice,
+    CleanupStep,
+    CodeStatus,
+    CompletedStep,
+    Decision,
+    Decommission,
+)
+from sidecar.core.rollout.events import AuditCohort, DecommissionMark, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutWrite, StoredAnswer
@@ -43,16 +50,16 @@ def some_facts(name: str = "shop", ramp: int = 0) -> DefinitionFacts:
 
 def a_decommission() -> Decommission:
     """Return one with every attribute said."""
-    step = StepTaken(
+    step = CompletedStep(
         step=CleanupStep.MODULES,
         at=moment(4),
         by="ada",
         reason=STRANGE,
         confirmed=STRANGE,
         definition_version="5",
-        code=CodeFate.DEPRECATED,
+        code=CodeStatus.DEPRECATED,
     )
-    decided = Decided(choice=Choice.RETAIN, at=moment(5), by="bob", reason=STRANGE)
+    decided = Decision(choice=Choice.RETAIN, at=moment(5), by="bob", reason=STRANGE)
     return Decommission(
         began_at=moment(3), due_at=moment(9), by="ada", reason=STRANGE, steps=(step,), evals=decided, tools=decided
     )
@@ -92,7 +99,7 @@ def an_event(detail: str = "", name: str = "shop", at: float = 0) -> RolloutEven
         slot=Slot("search"),
         subagent_id=DefinitionId(name),
         digest=Digest(f"sha256:{name}"),
-        what=Happening.RAMP_SET,
+        what=RolloutEventKind.RAMP_SET,
         at=moment(at),
         actor="ada",
         reason=STRANGE,

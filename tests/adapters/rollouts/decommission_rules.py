@@ -10,25 +10,25 @@ from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.definitions.cards.card_json import card_to_json
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import Commit, DefinitionId, Slot, Vertical
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Decommission, Subject
 from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
 from sidecar.operations.rollout.requests import (
     BeginDecommission,
     DecideDecommission,
-    OfDecommission,
+    DecommissionRequest,
     StepAnswer,
     TakeDecommissionStep,
 )
-from sidecar.operations.rollout.steps.content_proofs import Proofs
-from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.content_proofs import ContentProofs
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
 from sidecar.operations.rollout.store.ports import AuditQuery, KeptDefinition, RolloutStore, RolloutWrite
+from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import moment
@@ -59,7 +59,7 @@ class Replica:
     store: RolloutStore
     name: str
 
-    async def ask(self, kind: type[OfDecommission], request_id: str, **fields: Any) -> StepAnswer:
+    async def ask(self, kind: type[DecommissionRequest], request_id: str, **fields: Any) -> StepAnswer:
         """Ask for something, with the revision that is on record."""
         rollout = await self.store.rollout(SLOT)
         given: dict[str, Any] = {"expected_revision": rollout.revision if rollout else 0} | fields
@@ -67,16 +67,16 @@ class Replica:
         return await self._take(asked, f"{self.name}@example")
 
     @property
-    def _take(self) -> TakeStep:
+    def _take(self) -> ExecuteStep:
         clock, recorder, flags = SettableClock(moment()), ToldRecorder(), cast("Any", None)
         pinned = PinnedTurns(lambda: (), MemoryStore(), self.store, timedelta(minutes=15))
-        return TakeStep(
+        return ExecuteStep(
             store=self.store,
             clock=clock,
-            surrounding=lambda: Surrounding("5", ()),
-            proofs=Proofs(Gone(), self.store, flags),
+            surrounding=lambda: AuditContext("5", ()),
+            proofs=ContentProofs(Gone(), self.store, flags),
             policies=Policies(lambda vertical: (), self.store, clock, recorder),
-            gates=Gatekeeper(GateRules(), lambda vertical, gate: None, clock, recorder),
+            gates=GateEvaluator(GateRules(), lambda vertical, gate: None, clock, recorder),
             flags=FlagSwitching(writer_of=flags, snapshot=flags, shown=dict),
             by_hand=flags,
             decommissioning=Decommissioning(Gone(), self.store, pinned),
@@ -109,7 +109,7 @@ async def record_in(store: RolloutStore) -> Decommission:
 
 def fields_of(step: CleanupStep) -> dict[str, Any]:
     """Return what belongs to a step."""
-    code = CodeFate.GONE if step is CleanupStep.MODULES else None
+    code = CodeStatus.GONE if step is CleanupStep.MODULES else None
     return {"step": step, "code": code, "confirmed": "looked"}
 
 
@@ -122,8 +122,8 @@ class DecommissionRules:
             one, two = Replica(await bench.open("one"), "ada"), Replica(await bench.open("two"), "bo")
             await rolled_back(one.store)
             await one.ask(BeginDecommission, "r-0")
-            await two.ask(DecideDecommission, "r-evals", matter=Matter.EVALS, choice=Choice.REMOVE)
-            await one.ask(DecideDecommission, "r-tools", matter=Matter.TOOLS, choice=Choice.RETAIN)
+            await two.ask(DecideDecommission, "r-evals", matter=Subject.EVALS, choice=Choice.REMOVE)
+            await one.ask(DecideDecommission, "r-tools", matter=Subject.TOOLS, choice=Choice.RETAIN)
             answers = []
             for step, (first, second) in zip(CleanupStep, [(one, two), (two, one)] * 3, strict=False):
                 answers.append(await first.ask(TakeDecommissionStep, f"r-{step}", **fields_of(step)))

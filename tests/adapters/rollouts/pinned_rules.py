@@ -5,16 +5,16 @@ from typing import Final
 
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import RolloutStore
-from sidecar.operations.rollout.store.replicas import Pinned
+from sidecar.operations.rollout.store.replicas import PinnedTurnCount
 from tests.adapters.rollouts.bench import RolloutBench
 
 SHOP, REWARDS = Digest("sha256:shop"), Digest("sha256:rewards")
 LASTING: Final = timedelta(minutes=15)
 
 
-def pinned(**turns: int) -> Pinned:
+def pinned(**turns: int) -> PinnedTurnCount:
     """Return so many turns of `shop` and `rewards`."""
-    return Pinned({Digest(f"sha256:{name}"): count for name, count in turns.items()}, LASTING)
+    return PinnedTurnCount({Digest(f"sha256:{name}"): count for name, count in turns.items()}, LASTING)
 
 
 async def said(store: RolloutStore) -> dict[str, dict[Digest, int]]:

@@ -6,7 +6,7 @@ from types import TracebackType
 
 import pytest
 
-from sidecar.adapters.postgresql import Limits, upgrade
+from sidecar.adapters.postgresql import ConnectionTimeouts, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA
 from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.core.identifiers import InstanceId
@@ -26,7 +26,7 @@ EMPTIED = "; ".join(f"delete from {table}" for table in TABLES)
 def database(postgres: PostgresServer) -> Iterator[str]:
     """A database with the schema, for one test after the other."""
     name = postgres.new_database()
-    asyncio.run(upgrade(postgres.dsn(name), SCHEMA, Limits()))
+    asyncio.run(upgrade(postgres.dsn(name), SCHEMA, ConnectionTimeouts()))
     yield postgres.dsn(name)
     postgres.sql(f"drop database {name} with (force)")
 
@@ -47,11 +47,11 @@ async def _emptied(dsn: str) -> None:
 class PostgresBench(RolloutBench):
     """Instances with connections of their own."""
 
-    def __init__(self, dsn: str, limits: Limits | None = None) -> None:
+    def __init__(self, dsn: str, limits: ConnectionTimeouts | None = None) -> None:
         """Keep the address."""
         super().__init__()
         self.dsn = dsn
-        self._limits = limits or Limits()
+        self._limits = limits or ConnectionTimeouts()
         self._opened: list[PostgresRollouts] = []
         self._listening: list[asyncio.Task[None]] = []
 

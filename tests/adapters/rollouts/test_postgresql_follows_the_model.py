@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from sidecar.adapters.postgresql import Limits
+from sidecar.adapters.postgresql import ConnectionTimeouts
 from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.adapters.tombstones import TombstonesInMemory
-from sidecar.core.binding.candidates import judge
+from sidecar.core.binding.candidates import evaluate_slots
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import InstanceId, Slot
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutWrite
 from sidecar.policy.lifecycle import Verdict
@@ -210,11 +210,11 @@ class Bench:
         self.audited = rows[-1].number if rows else self.audited
         return tuple(row.body for row in rows)
 
-    def served(self, place: int, slot: str, asker: Asker) -> str | None:
+    def served(self, place: int, slot: str, asker: BindSubject) -> str | None:
         """Return who serves somebody at a replica."""
         view, catalogue = self.replicas[place].stops.rollouts(), self.configured.current()
         assert catalogue is not None
-        return judge(Slot(slot), catalogue, self.flags.current(), view, asker).digest
+        return evaluate_slots(Slot(slot), catalogue, self.flags.current(), view, asker).digest
 
 
 async def confirmed(read: Callable[[], Awaitable[Read]], pause: Callable[[], Awaitable[None]]) -> Read:
@@ -269,13 +269,13 @@ def served_as(bench: Bench, where: str) -> None:
     for user, arm in zip(bench.chance.sample(USERS, 3), ("", "control", ""), strict=True):
         for name, slot in bench.slots.items():
             wanted = who_serves(slot, user, arm, moment)
-            assert [bench.served(place, name, Asker(user, arm)) for place in (0, 1)] == [wanted] * 2, where
+            assert [bench.served(place, name, BindSubject(user, arm)) for place in (0, 1)] == [wanted] * 2, where
 
 
 @asynccontextmanager
 async def two_stores(dsn: str) -> AsyncIterator[tuple[PostgresRollouts, ...]]:
     """Open the database as two processes do."""
-    stores = tuple(PostgresRollouts(dsn, InstanceId(name), Limits()) for name in ("one", "two"))
+    stores = tuple(PostgresRollouts(dsn, InstanceId(name), ConnectionTimeouts()) for name in ("one", "two"))
     try:
         yield stores
     finally:

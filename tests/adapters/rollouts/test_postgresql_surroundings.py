@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from sidecar.adapters.postgresql import Limits
+from sidecar.adapters.postgresql import ConnectionTimeouts
 from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import InstanceId, Slot
@@ -91,7 +91,7 @@ async def test_nobody_changes_what_is_evidence(dsn: str, statement: str) -> None
 
 async def test_a_writer_that_is_held_up_gives_up_in_time_and_holds_up_no_read(dsn: str) -> None:
     """Somebody else holds the lock: reads answer, the write is refused and nothing of it is kept; then it goes on."""
-    async with PostgresBench(dsn, Limits(lock=0.2)) as bench, connection_to(dsn) as outside:
+    async with PostgresBench(dsn, ConnectionTimeouts(lock=0.2)) as bench, connection_to(dsn) as outside:
         store = await bench.open("one")
         await store.write(a_write(1))
         async with outside.transaction():
@@ -111,7 +111,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_and_not_doubled(dsn: str, 
     with tempfile.TemporaryDirectory(prefix="pgn-", dir="/tmp") as folder:
         async with network_before(postgres, Path(folder), urlsplit(dsn).path[1:]) as (network, through):
             network.strikes = b"COMMIT"
-            store = PostgresRollouts(through, InstanceId("one"), Limits())
+            store = PostgresRollouts(through, InstanceId("one"), ConnectionTimeouts())
             try:
                 _lost(network)
                 await store.write(a_write(1, transitions=(a_transition(),), answer=an_answer()))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.operations.record.retention import RetentionRules
 from sidecar.operations.rollout.audit.audit_log import PAGE, past_of
 from sidecar.operations.rollout.audit.retention import LARGEST_REMOVAL, AuditRetention
@@ -83,7 +83,7 @@ async def test_steps_that_were_not_taken_fill_no_memory_of_the_past() -> None:
     """A pipeline may repeat a refused step for weeks; how a slot stood does not depend on that."""
     bench = MemoryBench()
     store = await bench.open("one")
-    refused = msgspec.structs.replace(an_event("refused"), what=Happening.REFUSED)
+    refused = msgspec.structs.replace(an_event("refused"), what=RolloutEventKind.REFUSED)
     await store.write(a_write(1, events=(an_event("1"), *(refused for _ in range(3 * PAGE)), an_event("2"))))
     past = await past_of(store, a_write(1).slot)
     assert [row.body.detail for row in past.rows if isinstance(row.body, RolloutEvent)] == ["1", "2"]

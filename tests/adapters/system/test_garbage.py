@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sidecar.adapters.system import look_for_garbage_less_often
+from sidecar.adapters.system import reduce_gc_frequency
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def as_before() -> Iterator[tuple[int, int, int]]:
 def test_what_the_start_made_is_left_alone_and_the_rest_is_looked_at_seldom(as_before: tuple[int, int, int]) -> None:
     """Objects that are there are frozen; each generation waits longer than before; it is still switched on."""
     gc.unfreeze()  # what the tests' own start has frozen
-    look_for_garbage_less_often()
+    reduce_gc_frequency()
 
     assert gc.get_freeze_count() > 1000
     assert all(now > before for now, before in zip(gc.get_threshold(), as_before, strict=True))

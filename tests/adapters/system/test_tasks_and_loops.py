@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sidecar.adapters.system import LoopEnded, OwnedTasks, Supervisor, SystemChance, SystemClock, SystemIds
+from sidecar.adapters.system import LoopEnded, OwnedTasks, Supervisor, SystemClock, SystemIds, SystemRandomness
 
 
 class Strays:
@@ -112,5 +112,5 @@ def test_ids_are_printable_and_do_not_repeat() -> None:
     made = [ids.new("child") for _ in range(1000)]
     assert len(set(made)) == 1000
     assert all(one.startswith("child-") and len(one) == 28 and one.isprintable() for one in made)
-    chance = SystemChance()
+    chance = SystemRandomness()
     assert all(1.0 <= chance.uniform(1.0, 2.0) <= 2.0 for _ in range(100))

@@ -28,8 +28,8 @@ from sidecar.core.journal.facts import ChildStart, Progress
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.journal.opening.contracts import ContractTexts, below, called, stripped
 from sidecar.core.journal.opening.requests import request_from_json
-from sidecar.core.journal.reading import TurnReading, delegated_as, settled_as
 from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.turn_projection import TurnProjection, delegated_as, settled_as
 from tests.support.recording.drafted_parts import (
     OpenDispatch,
     Part,
@@ -93,7 +93,7 @@ class Drafting:
         by: the sidecar.
     """
 
-    def __init__(self, reading: TurnReading, by: InstanceId) -> None:
+    def __init__(self, reading: TurnProjection, by: InstanceId) -> None:
         self._reading, self._by = reading, by
         self._drafts: list[Drafted] = []
         self._claims = reading.claims

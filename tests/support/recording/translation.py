@@ -18,10 +18,10 @@ from sidecar.core.journal.encoding import SALT_BYTES, fact_of
 from sidecar.core.journal.entries import AttemptFrames, Draft, Fact, Stored
 from sidecar.core.journal.facts import ChildNoted, DispatchOpened
 from sidecar.core.journal.heads import TurnHead, links_of
-from sidecar.core.journal.reading import TurnReading
-from sidecar.core.journal.refusals import Refused
+from sidecar.core.journal.refusals import FactRejected
 from sidecar.core.journal.rules import decide
 from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.turn_projection import TurnProjection
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.core.replaying.frames import attempt_from_json
 from sidecar.operations.record.journal_store import JournalStore
@@ -74,7 +74,7 @@ class TranslatedTurn:
         for drafted in drafts:
             fact = _linked(head, drafted, salt())
             verdict = decide(head, (fact,), ())
-            if isinstance(verdict, Refused):
+            if isinstance(verdict, FactRejected):
                 return verdict.text
             head = verdict.head
             facts.append(fact)
@@ -120,7 +120,7 @@ def _linked(head: TurnHead, drafted: Drafted, salt: bytes) -> Fact:
 def drafts_of(records: Sequence[Record], by: InstanceId) -> list[Draft]:
     """Return the drafts of a turn that begins with these records, without what runners sent."""
     said = [each for each in records if not isinstance(each, AttemptRecorded)]
-    drafted = Drafting(TurnReading(turn_of(said[0])), by).drafts(said)
+    drafted = Drafting(TurnProjection(turn_of(said[0])), by).drafts(said)
     return [msgspec.structs.replace(each.draft, salt=os.urandom(SALT_BYTES)) for each in drafted]
 
 

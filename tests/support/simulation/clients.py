@@ -13,7 +13,7 @@ from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
-from sidecar.operations.ports import ListenerGone
+from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.requests import (
     BindTurnRequest,
@@ -29,7 +29,7 @@ from sidecar.operations.requests import (
 )
 from sidecar.operations.turn.bind_turn import Bound
 from sidecar.operations.turn.deliver_frames import deliver_frames
-from sidecar.operations.turn.dispatch_calls import Begun
+from sidecar.operations.turn.dispatch_calls import DispatchHandle
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.turn_ends import TurnClosed
 from tests.support.simulation.schedule import Act, Action, DispatchSpec, Ending, TurnSpec
@@ -120,7 +120,7 @@ class Stream:
         """Let the reader have one frame, at its pace."""
         now = self._watched.loop.time()
         if self._listener.left_at is not None:
-            raise ListenerGone
+            raise ListenerClosed
         self._listener.frames.append((now, frame))
         sequences = [event.sequence for event in frame.events]
         self._watched.trace.add(now, f"frame {self._listener.dispatch_id} {sequences} {frame.result is not None}")
@@ -197,7 +197,7 @@ class Client:
         detail = "first" if slow is None else "repeat"
         if slow is None:
             self._watched.counted["client: deadline too short"] += spec.time_left is not None and spec.time_left < 0.27
-        begun: Begun | None = await self._watched.ask(
+        begun: DispatchHandle | None = await self._watched.ask(
             "dispatch",
             request.dispatch_id,
             lambda: self._do.dispatch_calls.begin(request, left),
@@ -207,7 +207,7 @@ class Client:
         if begun is not None:
             await self._listen(begun, 0, spec.slow if slow is None else slow)
 
-    async def _listen(self, begun: Begun, after: int, slow: float) -> None:
+    async def _listen(self, begun: DispatchHandle, after: int, slow: float) -> None:
         listener = Listener(begun.dispatch.dispatch_id, after, slow, began_at=self._loop.time())
         self._watched.listeners.append(listener)
         try:

@@ -12,7 +12,7 @@ from functools import partial
 from os import urandom
 from typing import Final
 
-from sidecar.adapters.postgresql import Limits
+from sidecar.adapters.postgresql import ConnectionTimeouts
 from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal
 from sidecar.adapters.system.tasks import OwnedTasks
 from sidecar.core.errors import StoreUnavailable
@@ -26,7 +26,7 @@ from tests.support.journal_drafts import DIGEST
 from tests.support.record_builders import a_child, a_dispatch, a_log, a_settling, moment
 from tests.support.recording.translation import StoreOfRecords
 
-QUICK: Final = Limits(connect=1.0, statement=0.5, lock=0.4)
+QUICK: Final = ConnectionTimeouts(connect=1.0, statement=0.5, lock=0.4)
 CHILDREN: Final = 6
 PACE: Final = 0.01
 """Seconds until a child asks again after it was refused."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from random import Random, randrange
 from typing import Final
 
-from subagents_client import Limits, SidecarClient
+from subagents_client import ClientTimeouts, SidecarClient
 from tests.support.sidecar_process import ROOT, SidecarProcess, started
 
 SECONDS: Final = float(os.environ.get("SIDECAR_TORTURE_SECONDS", "0"))
 """How long each long run takes; 0: only as long as it needs to meet each kind of fault."""
 LIMIT: Final = SECONDS + 90
-SHORT: Final = Limits(
+SHORT: Final = ClientTimeouts(
     bind=timedelta(seconds=1),
     dispatch=timedelta(seconds=6),
     unary=timedelta(seconds=1),
@@ -116,7 +116,7 @@ async def verified(folder: Path, *others: Path) -> None:
     assert process.returncode == 0, said.decode()
 
 
-def client_of(folder: Path, limits: Limits = SHORT) -> SidecarClient:
+def client_of(folder: Path, limits: ClientTimeouts = SHORT) -> SidecarClient:
     """Return a client of whichever process serves there, now or later."""
     secret = folder / "dispatch" / "boot-secret"
     return SidecarClient.connect(f"unix:{folder}/dispatch/sidecar.sock", boot_secret_file=secret, limits=limits)

@@ -13,7 +13,7 @@ import pytest
 
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import TurnEnded
-from subagents_client import Limits, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client import ClientTimeouts, Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.runner import DataUnavailable
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place
@@ -69,7 +69,7 @@ async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None
         async with (
             agents_for(folder, dice(1)) as agents,
             serving(folder, settings_of(folder, folder), **faked.environment) as sidecar,
-            client_of(folder, Limits()) as client,
+            client_of(folder, ClientTimeouts()) as client,
         ):
             began = time.monotonic()
             left = await client.bind_turn(_request("left"))

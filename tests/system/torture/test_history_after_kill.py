@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subagents_client import Limits, SidecarClient, ToolCall, TurnRequest
+from subagents_client import ClientTimeouts, SidecarClient, ToolCall, TurnRequest
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place
 from tests.system.torture.agents import agents_for
@@ -23,7 +23,7 @@ async def test_a_conversation_is_there_after_a_kill_between_the_end_of_a_turn_an
     """Somebody holds the conversations' file, so that they cannot be written when the process dies."""
     with place() as folder:
         more = settings_of(folder, folder)
-        async with agents_for(folder, dice(1)), client_of(folder, Limits()) as client:
+        async with agents_for(folder, dice(1)), client_of(folder, ClientTimeouts()) as client:
             async with serving(folder, more) as sidecar:
                 await _a_turn(client, 1)
                 with _held(folder / "record" / "conversations.sqlite") as held:

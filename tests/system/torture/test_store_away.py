@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from subagents_client import DispatchResult, Limits, SidecarClient, ToolCall, TurnRequest
+from subagents_client import ClientTimeouts, DispatchResult, SidecarClient, ToolCall, TurnRequest
 from subagents_errors import StoreUnavailable
 from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
@@ -34,7 +34,7 @@ from tests.system.torture.places import (
 
 pytestmark = pytest.mark.system
 
-ONCE = Limits(most_attempts=1, unreachable_after=timedelta(seconds=2))
+ONCE = ClientTimeouts(most_attempts=1, unreachable_after=timedelta(seconds=2))
 """A client that leaves it to us to ask again."""
 IMPATIENT = {"SIDECAR__RECORD__POSTGRESQL__STATEMENT_TIMEOUT": "1s", "SIDECAR__DISPATCH__TURN_LIFETIME": "30s"}
 WAITING = [ToolCall("call-1", "ask_shop", f'{{"request": "{WAITS}"}}')]

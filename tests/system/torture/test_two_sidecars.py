@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from sidecar.core.executing.records import DispatchTaken
-from subagents_client import DispatchResult, Limits, SidecarClient, ToolCall, TurnRequest
+from subagents_client import ClientTimeouts, DispatchResult, SidecarClient, ToolCall, TurnRequest
 from subagents_errors import GrantSpent, RecordConflict
 from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
@@ -48,7 +48,7 @@ CALLS = (
 )
 LIFE = {"SIDECAR__DISPATCH__TURN_LIFETIME": "10s"}
 OUTCOMES = ["succeeded", "succeeded", "refused"]
-PATIENT = Limits(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=5), most_attempts=1)
+PATIENT = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=5), most_attempts=1)
 """A client that leaves it to us to ask again."""
 
 

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
-from sidecar.core.binding.candidates import Judged, left_out
+from sidecar.core.binding.bind import BindingRules, evaluated_slots, orchestrator_of
+from sidecar.core.binding.candidates import SlotCandidates, excluded_candidates
 from sidecar.core.binding.surface import Candidate, Surface
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId, Slot
-from sidecar.core.rollout.serving import Asker, CandidateVerdict
+from sidecar.core.rollout.serving import BindSubject, CandidateVerdict
 from sidecar.core.rollout.view import RolloutView
 from subagents_errors import InvalidRequest, UnknownOrchestrator
 from tests.support.builders import FixedFlags, a_card, a_catalogue
@@ -96,7 +96,7 @@ def test_what_is_not_on_record_is_served_to_nobody() -> None:
     catalogue = a_catalogue(a_card("shop", enabled_via_flag=FLAG), a_card("support"))
     orchestrator = catalogue.cards[DefinitionId("concierge")]
 
-    judged = judged_slots(catalogue, orchestrator, FixedFlags(BOTH), RolloutView(), Asker("user-1"))
+    judged = evaluated_slots(catalogue, orchestrator, FixedFlags(BOTH), RolloutView(), BindSubject("user-1"))
 
     assert [(each.slot, each.digest) for each in judged] == [("shop", None), ("support", None)]
     assert [each.verdict.value for one in judged for each in one.candidates] == ["state"] * 2
@@ -127,8 +127,8 @@ def test_of_a_slot_that_is_left_out_each_definition_is_on_record() -> None:
     listed = Candidate(Slot("shop"), DefinitionId("shop-dates"), CandidateVerdict.NOT_LISTED)
     nobody = Candidate(Slot("nobody"), None, CandidateVerdict.NOT_LISTED)
 
-    assert left_out(Slot("shop"), catalogue) == Judged(Slot("shop"), None, (listed,))
-    assert left_out(Slot("nobody"), catalogue) == Judged(Slot("nobody"), None, (nobody,))
+    assert excluded_candidates(Slot("shop"), catalogue) == SlotCandidates(Slot("shop"), None, (listed,))
+    assert excluded_candidates(Slot("nobody"), catalogue) == SlotCandidates(Slot("nobody"), None, (nobody,))
 
 
 def test_the_cohort_has_six_fields_and_only_flags_that_matter_here() -> None:

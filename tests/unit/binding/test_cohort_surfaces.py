@@ -4,10 +4,10 @@ from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.definitions.cards.card import Catalogue
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.facts import FlagPair, SlotRollout
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.turn.cohort_surfaces import KEPT, CohortSurfaces
 from tests.support.builders import a_card, a_catalogue
@@ -23,7 +23,7 @@ RULES = BindingRules(fan_out_cap=3, max_dispatches=4)
 
 def flags(*on: str) -> FlagSnapshot:
     """Return a snapshot in which exactly these are on."""
-    contacts = {"memory": BackendContact(FlagReport(frozenset(on), "1"), 0.0)}
+    contacts = {"memory": BackendStatus(FlagReport(frozenset(on), "1"), 0.0)}
     return flag_snapshot_of(FlagRoutes("memory"), contacts, now=0.0, max_staleness=10.0)
 
 
@@ -32,7 +32,9 @@ def names(surfaces: CohortSurfaces, catalogue: Catalogue, now: FlagSnapshot, arm
     orchestrator = catalogue.cards[DefinitionId("concierge")]
     return [
         tool.name
-        for tool in surfaces.surface(catalogue, orchestrator, now, Asker("user-1", arm), promoted(catalogue)).tools
+        for tool in surfaces.surface(
+            catalogue, orchestrator, now, BindSubject("user-1", arm), promoted(catalogue)
+        ).tools
     ]
 
 
@@ -40,10 +42,13 @@ def test_a_cohort_shares_one_surface() -> None:
     """The same object for the same definitions, flags and arm; another for another arm."""
     surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
 
-    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a"), ALL)
+    first = surfaces.surface(GATED, orchestrator, now, BindSubject("user-1", "a"), ALL)
 
-    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a"), ALL) is first
-    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "b"), ALL).cohort.experiment_arm_assignment == "b"
+    assert surfaces.surface(GATED, orchestrator, now, BindSubject("user-1", "a"), ALL) is first
+    assert (
+        surfaces.surface(GATED, orchestrator, now, BindSubject("user-1", "b"), ALL).cohort.experiment_arm_assignment
+        == "b"
+    )
 
 
 @requirement("PF1-D-74", "PF1-NFR-4c")
@@ -62,12 +67,12 @@ def test_new_flags_and_new_definitions_show_in_the_next_surface() -> None:
 def test_many_experiment_arms_do_not_fill_the_memory() -> None:
     """One more than is kept: what was remembered is dropped, the answers stay right."""
     surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
-    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"), ALL)
+    first = surfaces.surface(GATED, orchestrator, now, BindSubject("user-1", "0"), ALL)
 
     for number in range(1, KEPT + 1):
-        surfaces.surface(GATED, orchestrator, now, Asker("user-1", str(number)), ALL)
+        surfaces.surface(GATED, orchestrator, now, BindSubject("user-1", str(number)), ALL)
 
-    again = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"), ALL)
+    again = surfaces.surface(GATED, orchestrator, now, BindSubject("user-1", "0"), ALL)
     assert again is not first
     assert again == first
 
@@ -85,7 +90,7 @@ def test_what_is_remembered_is_what_would_be_judged() -> None:
     made: dict[int, bool] = {}
 
     for number in range(400):
-        asker = Asker(f"user-{number}")
+        asker = BindSubject(f"user-{number}")
         found = shared.surface(catalogue, orchestrator, now, asker, view)
         assert found == CohortSurfaces(RULES).surface(catalogue, orchestrator, now, asker, view)
         made[id(found)] = True

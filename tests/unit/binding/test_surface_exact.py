@@ -16,7 +16,7 @@ from sidecar.core.binding.bind import (
     surface_tool,
     tools_of,
 )
-from sidecar.core.binding.candidates import Flags, Judged, judge
+from sidecar.core.binding.candidates import Flags, SlotCandidates, evaluate_slots
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface
 from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, Role
@@ -25,7 +25,7 @@ from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import FlagPair, Tombstone
-from sidecar.core.rollout.serving import Asker, CandidateVerdict
+from sidecar.core.rollout.serving import BindSubject, CandidateVerdict
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import FixedFlags, a_card, a_catalogue
@@ -35,7 +35,7 @@ from tests.unit.rollout.building import NOW, facts, flags, rollout, with_target
 SHOP, REWARDS, CONCIERGE = Slot("shop"), Slot("rewards"), DefinitionId("concierge")
 RULES = BindingRules(fan_out_cap=2, max_dispatches=4)
 FLAG = "ai_assistant_subagent_shop"
-ASKER = Asker("user-1", "treatment")
+ASKER = BindSubject("user-1", "treatment")
 CATALOGUE = a_catalogue(a_card("shop"), a_card("rewards"))
 
 
@@ -66,7 +66,7 @@ def block(name: str, gated: str | None = None) -> PromptBlock:
 def bound(
     catalogue: Catalogue,
     flags: Flags,
-    judged: Sequence[Judged] = (),
+    judged: Sequence[SlotCandidates] = (),
     arm: str = "",
     kept: Mapping[Digest, Card] | None = None,
 ) -> Surface:
@@ -89,7 +89,7 @@ def test_a_surface_is_exactly_what_its_cohort_decides() -> None:
     orchestrator, shop = catalogue.cards[CONCIERGE], catalogue.cards[DefinitionId("shop")]
     chosen = Candidate(SHOP, shop.definition.id, CandidateVerdict.CHOSEN)
     ramped = Candidate(REWARDS, DefinitionId("rewards"), CandidateVerdict.RAMP)
-    judged = (Judged(SHOP, shop.digest, (chosen,)), Judged(REWARDS, None, (ramped,)))
+    judged = (SlotCandidates(SHOP, shop.digest, (chosen,)), SlotCandidates(REWARDS, None, (ramped,)))
     tool = surface_tool(SHOP, shop)
     prefix = "always: 2\n\non: 2\n\n"
 
@@ -116,7 +116,7 @@ def test_what_a_provider_can_cache_changes_with_each_tool_and_block_and_with_not
     """Tools and prefix; not the digest of a card, nor who was looked at besides."""
     blocks = with_blocks(CATALOGUE, "concierge", block("always"), block("on", "x"))
     shop = blocks.cards[DefinitionId("shop")]
-    judged = [Judged(SHOP, shop.digest, ())]
+    judged = [SlotCandidates(SHOP, shop.digest, ())]
     usual = bound(blocks, FixedFlags(), judged)
     described = replace(shop, definition=replace(shop.definition, description="Other words."))
     recast = replace(shop, digest=Digest("sha256:other"))
@@ -165,7 +165,7 @@ def test_each_thing_that_a_call_depends_on_is_in_the_digest() -> None:
 def test_a_card_of_an_earlier_configuration_serves_as_long_as_it_is_kept() -> None:
     """The rollout names its digest; a slot whose card is not kept is left out of tools and cohort."""
     earlier = a_card("shop", description="As it was.")
-    judged = (Judged(SHOP, earlier.digest, ()), Judged(REWARDS, Digest("sha256:lost"), ()))
+    judged = (SlotCandidates(SHOP, earlier.digest, ()), SlotCandidates(REWARDS, Digest("sha256:lost"), ()))
     kept = {earlier.digest: earlier}
 
     surface = bound(CATALOGUE, FixedFlags(), judged, kept=kept)
@@ -233,21 +233,21 @@ def test_a_slot_without_a_rollout_is_served_to_nobody_and_says_why() -> None:
     catalogue = a_catalogue(a_card("shop"), a_card("shop2", slot=SHOP))
     state, not_listed = CandidateVerdict.STATE, CandidateVerdict.NOT_LISTED
 
-    assert judge(SHOP, catalogue, FixedFlags(), RolloutView(), ASKER) == Judged(
+    assert evaluate_slots(SHOP, catalogue, FixedFlags(), RolloutView(), ASKER) == SlotCandidates(
         SHOP, None, (Candidate(SHOP, DefinitionId("shop"), state), Candidate(SHOP, DefinitionId("shop2"), state))
     )
-    nothing = Judged(Slot("gone"), None, (Candidate(Slot("gone"), None, not_listed),))
-    assert judge(Slot("gone"), catalogue, FixedFlags(), RolloutView(), ASKER) == nothing
+    nothing = SlotCandidates(Slot("gone"), None, (Candidate(Slot("gone"), None, not_listed),))
+    assert evaluate_slots(Slot("gone"), catalogue, FixedFlags(), RolloutView(), ASKER) == nothing
 
 
 def test_a_rollout_that_knows_no_definition_says_not_listed() -> None:
     """It is there, and empty; also if the configuration has nothing for the slot any more."""
     view = RolloutView({SHOP: rollout()})
-    assert judge(SHOP, a_catalogue(), FixedFlags(), view, ASKER).candidates == (
+    assert evaluate_slots(SHOP, a_catalogue(), FixedFlags(), view, ASKER).candidates == (
         Candidate(SHOP, None, CandidateVerdict.NOT_LISTED),
     )
-    nothing = Judged(SHOP, None, (Candidate(SHOP, None, CandidateVerdict.NOT_LISTED),))
-    assert judge(SHOP, CATALOGUE, FixedFlags(), view, ASKER) == nothing
+    nothing = SlotCandidates(SHOP, None, (Candidate(SHOP, None, CandidateVerdict.NOT_LISTED),))
+    assert evaluate_slots(SHOP, CATALOGUE, FixedFlags(), view, ASKER) == nothing
 
 
 def test_a_kill_that_is_not_on_record_yet_takes_the_slot_from_everybody() -> None:
@@ -255,23 +255,27 @@ def test_a_kill_that_is_not_on_record_yet_takes_the_slot_from_everybody() -> Non
     old, new = facts("old", ramp=WHOLE), with_target(facts("new", ramp=1), "old")
     of = rollout(old, new, active="new")
 
-    def judged(*killed: Digest) -> Judged:
-        return judge(SHOP, CATALOGUE, flags("old", "new"), RolloutView({SHOP: of}, 1, frozenset(killed)), ASKER)
+    def judged(*killed: Digest) -> SlotCandidates:
+        return evaluate_slots(
+            SHOP, CATALOGUE, flags("old", "new"), RolloutView({SHOP: of}, 1, frozenset(killed)), ASKER
+        )
 
     ramp = Candidate(SHOP, DefinitionId("new"), CandidateVerdict.RAMP)
-    assert judged() == Judged(SHOP, old.digest, (ramp, Candidate(SHOP, DefinitionId("old"), CandidateVerdict.CHOSEN)))
-    assert judged(old.digest) == Judged(
+    assert judged() == SlotCandidates(
+        SHOP, old.digest, (ramp, Candidate(SHOP, DefinitionId("old"), CandidateVerdict.CHOSEN))
+    )
+    assert judged(old.digest) == SlotCandidates(
         SHOP, None, (ramp, Candidate(SHOP, DefinitionId("old"), CandidateVerdict.DEPRECATED))
     )
     dead = Candidate(SHOP, DefinitionId("new"), CandidateVerdict.KILLED)
-    assert judged(new.digest) == Judged(SHOP, None, (dead,))
+    assert judged(new.digest) == SlotCandidates(SHOP, None, (dead,))
 
 
 def test_an_empty_slot_lists_who_was_killed_and_who_is_not_served() -> None:
     """Nobody is active: each definition is a candidate with its own reason."""
     dead = facts("dead", LifecycleState.ROLLBACK, killed=Tombstone(NOW, "ada", "wrong"))
     view = RolloutView({SHOP: rollout(dead, facts("idle", ramp=WHOLE))})
-    assert judge(SHOP, CATALOGUE, flags("dead", "idle"), view, ASKER).candidates == (
+    assert evaluate_slots(SHOP, CATALOGUE, flags("dead", "idle"), view, ASKER).candidates == (
         Candidate(SHOP, DefinitionId("dead"), CandidateVerdict.KILLED),
         Candidate(SHOP, DefinitionId("idle"), CandidateVerdict.STATE),
     )
@@ -286,5 +290,5 @@ def test_only_an_entry_that_says_deprecated_is() -> None:
     catalogue = a_catalogue(*cards)
     for one, verdict in ((old, CandidateVerdict.DEPRECATED), (new, CandidateVerdict.CHOSEN)):
         view = RolloutView({SHOP: msgspec.structs.replace(rollout(old, new), active=one.digest)})
-        judged = judge(SHOP, catalogue, FixedFlags(), view, ASKER)
+        judged = evaluate_slots(SHOP, catalogue, FixedFlags(), view, ASKER)
         assert judged.candidates == (Candidate(SHOP, one.definition_id, verdict),)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal, unseal
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, sign_token, verify_token
 from sidecar.core.identifiers import Digest, EpisodeId, Principal, TurnId
 from subagents_errors import SurfaceTokenInvalid
 
@@ -37,45 +37,45 @@ CLAIMS = SurfaceClaims(
 
 def test_a_token_gives_back_what_was_sealed() -> None:
     """Also in another process with the same key."""
-    assert unseal(seal(CLAIMS, KEYS), SigningKeys({"k1": b"1" * 32}, "k1")) == CLAIMS
+    assert verify_token(sign_token(CLAIMS, KEYS), SigningKeys({"k1": b"1" * 32}, "k1")) == CLAIMS
 
 
 @given(st.data())
 def test_no_altered_token_is_honoured(data: st.DataObject) -> None:
     """Any one character changed, anywhere, in any way that base64 or JSON might forgive."""
-    token = seal(CLAIMS, KEYS)
+    token = sign_token(CLAIMS, KEYS)
     place = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(st.characters().filter(lambda sign: sign != token[place]))
 
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(token[:place] + other + token[place + 1 :], KEYS)
+        verify_token(token[:place] + other + token[place + 1 :], KEYS)
 
 
 @given(st.text())
 def test_no_made_up_token_is_honoured(text: str) -> None:
     """Whatever it is, it is refused and nothing else happens."""
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(text, KEYS)
+        verify_token(text, KEYS)
 
 
 def test_keys_rotate() -> None:
     """A token of the old key is honoured while the old key is kept, and not after."""
-    token = seal(CLAIMS, KEYS)
+    token = sign_token(CLAIMS, KEYS)
 
-    assert unseal(token, SigningKeys({"k1": b"1" * 32, "k2": b"2" * 32}, "k2")) == CLAIMS
+    assert verify_token(token, SigningKeys({"k1": b"1" * 32, "k2": b"2" * 32}, "k2")) == CLAIMS
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(token, SigningKeys({"k2": b"2" * 32}, "k2"))
+        verify_token(token, SigningKeys({"k2": b"2" * 32}, "k2"))
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(token, SigningKeys({"k1": b"2" * 32}, "k1"))
+        verify_token(token, SigningKeys({"k1": b"2" * 32}, "k1"))
 
 
 def test_what_is_signed_for_another_purpose_is_no_surface_token() -> None:
     """The same claims under the same key."""
     signed = KEYS.sign("another", msgspec.json.encode(CLAIMS))
 
-    assert unseal(KEYS.sign("surface", msgspec.json.encode(CLAIMS)), KEYS) == CLAIMS
+    assert verify_token(KEYS.sign("surface", msgspec.json.encode(CLAIMS)), KEYS) == CLAIMS
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(signed, KEYS)
+        verify_token(signed, KEYS)
 
 
 @pytest.mark.parametrize(("keys", "signing"), [({"k": b"short"}, "k"), ({"k": b"1" * 32}, "other"), ({}, "k")])

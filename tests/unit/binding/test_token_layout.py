@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from sidecar.core.binding.surface_token import LONGEST, SigningKeys, unseal
+from sidecar.core.binding.surface_token import LONGEST, SigningKeys, verify_token
 from sidecar.core.errors import SurfaceTokenInvalid
 
 SECRET = b"1" * 32
@@ -85,8 +85,8 @@ def test_the_keys_of_a_process_are_its_own() -> None:
 def test_a_refused_token_says_what_to_do() -> None:
     """One that is not ours, and one of a version whose claims are others."""
     with pytest.raises(SurfaceTokenInvalid) as refused:
-        unseal("x", KEYS)
+        verify_token("x", KEYS)
     assert str(refused.value) == "the surface token is not one of this deployment; send the one BindTurn returned"
     with pytest.raises(SurfaceTokenInvalid) as refused:
-        unseal(spelled(b"{}"), KEYS)
+        verify_token(spelled(b"{}"), KEYS)
     assert str(refused.value) == "the surface token is of another version; bind the turn again"

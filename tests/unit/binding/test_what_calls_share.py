@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface import Surface, SurfaceTool
-from sidecar.core.definitions.cards.ask_arguments import offered
+from sidecar.core.definitions.cards.ask_arguments import declared_arguments
 from sidecar.core.definitions.cards.card import BlockCategory, Card, PromptBlock
 from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.definitions.cards.prompt import prefix_of
@@ -88,7 +88,7 @@ def test_the_schema_that_models_are_shown_is_one_text_for_all_surfaces() -> None
 
     for tool, twin, card in zip(one.tools, other.tools, cards, strict=True):
         assert tool.arguments_schema_json is twin.arguments_schema_json
-        assert tool.arguments_schema_json == canonical_text(offered(card.definition.arguments))
+        assert tool.arguments_schema_json == canonical_text(declared_arguments(card.definition.arguments))
     assert one.tools[0].arguments_schema_json != one.tools[1].arguments_schema_json
 
 

@@ -7,7 +7,7 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.files.documents import Document
 from sidecar.core.definitions.files.names import REQUIRED_BLOCKS
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
-from sidecar.core.definitions.resolve import Loaded, load_documents
+from sidecar.core.definitions.resolve import LoadedCatalogue, load_documents
 from sidecar.core.identifiers import DefinitionId
 
 CONFIG: Final[dict[str, Any]] = {
@@ -60,7 +60,7 @@ class Configuration:
         found: dict[str, Any] = next(agent for agent in self.config["agents"] if agent["id"] == name)
         return found
 
-    def load(self, **rules: Any) -> Loaded:
+    def load(self, **rules: Any) -> LoadedCatalogue:
         """Load it as it is now, with other arguments of `load_documents`."""
         documents = [Document(CONFIG_FILE, self.config, {(): 1}, {})]
         for name, block in self.blocks.items():

@@ -21,7 +21,7 @@ from sidecar.core.definitions.cards.card import (
     Tuning,
 )
 from sidecar.core.definitions.cards.digest import digest_of_card
-from sidecar.core.definitions.changes import changes_between, changes_inside
+from sidecar.core.definitions.changes import changes_between, nested_changes
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, ModelId, Slot, ToolId, Vertical
 
 NAMES: Final = st.sampled_from(["a", "b", "c"])
@@ -127,7 +127,7 @@ def test_a_change_inside_what_a_definition_uses_is_minor(
     changes = changes_between(old, new)
 
     assert (changes.major, [change.field for change in changes.minor]) == ((), [field])
-    assert changes_inside(BLOCK, replace(BLOCK, path="elsewhere.yaml")) == ()
+    assert nested_changes(BLOCK, replace(BLOCK, path="elsewhere.yaml")) == ()
 
 
 def test_states_of_two_definitions_are_not_compared() -> None:

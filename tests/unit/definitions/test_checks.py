@@ -1,6 +1,6 @@
 import pytest
 
-from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, declared_arguments
 from sidecar.core.definitions.files.problems import Problem, Severity, nearest, quoted
 from sidecar.core.definitions.prompt_size import estimated_tokens, tool_tokens
 from sidecar.core.definitions.resolve import PROBLEMS_AT_MOST
@@ -53,7 +53,7 @@ def test_warnings_about_many_sub_agents_say_what_they_cost() -> None:
 
 def tool_tokens_of(name: str) -> int:
     """Return the estimate for a leaf agent of `with_sub_agents`."""
-    return tool_tokens(f"ask_{name}", "Helps.", offered(DEFAULT_ARGUMENTS), estimated_tokens)
+    return tool_tokens(f"ask_{name}", "Helps.", declared_arguments(DEFAULT_ARGUMENTS), estimated_tokens)
 
 
 @requirement("PC1-NFR-4a")
@@ -71,7 +71,7 @@ def test_a_tool_counts_with_its_name_description_and_schema() -> None:
     concierge, shop = DefinitionId("concierge"), DefinitionId("shop")
     assert after.prompt_tokens[shop] - before.prompt_tokens[shop] == longer
     assert after.tool_tokens[concierge]["ask_shop"] == tool_tokens(
-        "ask_shop", "Finds offers.", offered(schema), estimated_tokens
+        "ask_shop", "Finds offers.", declared_arguments(schema), estimated_tokens
     )
     grown = after.tool_tokens[concierge]["ask_shop"] - before.tool_tokens[concierge]["ask_shop"]
     assert after.prompt_tokens[concierge] - before.prompt_tokens[concierge] == grown > 80

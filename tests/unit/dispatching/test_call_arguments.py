@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.call_arguments import LINE_AT_MOST, read_arguments, unfitness
-from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered, undeclared
+from sidecar.core.call_arguments import LINE_AT_MOST, argument_problem, read_arguments
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, declared_arguments, undeclared_arguments
 from sidecar.core.json_schemas import canonical_text
 
 SECRET = "anna@example.org"
@@ -55,7 +55,7 @@ TEXT = canonical_text(SCHEMA)
 )
 def test_a_problem_names_path_rule_and_choices_and_nothing_of_the_caller(given: dict[str, Any], said: str) -> None:
     """Values and unknown names may hold what a user said: neither is repeated."""
-    assert unfitness(TEXT, given) == said
+    assert argument_problem(TEXT, given) == said
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ JSON = st.recursive(
 @given(given=st.dictionaries(st.sampled_from([*SCHEMA["properties"], SECRET, "name", "lid"]), JSON))
 def test_whatever_is_given_there_is_one_short_line_or_nothing(given: dict[str, Any]) -> None:
     """Never empty where something is wrong, never the caller's text, never a second line."""
-    line = unfitness(TEXT, given)
+    line = argument_problem(TEXT, given)
 
     assert SECRET not in line
     assert "\n" not in line
@@ -98,8 +98,8 @@ def test_every_sub_agent_tool_takes_intent_count_and_prior_context() -> None:
     own = {"type": "object", "properties": {"order": {"type": "string"}}, "additionalProperties": False}
     also = {"type": "object", "properties": {"prior_context": {"type": "array"}}}
 
-    assert list(offered(own)["properties"]) == ["order", "intent_count", "prior_context"]
-    assert offered(also)["properties"]["prior_context"] == {"type": "array"}
-    assert {**offered(own), "properties": own["properties"]} == own
-    assert undeclared(DEFAULT_ARGUMENTS) == ("prior_context",)
-    assert undeclared(offered(DEFAULT_ARGUMENTS)) == ()
+    assert list(declared_arguments(own)["properties"]) == ["order", "intent_count", "prior_context"]
+    assert declared_arguments(also)["properties"]["prior_context"] == {"type": "array"}
+    assert {**declared_arguments(own), "properties": own["properties"]} == own
+    assert undeclared_arguments(DEFAULT_ARGUMENTS) == ("prior_context",)
+    assert undeclared_arguments(declared_arguments(DEFAULT_ARGUMENTS)) == ()

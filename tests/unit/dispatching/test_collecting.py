@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.dispatching.outcomes import Component
-from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector, ResultLimits, holds_component_data
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, ResultLimits, holds_component_data
 from subagents_errors import CallFailure
 from tests.support.builders import a_card
 from tests.support.requirement import requirement
@@ -48,7 +48,7 @@ def test_an_answer_is_its_pieces_in_order_and_its_components() -> None:
 )
 def test_a_component_against_its_contract_is_refused(component: Component) -> None:
     """Unknown name, against the schema, or not JSON at all."""
-    with pytest.raises(ResultBroken) as broken:
+    with pytest.raises(InvalidResult) as broken:
         collector().add_component(component)
 
     assert broken.value.reason is CallFailure.RESULT_INVALID
@@ -56,13 +56,13 @@ def test_a_component_against_its_contract_is_refused(component: Component) -> No
 
 def test_too_much_of_anything_is_refused() -> None:
     """Text, components and events are bounded."""
-    with pytest.raises(ResultBroken, match="narration over 5"):
+    with pytest.raises(InvalidResult, match="narration over 5"):
         collector(narration=5).add_narration("123456")
-    with pytest.raises(ResultBroken, match="more than 0 components"):
+    with pytest.raises(InvalidResult, match="more than 0 components"):
         collector(components=0).add_component(CARD)
-    with pytest.raises(ResultBroken, match="too large"):
+    with pytest.raises(InvalidResult, match="too large"):
         collector(component=3).add_component(CARD)
-    with pytest.raises(ResultBroken, match="more than 1 events"):
+    with pytest.raises(InvalidResult, match="more than 1 events"):
         collector(events=1).refuse_flood()
 
 
@@ -75,7 +75,7 @@ def test_component_data_in_the_narration_is_refused(narration: str) -> None:
     result = collector()
     result.add_narration(narration)
 
-    with pytest.raises(ResultBroken, match="inline component JSON"):
+    with pytest.raises(InvalidResult, match="inline component JSON"):
         result.answer(data_unavailable=False)
     assert result.partial().narration == ""
 

@@ -9,11 +9,11 @@ import pytest
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import CapBehaviour, split_at_cap, worst
 from sidecar.core.dispatching.frames import CallState, CallStateChanged, DispatchEvent, EventLog, Gap
-from sidecar.core.dispatching.lanes import Lanes, Waiting
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome, Usage, axis_of
-from sidecar.core.dispatching.plan import REQUEST_LIMIT, PlannedCall, not_run, plan_dispatch
-from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector, ResultLimits, holds_component_data
+from sidecar.core.dispatching.plan import REQUEST_LIMIT, PlannedCall, outcomes_without_run, plan_dispatch
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, ResultLimits, holds_component_data
 from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.dispatching.slot_queues import QueuedCall, SlotQueues
 from sidecar.core.identifiers import CallId, Slot
 from subagents_errors import Axis, CallFailure
 from tests.support.builders import a_card, a_surface
@@ -126,8 +126,8 @@ def test_a_dropped_call_says_how_many_run_at_a_time() -> None:
     dropped = CallOutcome(CallId("d"), "ask_shop", Slot("shop"), None, 6, Outcome.DROPPED, over)
     told = "At most 3 run at a time."
     assert plan.settled[1].hint == told
-    assert plan.settled == {1: not_run(plan_of(), Outcome.DROPPED, over, told)}
-    assert not_run(plan_of(), Outcome.DROPPED, over) == dropped
+    assert plan.settled == {1: outcomes_without_run(plan_of(), Outcome.DROPPED, over, told)}
+    assert outcomes_without_run(plan_of(), Outcome.DROPPED, over) == dropped
 
 
 def plan_of() -> PlannedCall:
@@ -209,9 +209,9 @@ def test_a_log_that_begins_after_others_declares_what_came_before_missing() -> N
     assert log.after(9, later) == []
 
 
-def waiting(key: str, *boundaries: str, parallel: int = 9, group: str = "d1") -> Waiting:
+def waiting(key: str, *boundaries: str, parallel: int = 9, group: str = "d1") -> QueuedCall:
     """Return a call that wants to run."""
-    return Waiting(key, group, parallel, boundaries)
+    return QueuedCall(key, group, parallel, boundaries)
 
 
 @requirement("SX-17")
@@ -229,7 +229,7 @@ def waiting(key: str, *boundaries: str, parallel: int = 9, group: str = "d1") ->
 )
 def test_a_delegation_runs_at_once_or_never(wanted: tuple[str, ...], runs: bool) -> None:
     """It may have what its lenders own, even if others wait for that; nothing that others hold or wait for."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting("parent", "lent", "lent and awaited"), waiting("other", "held")])
     assert lanes.start_ready() == ("parent", "other")
     lanes.enter([waiting("late", "awaited", "lent and awaited")])
@@ -241,7 +241,7 @@ def test_a_delegation_runs_at_once_or_never(wanted: tuple[str, ...], runs: bool)
 
 def test_a_delegation_holds_its_lane_until_it_leaves_and_takes_no_place() -> None:
     """A call that shares its lane waits; a delegation below it may borrow the lane."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     assert lanes.start_beside(waiting("child", "a"), ())
     lanes.enter([waiting("late", "a")])
     assert (lanes.occupied, lanes.start_ready()) == (1, ())
@@ -255,7 +255,7 @@ def test_a_delegation_holds_its_lane_until_it_leaves_and_takes_no_place() -> Non
 
 def test_unknown_keys_leave_nothing_and_only_the_named_call_gives_up() -> None:
     """The order of the others stays."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting("a", "x"), waiting("b", "x"), waiting("c", "y")])
     lanes.leave("nobody")
     lanes.leave("b")
@@ -264,7 +264,7 @@ def test_unknown_keys_leave_nothing_and_only_the_named_call_gives_up() -> None:
 
 def test_parallel_places_are_of_each_dispatch() -> None:
     """One place each; the second of the first dispatch waits for its first, and running ones count."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting("a1", "1", parallel=1), waiting("a2", "2", parallel=1)])
     lanes.enter([waiting("b1", "3", parallel=1, group="d2")])
     assert lanes.start_ready() == ("a1", "b1")
@@ -288,7 +288,7 @@ def broken(result: ResultCollector, *parts: str | Component) -> tuple[CallFailur
     """Return why the last of these parts is refused, after the others were taken."""
     for part in parts[:-1]:
         result.add_narration(part) if isinstance(part, str) else result.add_component(part)
-    with pytest.raises(ResultBroken) as refused:
+    with pytest.raises(InvalidResult) as refused:
         result.add_narration(parts[-1]) if isinstance(parts[-1], str) else result.add_component(parts[-1])
     assert str(refused.value) == refused.value.detail
     return refused.value.reason, refused.value.detail
@@ -328,7 +328,7 @@ def test_events_are_bounded() -> None:
     """Whoever reads them counts; how many are fine, and what is said of more, is known here."""
     result = collector(events=2)
     assert result.most_events == 2
-    with pytest.raises(ResultBroken) as refused:
+    with pytest.raises(InvalidResult) as refused:
         result.refuse_flood()
     assert (refused.value.reason, refused.value.detail) == (LARGE, "more than 2 events")
 
@@ -351,7 +351,7 @@ def test_component_data_in_the_words_is_refused_and_is_no_evidence() -> None:
     result = collector()
     result.add_component(CARD)
     result.add_narration("```json {}")
-    with pytest.raises(ResultBroken) as refused:
+    with pytest.raises(InvalidResult) as refused:
         result.answer(data_unavailable=False)
     assert (refused.value.reason, refused.value.detail) == (INVALID, "the narration holds inline component JSON")
     assert result.evidence() == Answer("", (CARD,))

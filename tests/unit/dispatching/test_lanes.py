@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.dispatching.lanes import Lanes, Waiting
+from sidecar.core.dispatching.slot_queues import QueuedCall, SlotQueues
 from tests.support.requirement import requirement
 
 BOUNDARIES = st.lists(st.sampled_from(["slot:a", "slot:b", "cart", "wallet"]), min_size=1, max_size=2, unique=True)
 CALLS = st.lists(st.tuples(BOUNDARIES, st.sampled_from(["d1", "d2"]), st.integers(1, 3)), min_size=1, max_size=8)
 
 
-def waiting(key: str, *boundaries: str, parallel: int = 9, group: str = "d1") -> Waiting:
+def waiting(key: str, *boundaries: str, parallel: int = 9, group: str = "d1") -> QueuedCall:
     """Return a call that waits."""
-    return Waiting(key, group, parallel, boundaries or (f"slot:{key}",))
+    return QueuedCall(key, group, parallel, boundaries or (f"slot:{key}",))
 
 
 def test_different_sub_agents_run_at_once() -> None:
     """Nothing in common: all start together, in order."""
-    lanes = Lanes()
+    lanes = SlotQueues()
 
     lanes.enter([waiting("a"), waiting("b"), waiting("c")])
 
@@ -26,7 +26,7 @@ def test_different_sub_agents_run_at_once() -> None:
 
 def test_calls_to_the_same_sub_agent_run_one_after_the_other() -> None:
     """The second starts when the first has left, not before."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting("first", "slot:a"), waiting("second", "slot:a")])
 
     assert lanes.start_ready() == ("first",)
@@ -37,7 +37,7 @@ def test_calls_to_the_same_sub_agent_run_one_after_the_other() -> None:
 
 def test_a_declared_overlap_serialises_just_those_calls() -> None:
     """`b` and `c` both own the cart; `a` and `d` go ahead."""
-    lanes = Lanes()
+    lanes = SlotQueues()
 
     lanes.enter([waiting("a"), waiting("b", "slot:b", "cart"), waiting("c", "slot:c", "cart"), waiting("d")])
 
@@ -46,7 +46,7 @@ def test_a_declared_overlap_serialises_just_those_calls() -> None:
 
 def test_nobody_is_overtaken_in_his_own_lane() -> None:
     """`third` shares with the waiting `second` only, and still waits for it."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting("first", "cart"), waiting("second", "cart", "wallet"), waiting("third", "wallet")])
 
     assert lanes.start_ready() == ("first",)
@@ -56,7 +56,7 @@ def test_nobody_is_overtaken_in_his_own_lane() -> None:
 
 def test_a_dispatch_keeps_to_its_parallel_places() -> None:
     """Two places in one dispatch; another dispatch of the turn is not held up by it."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting(name, parallel=2) for name in "abc"])
     lanes.enter([waiting("other", group="d2")])
 
@@ -66,7 +66,7 @@ def test_a_dispatch_keeps_to_its_parallel_places() -> None:
 
 def test_giving_up_frees_the_lane() -> None:
     """A waiting call that is cancelled holds nobody up."""
-    lanes = Lanes()
+    lanes = SlotQueues()
     lanes.enter([waiting("first", "cart"), waiting("second", "cart"), waiting("third", "cart")])
     lanes.start_ready()
 
@@ -82,8 +82,8 @@ def test_overlapping_calls_always_start_in_emission_order(
     calls: list[tuple[list[str], str, int]], chance: object
 ) -> None:
     """Whatever order calls end in: no two that overlap run at once, each group keeps its places, all get to run."""
-    lanes, running, started = Lanes(), list[Waiting](), list[Waiting]()
-    everyone = [Waiting(str(n), group, parallel, tuple(owned)) for n, (owned, group, parallel) in enumerate(calls)]
+    lanes, running, started = SlotQueues(), list[QueuedCall](), list[QueuedCall]()
+    everyone = [QueuedCall(str(n), group, parallel, tuple(owned)) for n, (owned, group, parallel) in enumerate(calls)]
     by_key = {call.key: call for call in everyone}
     lanes.enter(everyone)
 

@@ -8,7 +8,7 @@ from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.outcomes import Component
 from sidecar.core.dispatching.plan import plan_dispatch
-from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector, ResultLimits
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, ResultLimits
 from sidecar.core.identifiers import CallId, ToolId
 from sidecar.core.json_schemas import canonical_text, validator_of
 from subagents_errors import CallFailure
@@ -67,7 +67,7 @@ def test_a_component_is_checked_by_its_own_schema_which_is_written_out_and_compi
 
     assert counter.counted[WRITTEN_OUT] == 3
     assert counter.counted[COMPILED] == 2  # by its text: two that say the same are one
-    with pytest.raises(ResultBroken) as broken:
+    with pytest.raises(InvalidResult) as broken:
         ResultCollector(other, ResultLimits()).add_component(Component("card", "{}", '{"a": "x"}'))
     assert broken.value.reason is CallFailure.RESULT_INVALID
 
@@ -93,7 +93,7 @@ def test_a_narration_is_looked_through_once_until_there_is_more_of_it() -> None:
         assert collector.answer(data_unavailable=False).narration == collector.evidence().narration == "so it is"
         collector.add_narration(", ```json")
         assert collector.evidence().narration == ""
-        with pytest.raises(ResultBroken):
+        with pytest.raises(InvalidResult):
             collector.answer(data_unavailable=False)
 
     assert counter.counted[LOOKED_THROUGH] == 3

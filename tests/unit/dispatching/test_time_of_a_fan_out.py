@@ -23,7 +23,7 @@ from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.requests import BindTurnRequest, DispatchRequest, JoinPolicy, TurnSource
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.deliver_frames import deliver_frames
-from sidecar.operations.turn.dispatch_calls import Begun
+from sidecar.operations.turn.dispatch_calls import DispatchHandle
 from sidecar.policy.protocols import (
     EnricherCall,
     EnricherReply,
@@ -124,7 +124,7 @@ async def dispatched(times: dict[str, float], join: JoinPolicy) -> tuple[float, 
     return asyncio.get_running_loop().time() - began, result
 
 
-async def begun_dispatch(sidecar: Operations, *slots: str, join: JoinPolicy = TOGETHER) -> Begun:
+async def begun_dispatch(sidecar: Operations, *slots: str, join: JoinPolicy = TOGETHER) -> DispatchHandle:
     """Bind a turn and begin a dispatch of one call to each sub-agent."""
     bound = await sidecar.bind_turn(
         BindTurnRequest(TurnId("turn-1"), EpisodeId("episode-1"), Principal("user-1"), TurnSource.CHAT)

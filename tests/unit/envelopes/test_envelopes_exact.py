@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sidecar.core.envelopes import (
-    EnvelopeForm,
+    EnvelopeEncoding,
     EnvelopeLimits,
     EnvelopeStatus,
     Expectation,
@@ -17,14 +17,14 @@ from sidecar.core.envelopes import (
     Withheld,
     WithholdReason,
     build_typing_registry,
+    check_envelope,
     expectation_of,
-    judge,
 )
-from sidecar.core.envelopes.outside import JsonOutside, WireOutside, outside_of
+from sidecar.core.envelopes.fields import JsonFields, ProtoFields, fields_of
+from sidecar.core.envelopes.json_scan import has_duplicates, only, scan, text_of
 from sidecar.core.envelopes.payloads import payload_text
-from sidecar.core.envelopes.scanning import has_duplicates, only, scan, text_of
+from sidecar.core.envelopes.proto_scan import Record, cache_meta_json, records_of, status_word, text_in
 from sidecar.core.envelopes.versions import is_compatible, major_of
-from sidecar.core.envelopes.wire import Record, cache_meta_json, records_of, status_word, text_in
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, NONCE, SCHEMA, body, expecting, schema_of, tool
 from tests.unit.envelopes.wire_building import wire
@@ -135,9 +135,9 @@ def test_a_serialised_envelope_is_read_by_name() -> None:
     """Each member once; the signed part is everything but the signature."""
     signature, meta = field(10, 2, b"sig"), field(8, 2, field(1, 0, b"\x01"))
     rest = field(4, 2, b"ada") + field(5, 0, b"\x02") + field(6, 2, b"{}") + meta
-    outside = outside_of(field(9, 2, b"n") + signature + rest, EnvelopeForm.PROTOBUF)
+    outside = fields_of(field(9, 2, b"n") + signature + rest, EnvelopeEncoding.PROTOBUF)
 
-    assert isinstance(outside, WireOutside)
+    assert isinstance(outside, ProtoFields)
     assert [outside.text(name) for name in ("principal", "nonce", "signature", "version")] == ["ada", "n", "sig", None]
     assert (outside.status(), outside.payload(), outside.ambiguous) == ("partial", msgspec.Raw(b"{}"), False)
     cached = b'{"cached":true,"cacheable":false,"ttl_seconds":0,"key":""}'
@@ -148,26 +148,26 @@ def test_a_serialised_envelope_is_read_by_name() -> None:
 def test_what_a_serialised_envelope_lacks_or_has_twice_is_none() -> None:
     """Text, status, payload, cache meta and signed part."""
     for message in (b"", (field(4, 2, b"a") + field(5, 0, b"\x01") + field(6, 2, b"1") + field(10, 2, b"s")) * 2):
-        outside = outside_of(message, EnvelopeForm.PROTOBUF)
+        outside = fields_of(message, EnvelopeEncoding.PROTOBUF)
         assert outside is not None
         parts = (outside.text("principal"), outside.status(), outside.payload(), outside.cache_meta())
         assert (*parts, outside.signed_part()) == (None,) * 5
         assert outside.ambiguous == bool(message)
-    empty = outside_of(field(6, 2, b"") + field(8, 2, b"\x08"), EnvelopeForm.PROTOBUF)
+    empty = fields_of(field(6, 2, b"") + field(8, 2, b"\x08"), EnvelopeEncoding.PROTOBUF)
     assert empty is not None
     assert (empty.payload(), empty.cache_meta()) == (None, None)
-    assert outside_of(b"{}", EnvelopeForm.PROTOBUF) is None
+    assert fields_of(b"{}", EnvelopeEncoding.PROTOBUF) is None
 
 
 def test_a_json_envelope_is_read_by_name() -> None:
     """Members stay raw; texts and status are strings or nothing."""
     text = b'{"principal": "ada", "status": "ok", "payload": {"a":1}, "cache_meta": [2], "nonce": 7}'
-    outside = outside_of(text, EnvelopeForm.JSON)
-    assert isinstance(outside, JsonOutside)
+    outside = fields_of(text, EnvelopeEncoding.JSON)
+    assert isinstance(outside, JsonFields)
     assert (outside.text("principal"), outside.text("nonce"), outside.text("gone")) == ("ada", None, None)
     assert (outside.status(), outside.ambiguous) == ("ok", False)
     assert (outside.payload(), outside.cache_meta()) == (msgspec.Raw(b'{"a":1}'), msgspec.Raw(b"[2]"))
-    assert outside_of(b"[]", EnvelopeForm.JSON) is None
+    assert fields_of(b"[]", EnvelopeEncoding.JSON) is None
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_json_envelope_is_read_by_name() -> None:
 )
 def test_the_signed_part_of_a_json_body_is_all_but_the_signatures_text(text: bytes, signed: bytes | None) -> None:
     """None where it cannot be told which bytes were signed."""
-    outside = outside_of(text, EnvelopeForm.JSON)
+    outside = fields_of(text, EnvelopeEncoding.JSON)
     assert outside is not None
     assert outside.signed_part() == signed
 
@@ -304,9 +304,9 @@ def test_a_tool_without_what_is_needed_has_no_expectation(changes: dict[str, Any
 )
 def test_what_an_envelope_lacks_is_the_reason(changes: dict[str, Any], reason: WithholdReason) -> None:
     """In either form."""
-    assert judge(body(**changes), expecting()) == Withheld(reason)
+    assert check_envelope(body(**changes), expecting()) == Withheld(reason)
     message = wire(**changes)
-    assert judge(message, expecting(), form=EnvelopeForm.PROTOBUF) == Withheld(reason)
+    assert check_envelope(message, expecting(), form=EnvelopeEncoding.PROTOBUF) == Withheld(reason)
 
 
 def test_an_unsigned_answer_is_not_even_checked() -> None:
@@ -316,8 +316,10 @@ def test_an_unsigned_answer_is_not_even_checked() -> None:
         raise AssertionError("was asked about nothing")
 
     expected = expecting(signature=check)
-    assert judge(body(), expected) == Withheld(WithholdReason.SIGNATURE_INVALID)
-    assert judge(wire(), expected, form=EnvelopeForm.PROTOBUF) == Withheld(WithholdReason.SIGNATURE_INVALID)
+    assert check_envelope(body(), expected) == Withheld(WithholdReason.SIGNATURE_INVALID)
+    assert check_envelope(wire(), expected, form=EnvelopeEncoding.PROTOBUF) == Withheld(
+        WithholdReason.SIGNATURE_INVALID
+    )
 
 
 @requirement("PC2-D-28")
@@ -326,9 +328,9 @@ def test_cache_meta_goes_on_up_to_its_limit(spare: int, kept: bool) -> None:
     """Exactly as long as allowed; an empty object stands for one that is longer."""
     text = json.dumps({"key": "k" * 50})
     limits = EnvelopeLimits(max_cache_meta_bytes=len(text) + spare)
-    released = judge(body(cache_meta={"key": "k" * 50}), expecting(), limits)
+    released = check_envelope(body(cache_meta={"key": "k" * 50}), expecting(), limits)
     assert released == Released('{"note": "canary-51c07e"}', EnvelopeStatus.OK, text if kept else "{}")
-    short = judge(body(cache_meta=7), expecting())
+    short = check_envelope(body(cache_meta=7), expecting())
     assert isinstance(short, Released)
     assert short.cache_meta_json == "7"
     assert EnvelopeLimits() == EnvelopeLimits(1_048_576, 32, 4096)

@@ -14,8 +14,8 @@ from sidecar.core.envelopes import (
     Withheld,
     WithholdReason,
     build_typing_registry,
+    check_envelope,
     expectation_of,
-    judge,
 )
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, members, tool
@@ -26,7 +26,7 @@ from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, m
 @pytest.mark.parametrize("version", ["1.2.0", "1.0.0", "1.99.3", "1.2.0-rc.1", "1.2.0+build.7"])
 def test_the_right_envelope_of_the_same_major_version_is_released(status: str, version: str) -> None:
     """`ok` and `partial`, each with versions of major 1: the payload's text comes out unchanged."""
-    verdict = judge(body(status=status, version=version), expecting())
+    verdict = check_envelope(body(status=status, version=version), expecting())
 
     assert verdict == Released(json.dumps({"note": CANARY}), EnvelopeStatus(status), _cache_meta())
 
@@ -61,7 +61,7 @@ LOOK_ALIKES = {
 @pytest.mark.parametrize("principal", LOOK_ALIKES.values(), ids=LOOK_ALIKES.keys())
 def test_a_principal_that_only_looks_right_is_a_mismatch(status: str, principal: object) -> None:
     """Each look-alike, under each status: withheld as a security incident."""
-    verdict = judge(json.dumps({**members(status=status), "principal": principal}).encode(), expecting())
+    verdict = check_envelope(json.dumps({**members(status=status), "principal": principal}).encode(), expecting())
 
     assert verdict == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
     assert isinstance(verdict, Withheld)
@@ -71,20 +71,22 @@ def test_a_principal_that_only_looks_right_is_a_mismatch(status: str, principal:
 @pytest.mark.parametrize(("ours", "theirs"), [("josé", "jose\u0301"), ("jose\u0301", "josé"), ("ﬁ", "fi")])
 def test_principals_are_not_normalised(ours: str, theirs: str) -> None:
     """The same name composed and decomposed: equal to a reader, not to the check."""
-    assert judge(body(principal=theirs), expecting(principal=ours)) == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
-    assert isinstance(judge(body(principal=ours), expecting(principal=ours)), Released)
+    assert check_envelope(body(principal=theirs), expecting(principal=ours)) == Withheld(
+        WithholdReason.PRINCIPAL_MISMATCH
+    )
+    assert isinstance(check_envelope(body(principal=ours), expecting(principal=ours)), Released)
 
 
 def test_an_escaped_principal_is_the_same_principal() -> None:
     r"""`\u0061` is only another way to write `a`, in the value and in the member's name."""
     text = body().replace(b'"principal": "user-ada"', b'"princip\\u0061l": "user-\\u0061da"')
 
-    assert isinstance(judge(text, expecting()), Released)
+    assert isinstance(check_envelope(text, expecting()), Released)
 
 
 def test_nothing_is_for_an_empty_principal() -> None:
     """An expectation without principal matches not even an envelope with an empty one."""
-    assert judge(body(principal=""), expecting(principal="")) == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
+    assert check_envelope(body(principal=""), expecting(principal="")) == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
 
 
 @pytest.mark.parametrize("other", ['"user-grace"', '"user-ada"', "7", "null"])
@@ -96,7 +98,7 @@ def test_a_principal_named_twice_is_a_mismatch(other: str, name: str, first: boo
     text = body().decode()
     doubled = f"{{{extra}, {text[1:]}" if first else f"{text[:-1]}, {extra}}}"
 
-    assert judge(doubled.encode(), expecting()) == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
+    assert check_envelope(doubled.encode(), expecting()) == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
 
 
 @pytest.mark.parametrize("name", ["status", "payload", "version", "cache_meta", "unheard_of"])
@@ -105,7 +107,7 @@ def test_any_other_member_named_twice_is_malformed(name: str) -> None:
     text = body(unheard_of=1).decode()
     doubled = f'{text[:-1]}, "{name}": {json.dumps(members(unheard_of=1)[name])}}}'
 
-    assert judge(doubled.encode(), expecting()) == Withheld(WithholdReason.MALFORMED)
+    assert check_envelope(doubled.encode(), expecting()) == Withheld(WithholdReason.MALFORMED)
 
 
 FAULTS: list[tuple[WithholdReason, Mapping[str, Any]]] = [
@@ -127,7 +129,7 @@ def test_the_first_fault_in_the_order_of_checks_is_the_reason(chosen: tuple[int,
     changes = {name: value for index in chosen for name, value in FAULTS[index][1].items()}
     expected = expecting(signature=lambda _body, signature: signature == "good")
 
-    assert judge(body(**{"signature": "good"} | changes), expected) == Withheld(FAULTS[chosen[0]][0])
+    assert check_envelope(body(**{"signature": "good"} | changes), expected) == Withheld(FAULTS[chosen[0]][0])
 
 
 BROKEN = {
@@ -153,7 +155,7 @@ BROKEN = {
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
 def test_what_is_not_one_json_object_is_malformed(text: bytes) -> None:
     """Each way not to be the JSON text of one object."""
-    assert judge(text, expecting()) == Withheld(WithholdReason.MALFORMED)
+    assert check_envelope(text, expecting()) == Withheld(WithholdReason.MALFORMED)
 
 
 NOT_A_VERSION = [
@@ -176,13 +178,13 @@ NOT_A_VERSION = [
 @pytest.mark.parametrize("version", [*NOT_A_VERSION, 1, ["1.2.0"]])
 def test_a_version_of_another_major_or_none_is_a_version_mismatch(version: object) -> None:
     """Other majors, and everything that is not semver."""
-    assert judge(body(version=version), expecting()) == Withheld(WithholdReason.VERSION_MISMATCH)
+    assert check_envelope(body(version=version), expecting()) == Withheld(WithholdReason.VERSION_MISMATCH)
 
 
 @pytest.mark.parametrize("status", ["OK", "ok ", "success", "", 200, True])
 def test_a_status_of_unknown_meaning_is_malformed(status: object) -> None:
     """`status` is the only decision boundary; what it does not say cannot be guessed."""
-    assert judge(body(status=status), expecting()) == Withheld(WithholdReason.MALFORMED)
+    assert check_envelope(body(status=status), expecting()) == Withheld(WithholdReason.MALFORMED)
 
 
 DEEP_31 = json.loads("[" * 31 + "]" * 31)
@@ -205,20 +207,20 @@ def test_an_ambiguous_too_deep_or_unfitting_payload_is_withheld(payload: bytes) 
     """Each payload that parsers could disagree about, or that its schema does not admit."""
     text = body(payload="HERE").replace(b'"HERE"', payload)
 
-    assert judge(text, expecting()) == Withheld(WithholdReason.PAYLOAD_INVALID)
+    assert check_envelope(text, expecting()) == Withheld(WithholdReason.PAYLOAD_INVALID)
 
 
 def test_a_payload_of_exactly_the_deepest_level_is_released() -> None:
     """32 levels, the payload's own object among them."""
-    assert isinstance(judge(body(payload={"note": "", "any": DEEP_31}), expecting()), Released)
+    assert isinstance(check_envelope(body(payload={"note": "", "any": DEEP_31}), expecting()), Released)
 
 
 def test_a_body_over_the_limit_is_not_even_scanned() -> None:
     """At the limit released, one byte over withheld, whatever it holds."""
     text = body()
 
-    assert isinstance(judge(text, expecting(), EnvelopeLimits(max_bytes=len(text))), Released)
-    over = judge(b"\xff" * len(text), expecting(), EnvelopeLimits(max_bytes=len(text) - 1))
+    assert isinstance(check_envelope(text, expecting(), EnvelopeLimits(max_bytes=len(text))), Released)
+    over = check_envelope(b"\xff" * len(text), expecting(), EnvelopeLimits(max_bytes=len(text) - 1))
     assert over == Withheld(WithholdReason.TOO_LARGE)
 
 
@@ -226,7 +228,7 @@ def test_a_body_over_the_limit_is_not_even_scanned() -> None:
 @pytest.mark.parametrize("cache_meta", [{}, {"cached": True}, {"cached": False, "ttl": -1}, None, [1], "x" * 5000])
 def test_cache_meta_decides_nothing(cache_meta: object) -> None:
     """Fresh, stale, absurd, missing or overlong: the same payload is released, and the text goes on if it is short."""
-    verdict = judge(body(cache_meta=cache_meta), expecting())
+    verdict = check_envelope(body(cache_meta=cache_meta), expecting())
 
     assert isinstance(verdict, Released)
     assert verdict.payload_json == json.dumps({"note": CANARY})
@@ -238,7 +240,7 @@ def test_cache_meta_decides_nothing(cache_meta: object) -> None:
 @pytest.mark.parametrize("partial", [[], [{"critical": True}], "everything failed", None])
 def test_failed_sources_decide_nothing(partial: object) -> None:
     """`status: ok` with critical failed sources is still ok: the producer has decided, through `status`."""
-    assert isinstance(judge(body(partial=partial), expecting()), Released)
+    assert isinstance(check_envelope(body(partial=partial), expecting()), Released)
 
 
 @requirement("PC2-D-35")
@@ -252,8 +254,8 @@ def test_a_signature_is_checked_over_the_whole_body_where_a_key_is_configured() 
 
     signed, unsigned = body(signature="good"), body()
 
-    assert isinstance(judge(signed, expecting(signature=genuine)), Released)
-    assert judge(unsigned, expecting(signature=genuine)) == Withheld(WithholdReason.SIGNATURE_INVALID)
+    assert isinstance(check_envelope(signed, expecting(signature=genuine)), Released)
+    assert check_envelope(unsigned, expecting(signature=genuine)) == Withheld(WithholdReason.SIGNATURE_INVALID)
     assert seen == [(body(signature=""), "good")]
 
 
@@ -262,11 +264,11 @@ def test_a_nonce_counts_only_where_the_tool_declares_the_echo() -> None:
     entry, echoing = tool(), tool(echoes_nonce=True)
     registry, _ = build_typing_registry([entry])
 
-    assert isinstance(judge(body(nonce=None), expectation_of(entry, registry, ADA, NONCE)), Released)
+    assert isinstance(check_envelope(body(nonce=None), expectation_of(entry, registry, ADA, NONCE)), Released)
     expected = expectation_of(echoing, registry, ADA, NONCE)
-    assert judge(body(nonce=None), expected) == Withheld(WithholdReason.NONCE_MISMATCH)
-    assert judge(body(nonce=1), expected) == Withheld(WithholdReason.NONCE_MISMATCH)
-    assert isinstance(judge(body(), expected), Released)
+    assert check_envelope(body(nonce=None), expected) == Withheld(WithholdReason.NONCE_MISMATCH)
+    assert check_envelope(body(nonce=1), expected) == Withheld(WithholdReason.NONCE_MISMATCH)
+    assert isinstance(check_envelope(body(), expected), Released)
     with pytest.raises(ValueError, match="echoes nonces"):
         expectation_of(echoing, registry, ADA)
 
@@ -276,7 +278,7 @@ def test_a_key_that_the_registry_does_not_know_is_withheld() -> None:
     """The envelope is as asked for, but no schema is known for its type."""
     registry, _ = build_typing_registry([])
 
-    assert judge(body(), expectation_of(tool(), registry, ADA)) == Withheld(WithholdReason.UNKNOWN_KEY)
+    assert check_envelope(body(), expectation_of(tool(), registry, ADA)) == Withheld(WithholdReason.UNKNOWN_KEY)
 
 
 def test_a_tool_that_is_not_data_backed_has_no_expectation() -> None:
@@ -288,7 +290,7 @@ def test_a_tool_that_is_not_data_backed_has_no_expectation() -> None:
 
 def test_no_representation_shows_a_payload() -> None:
     """A released verdict in a log line or traceback: neither payload nor cache key."""
-    verdict = judge(body(), expecting())
+    verdict = check_envelope(body(), expecting())
 
     assert isinstance(verdict, Released)
     assert CANARY not in repr(verdict)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidecar.core.envelopes import EnvelopeLimits, Released, Withheld, WithholdReason, judge
+from sidecar.core.envelopes import EnvelopeLimits, Released, Withheld, WithholdReason, check_envelope
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, members
 
@@ -50,7 +50,7 @@ def envelopes(draw: st.DrawFn) -> tuple[bytes, list[object]]:
 def test_only_exactly_one_exact_principal_releases(made: tuple[bytes, list[object]]) -> None:
     """Any number of principals of any kind: unless there is one and it is ours, it is a mismatch without a payload."""
     text, principals = made
-    verdict = judge(text, expecting())
+    verdict = check_envelope(text, expecting())
 
     for_us = principals == [ADA] and isinstance(principals[0], str)
     if not for_us:
@@ -77,7 +77,7 @@ def test_over_a_hundred_thousand_envelopes_no_other_users_payload_is_released() 
         status, nonce = chance.choice(["ok", "partial", "error"]), chance.choice([NONCE, "nonce-2"])
         pairs = list(members(principal=principal, status=status, nonce=nonce).items())
         chance.shuffle(pairs)
-        verdict = judge(json.dumps(dict(pairs), ensure_ascii=chance.random() < 0.5).encode(), expecting())
+        verdict = check_envelope(json.dumps(dict(pairs), ensure_ascii=chance.random() < 0.5).encode(), expecting())
         if principal == ADA and nonce == NONCE and status != "error":
             assert isinstance(verdict, Released)
             assert CANARY in verdict.payload_json
@@ -100,7 +100,7 @@ def test_one_changed_byte_never_releases_for_another_or_raises(data: st.DataObje
         at = data.draw(st.integers(0, len(text) - 1))
         text[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
 
-    verdict = judge(bytes(text), expecting())
+    verdict = check_envelope(bytes(text), expecting())
 
     if isinstance(verdict, Released):
         named = [value for name, value in json.loads(text, object_pairs_hook=list) if name == "principal"]
@@ -114,7 +114,7 @@ def test_one_changed_byte_never_releases_for_another_or_raises(data: st.DataObje
 @given(st.binary(max_size=80) | JUNK.map(lambda junk: json.dumps(junk).encode()))
 def test_arbitrary_bytes_are_withheld_and_never_raise(text: bytes) -> None:
     """Bytes, and JSON of no particular shape: always a verdict, and never a release."""
-    assert isinstance(judge(text, expecting(), EnvelopeLimits(max_bytes=60)), Withheld)
+    assert isinstance(check_envelope(text, expecting(), EnvelopeLimits(max_bytes=60)), Withheld)
 
 
 @settings(max_examples=500, deadline=None, database=None)
@@ -124,7 +124,7 @@ def test_a_released_payload_is_the_one_that_was_sent(extra: dict[str, Any], asci
     payload = {"note": "", **extra}
     text = json.dumps(members(payload=payload), ensure_ascii=ascii_only).encode()
 
-    verdict = judge(text, expecting())
+    verdict = check_envelope(text, expecting())
 
     assert isinstance(verdict, Released)
     assert json.loads(verdict.payload_json) == payload

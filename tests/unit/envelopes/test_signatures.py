@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples.ccs.faults import Fault, FaultKind
 from examples.ccs.signing import Signer, signed_json, signed_message
-from sidecar.core.envelopes import EnvelopeForm, Judgement, Released, Withheld, WithholdReason, judge
+from sidecar.core.envelopes import EnvelopeEncoding, Judgement, Released, Withheld, WithholdReason, check_envelope
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.signatures import SignatureRules
 from sidecar.core.identifiers import Vertical
@@ -22,32 +22,32 @@ SIGNER = Signer("k1", KEY)
 RULES = SignatureRules(keys={"k0": b"o" * 32, "k1": KEY}, tools=("notes",))
 JSON_SIGNED = signed_json(body(), SIGNER, None)
 WIRE_SIGNED = signed_message(wire(), SIGNER, None)
-FORMS = [(EnvelopeForm.JSON, JSON_SIGNED), (EnvelopeForm.PROTOBUF, WIRE_SIGNED)]
+FORMS = [(EnvelopeEncoding.JSON, JSON_SIGNED), (EnvelopeEncoding.PROTOBUF, WIRE_SIGNED)]
 INVALID = Withheld(WithholdReason.SIGNATURE_INVALID)
 
 
-def judged(text: bytes, form: EnvelopeForm, rules: SignatureRules = RULES) -> Judgement:
+def judged(text: bytes, form: EnvelopeEncoding, rules: SignatureRules = RULES) -> Judgement:
     """Judge an answer that must be signed."""
-    return judge(text, expecting(signature=rules.is_genuine), EnvelopeLimits(), form)
+    return check_envelope(text, expecting(signature=rules.is_genuine), EnvelopeLimits(), form)
 
 
 @requirement("PC2-D-35")
 @pytest.mark.parametrize(("form", "signed"), FORMS)
-def test_a_signed_answer_is_released_and_an_unsigned_one_withheld(form: EnvelopeForm, signed: bytes) -> None:
+def test_a_signed_answer_is_released_and_an_unsigned_one_withheld(form: EnvelopeEncoding, signed: bytes) -> None:
     """Either form; where nothing need be signed, both pass."""
-    unsigned = body() if form is EnvelopeForm.JSON else wire()
+    unsigned = body() if form is EnvelopeEncoding.JSON else wire()
 
     assert isinstance(judged(signed, form), Released)
     assert judged(unsigned, form) == INVALID
     for text in (signed, unsigned):
-        assert isinstance(judge(text, expecting(), EnvelopeLimits(), form), Released)
+        assert isinstance(check_envelope(text, expecting(), EnvelopeLimits(), form), Released)
 
 
 @requirement("PC2-D-35")
 @pytest.mark.parametrize(("form", "signed"), FORMS)
 @settings(max_examples=400, deadline=None, database=None)
 @given(data=st.data())
-def test_an_answer_with_any_byte_altered_is_withheld(form: EnvelopeForm, signed: bytes, data: Any) -> None:
+def test_an_answer_with_any_byte_altered_is_withheld(form: EnvelopeEncoding, signed: bytes, data: Any) -> None:
     """One byte changed, taken out or put in, anywhere: blanks and the signature's own digits too."""
     at = data.draw(st.integers(0, len(signed) - 1))
     byte = data.draw(st.binary(min_size=1, max_size=1).filter(lambda one: one != signed[at : at + 1]))
@@ -85,9 +85,9 @@ def test_a_signature_that_stands_twice_is_worth_nothing() -> None:
     text = SIGNER.signature(b"").decode()
     twice = body(payload={"note": text}, signature=text)
 
-    assert judged(twice, EnvelopeForm.JSON) == INVALID
+    assert judged(twice, EnvelopeEncoding.JSON) == INVALID
     doubled = JSON_SIGNED[:-1] + b"," + JSON_SIGNED[JSON_SIGNED.index(b'"signature"') :]
-    assert judged(doubled, EnvelopeForm.JSON) == Withheld(WithholdReason.MALFORMED)
+    assert judged(doubled, EnvelopeEncoding.JSON) == Withheld(WithholdReason.MALFORMED)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BAD_SIGNATURE, FaultKind.UNSIGNED])
@@ -96,8 +96,8 @@ def test_the_reference_services_faults_are_found(kind: FaultKind) -> None:
     fault = Fault(kind=kind)
     query = {"note": "query"}
 
-    assert judged(signed_json(body(payload=query), SIGNER, fault), EnvelopeForm.JSON) == INVALID
-    assert judged(signed_message(wire(payload=query), SIGNER, fault), EnvelopeForm.PROTOBUF) == INVALID
+    assert judged(signed_json(body(payload=query), SIGNER, fault), EnvelopeEncoding.JSON) == INVALID
+    assert judged(signed_message(wire(payload=query), SIGNER, fault), EnvelopeEncoding.PROTOBUF) == INVALID
 
 
 def test_a_key_may_be_asked_for_by_connector_vertical_or_tool() -> None:

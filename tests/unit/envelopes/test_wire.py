@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from sidecar.core.envelopes import EnvelopeForm, EnvelopeStatus, Judgement, Released, Withheld, WithholdReason, judge
+from sidecar.core.envelopes import (
+    EnvelopeEncoding,
+    EnvelopeStatus,
+    Judgement,
+    Released,
+    Withheld,
+    WithholdReason,
+    check_envelope,
+)
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from subagents.envelope.v1 import envelope_pb2
 from tests.support.requirement import requirement
@@ -18,7 +26,7 @@ from tests.unit.envelopes.wire_building import message, wire
 
 def judged(body: bytes, limits: EnvelopeLimits | None = None, **expected: Any) -> Judgement:
     """Judge a message."""
-    return judge(body, expecting(**expected), limits or EnvelopeLimits(), EnvelopeForm.PROTOBUF)
+    return check_envelope(body, expecting(**expected), limits or EnvelopeLimits(), EnvelopeEncoding.PROTOBUF)
 
 
 @pytest.mark.parametrize("status", ["ok", "partial"])

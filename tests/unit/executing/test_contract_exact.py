@@ -17,18 +17,18 @@ from sidecar.core.executing.contract import (
     Outputs,
     Parent,
     Permissions,
-    Step,
     TurnText,
+    WorkflowStep,
     contract_template,
 )
 from sidecar.core.executing.delegation import (
     MOST_DELEGATIONS,
-    Delegating,
+    DelegationContext,
     DelegationRefusal,
-    Left,
-    narrowed,
-    refusal_of_any,
-    whom_to_ask,
+    RemainingBudget,
+    delegate_card,
+    delegation_refusal,
+    narrowed_permissions,
 )
 from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
 from tests.support.builders import a_card, a_surface, contract_of
@@ -61,7 +61,7 @@ def test_the_contract_of_a_call_is_what_card_and_call_say() -> None:
 
     assert contract == Contract(
         parent=Parent(run_id="t1", step_idx=3, task_prompt="words", goal_summary="before"),
-        step=Step(title="ask_shop", description="asked", success_criteria=("names a price",)),
+        step=WorkflowStep(title="ask_shop", description="asked", success_criteria=("names a price",)),
         permissions=Permissions(allowed_tools=(ToolId("x"),), can_spawn_children=True, max_delegation_depth=1),
         execution=Execution(attempt_timeout_ms=2001, max_retries=1, close_on_completion=False),
         outputs=OUTPUTS,
@@ -96,11 +96,11 @@ def test_a_contract_says_how_much_time_is_left(seconds: float, left: int) -> Non
     assert written.contract == msgspec.structs.replace(contract, budgets=budgets)
 
 
-def parent(left: Left, **limits: Any) -> Delegating:
+def parent(left: RemainingBudget, **limits: Any) -> DelegationContext:
     """Return a child of slot `plan` that may delegate, with 100 s left."""
     limits = {"max_delegation_depth": 2} | limits
     tool = a_tool("plan", limits=Limits(**limits), tools=(ToolId("x"), ToolId("y")))
-    return Delegating(ChildId("k0"), contract_of(tool), left)
+    return DelegationContext(ChildId("k0"), contract_of(tool), left)
 
 
 SMALL: dict[str, Any] = {
@@ -121,7 +121,7 @@ LARGE: dict[str, Any] = {
 }
 UNLIMITED: dict[str, Any] = {"wall_clock": None, "tool_calls": None, "tokens": None}
 SMALL_BUDGETS = Budgets(wall_clock_ms=3000, tool_calls=4, tokens=5, idle_timeout_ms=6000, time_left_ms=60_000)
-PLENTY = Left(time_ms=60_000)
+PLENTY = RemainingBudget(time_ms=60_000)
 
 
 @requirement("SX-15", "SX-17")
@@ -133,7 +133,7 @@ PLENTY = Left(time_ms=60_000)
         (
             LARGE,
             LARGE | {"max_delegation_depth": 0},
-            Left(time_ms=1500, wall_clock_ms=1600, tool_calls=1, tokens=2),
+            RemainingBudget(time_ms=1500, wall_clock_ms=1600, tool_calls=1, tokens=2),
             (1500, 2),
             Budgets(wall_clock_ms=1600, tool_calls=1, tokens=2, idle_timeout_ms=6000, time_left_ms=1500),
             0,
@@ -141,7 +141,7 @@ PLENTY = Left(time_ms=60_000)
         (
             LARGE | UNLIMITED,
             LARGE | UNLIMITED,
-            Left(time_ms=200_000),
+            RemainingBudget(time_ms=200_000),
             (20_000, 2),
             Budgets(wall_clock_ms=None, tool_calls=None, tokens=None, idle_timeout_ms=6000, time_left_ms=100_000),
             2,
@@ -151,7 +151,7 @@ PLENTY = Left(time_ms=60_000)
 def test_a_delegation_has_the_smaller_of_everything(
     above: dict[str, Any],
     below: dict[str, Any],
-    left: Left,
+    left: RemainingBudget,
     execution: tuple[int, int],
     budgets: Budgets,
     depth: int,
@@ -161,9 +161,9 @@ def test_a_delegation_has_the_smaller_of_everything(
     limits = Limits(idle_timeout=6 * SECOND, close_on_completion=False, **below)
     tool = a_tool(limits=limits, tools=(ToolId("z"), ToolId("y")), success_criteria=("cheap",), ownership=("cart",))
 
-    assert narrowed(asking, tool, 7, "the price") == Contract(
+    assert narrowed_permissions(asking, tool, 7, "the price") == Contract(
         parent=Parent(run_id="t1", step_idx=7, task_prompt="asked", goal_summary="before"),
-        step=Step(title="ask_shop", description="the price", success_criteria=("cheap",)),
+        step=WorkflowStep(title="ask_shop", description="the price", success_criteria=("cheap",)),
         permissions=Permissions(allowed_tools=(ToolId("y"),), can_spawn_children=depth > 0, max_delegation_depth=depth),
         execution=Execution(attempt_timeout_ms=execution[0], max_retries=execution[1], close_on_completion=True),
         outputs=OUTPUTS,
@@ -181,7 +181,7 @@ def test_a_delegation_has_the_smaller_of_everything(
 def test_a_card_without_idle_timeout_or_clock_hands_on_what_the_parent_has() -> None:
     """A tenth of a millisecond of its own is one."""
     tool = a_tool(limits=Limits(idle_timeout=None, wall_clock=None, attempt_timeout=SECOND / 10_000))
-    made = narrowed(parent(PLENTY, wall_clock=SECOND), tool, 1, "asked")
+    made = narrowed_permissions(parent(PLENTY, wall_clock=SECOND), tool, 1, "asked")
     assert isinstance(made, Contract)
     assert (made.budgets.idle_timeout_ms, made.budgets.wall_clock_ms) == (None, 1000)
     assert made.execution.attempt_timeout_ms == 1
@@ -190,19 +190,19 @@ def test_a_card_without_idle_timeout_or_clock_hands_on_what_the_parent_has() -> 
 @pytest.mark.parametrize(
     ("left", "used_up"),
     [
-        (Left(time_ms=1, wall_clock_ms=1, tool_calls=1, tokens=1, delegations=MOST_DELEGATIONS - 1), False),
-        (Left(time_ms=1), False),
-        (Left(time_ms=0), True),
-        (Left(time_ms=1, wall_clock_ms=0), True),
-        (Left(time_ms=1, tool_calls=0), True),
-        (Left(time_ms=1, tokens=0), True),
-        (Left(time_ms=1, delegations=MOST_DELEGATIONS), True),
+        (RemainingBudget(time_ms=1, wall_clock_ms=1, tool_calls=1, tokens=1, delegations=MOST_DELEGATIONS - 1), False),
+        (RemainingBudget(time_ms=1), False),
+        (RemainingBudget(time_ms=0), True),
+        (RemainingBudget(time_ms=1, wall_clock_ms=0), True),
+        (RemainingBudget(time_ms=1, tool_calls=0), True),
+        (RemainingBudget(time_ms=1, tokens=0), True),
+        (RemainingBudget(time_ms=1, delegations=MOST_DELEGATIONS), True),
     ],
 )
-def test_one_of_each_is_enough_and_none_of_any_is_nothing(left: Left, used_up: bool) -> None:
+def test_one_of_each_is_enough_and_none_of_any_is_nothing(left: RemainingBudget, used_up: bool) -> None:
     """32 delegations are the most."""
     assert left.is_used_up == used_up
-    assert (narrowed(parent(left), a_tool(), 1, "x") is DelegationRefusal.BUDGET) == used_up
+    assert (narrowed_permissions(parent(left), a_tool(), 1, "x") is DelegationRefusal.BUDGET) == used_up
     assert MOST_DELEGATIONS == 32
 
 
@@ -213,12 +213,12 @@ def test_a_contract_that_allows_no_delegation_says_why_and_asks_nobody() -> None
     deep = msgspec.structs.replace(contract.permissions, max_delegation_depth=0)
     off = msgspec.structs.replace(contract.permissions, can_spawn_children=False)
 
-    assert refusal_of_any(contract) is None
-    assert [tool.slot for tool in whom_to_ask(contract, surface)] == ["shop", "rewards"]
+    assert delegation_refusal(contract) is None
+    assert [tool.slot for tool in delegate_card(contract, surface)] == ["shop", "rewards"]
     for permissions, why in ((deep, DelegationRefusal.DEPTH), (off, DelegationRefusal.OFF)):
         barred = msgspec.structs.replace(contract, permissions=permissions)
-        assert refusal_of_any(barred) is why
-        assert whom_to_ask(barred, surface) == ()
+        assert delegation_refusal(barred) is why
+        assert delegate_card(barred, surface) == ()
 
 
 def test_who_waits_is_known_by_slot_or_by_definition() -> None:
@@ -226,4 +226,4 @@ def test_who_waits_is_known_by_slot_or_by_definition() -> None:
     asking = parent(PLENTY)
     same_slot, same_definition = a_tool("other", slot=Slot("plan")), a_tool("plan", slot=Slot("elsewhere"))
     for tool in (same_slot, same_definition):
-        assert narrowed(asking, tool, 1, "x") is DelegationRefusal.CYCLE
+        assert narrowed_permissions(asking, tool, 1, "x") is DelegationRefusal.CYCLE

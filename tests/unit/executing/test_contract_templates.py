@@ -16,8 +16,8 @@ from sidecar.core.executing.contract import (
     Execution,
     Parent,
     Permissions,
-    Step,
     TurnText,
+    WorkflowStep,
     contract_template,
 )
 from sidecar.core.identifiers import ToolId, TurnId
@@ -78,7 +78,7 @@ def made_alone(
             task_prompt=text.task_prompt,
             goal_summary=text.prior_context[:GOAL_SUMMARY_LIMIT],
         ),
-        step=Step(title=f"ask_{tool.slot}", description=request, success_criteria=definition.success_criteria),
+        step=WorkflowStep(title=f"ask_{tool.slot}", description=request, success_criteria=definition.success_criteria),
         permissions=Permissions(
             allowed_tools=definition.tools,
             can_spawn_children=limits.max_delegation_depth > 0,

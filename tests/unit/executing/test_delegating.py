@@ -12,12 +12,12 @@ from sidecar.core.definitions.cards.card import Card, Limits
 from sidecar.core.executing.contract import Contract, contract_from_json
 from sidecar.core.executing.delegation import (
     MOST_DELEGATIONS,
-    Delegating,
+    DelegationContext,
     DelegationRefusal,
-    Left,
+    RemainingBudget,
+    delegation_refusal,
     is_cycle,
-    narrowed,
-    refusal_of_any,
+    narrowed_permissions,
 )
 from sidecar.core.identifiers import ChildId, DefinitionId, Slot, ToolId
 from tests.support.builders import a_card, a_surface, contract_of
@@ -25,7 +25,7 @@ from tests.support.requirement import requirement
 
 SLOTS = ("a", "b", "c", "d", "e")
 TOOLS = tuple(ToolId(name) for name in ("read", "write", "READ", "rea", "read2"))
-PLENTY = Left(time_ms=60_000)
+PLENTY = RemainingBudget(time_ms=60_000)
 
 amounts = st.none() | st.integers(1, 50)
 seconds = st.none() | st.integers(1, 200)
@@ -47,7 +47,7 @@ def cards(draw: st.DrawFn, slot: str) -> Card:
 
 
 @st.composite
-def what_is_left(draw: st.DrawFn, contract: Contract) -> Left:
+def what_is_left(draw: st.DrawFn, contract: Contract) -> RemainingBudget:
     """Draw what a child may have left under its contract: never more than the contract gave."""
 
     def part(whole: int | None) -> int | None:
@@ -55,7 +55,7 @@ def what_is_left(draw: st.DrawFn, contract: Contract) -> Left:
 
     most = contract.execution.attempt_timeout_ms
     ends = contract.budgets.time_left_ms
-    return Left(
+    return RemainingBudget(
         time_ms=draw(st.integers(0, most if ends is None else min(most, ends))),
         wall_clock_ms=part(contract.budgets.wall_clock_ms),
         tool_calls=part(contract.budgets.tool_calls),
@@ -73,7 +73,7 @@ def tool_of(surface: Surface, slot: str) -> SurfaceTool:
     return next(tool for tool in surface.tools if tool.slot == slot)
 
 
-def widened(above: Contract, below: Contract, left: Left) -> list[str]:
+def widened(above: Contract, below: Contract, left: RemainingBudget) -> list[str]:
     """Return what `below` has more of than `above` had left; the contracts are read back from their stored text."""
     above, below = contract_from_json(above.to_json()), contract_from_json(below.to_json())
     pairs = {
@@ -106,7 +106,9 @@ def test_no_path_of_delegations_widens_anything(data: st.DataObject) -> None:
     while steps <= len(SLOTS):
         left = data.draw(what_is_left(contract))
         asked = data.draw(st.sampled_from(surface.tools))
-        made = narrowed(Delegating(ChildId(f"child-{steps}"), contract, left), asked, steps + 1, "asked")
+        made = narrowed_permissions(
+            DelegationContext(ChildId(f"child-{steps}"), contract, left), asked, steps + 1, "asked"
+        )
         if isinstance(made, DelegationRefusal):
             return
         steps += 1
@@ -120,10 +122,12 @@ def test_no_path_of_delegations_widens_anything(data: st.DataObject) -> None:
     raise AssertionError("a path longer than there are slots")
 
 
-def a_parent(slot: str = "a", *, tools: tuple[ToolId, ...] = (), depth: int = 1, left: Left = PLENTY) -> Delegating:
+def a_parent(
+    slot: str = "a", *, tools: tuple[ToolId, ...] = (), depth: int = 1, left: RemainingBudget = PLENTY
+) -> DelegationContext:
     """Return a child that may delegate."""
     card = a_card(slot, tools=tools, limits=Limits(max_delegation_depth=depth))
-    return Delegating(ChildId("child-0"), root_of(a_surface(cards=[card]).tools[0]), left)
+    return DelegationContext(ChildId("child-0"), root_of(a_surface(cards=[card]).tools[0]), left)
 
 
 @requirement("SX-14", "SX-17")
@@ -131,7 +135,7 @@ def test_delegation_is_off_unless_the_contract_says_otherwise() -> None:
     """A card that says nothing."""
     parent = a_parent(depth=0)
 
-    assert narrowed(parent, a_surface("b").tools[0], 1, "asked") is DelegationRefusal.OFF
+    assert narrowed_permissions(parent, a_surface("b").tools[0], 1, "asked") is DelegationRefusal.OFF
 
 
 @requirement("SX-15")
@@ -139,17 +143,22 @@ def test_depth_ends_the_chain_although_the_cards_allow_more() -> None:
     """The first allows one level, the second five: the third is refused for its depth, not as if it were off."""
     surface = a_surface(cards=[a_card("b", limits=Limits(max_delegation_depth=5)), a_card("c")])
 
-    second = narrowed(a_parent(depth=1), surface.tools[0], 1, "asked")
+    second = narrowed_permissions(a_parent(depth=1), surface.tools[0], 1, "asked")
 
     assert isinstance(second, Contract)
-    assert refusal_of_any(second) is DelegationRefusal.DEPTH
-    assert narrowed(Delegating(ChildId("x"), second, PLENTY), surface.tools[1], 2, "asked") is DelegationRefusal.DEPTH
+    assert delegation_refusal(second) is DelegationRefusal.DEPTH
+    assert (
+        narrowed_permissions(DelegationContext(ChildId("x"), second, PLENTY), surface.tools[1], 2, "asked")
+        is DelegationRefusal.DEPTH
+    )
 
 
 def test_nobody_who_waits_is_asked_again_under_any_name() -> None:
     """Itself, its ancestor, and its ancestor's definition in another slot."""
     ancestor = a_parent("a", depth=3)
-    second = narrowed(ancestor, a_surface(cards=[a_card("b", limits=Limits(max_delegation_depth=3))]).tools[0], 1, "x")
+    second = narrowed_permissions(
+        ancestor, a_surface(cards=[a_card("b", limits=Limits(max_delegation_depth=3))]).tools[0], 1, "x"
+    )
     assert isinstance(second, Contract)
     alias = msgspec.structs.replace(second.ancestors[0], sub_agent_id=Slot("other"))
     renamed = msgspec.structs.replace(second, ancestors=(alias,))
@@ -166,7 +175,7 @@ def test_a_tool_is_handed_on_under_its_exact_id_only(fake: str) -> None:
     parent = a_parent(tools=(ToolId("read"),))
     asked = a_surface(cards=[a_card("b", tools=(ToolId(fake), ToolId("read")))]).tools[0]
 
-    made = narrowed(parent, asked, 1, "asked")
+    made = narrowed_permissions(parent, asked, 1, "asked")
 
     assert isinstance(made, Contract)
     assert made.permissions.allowed_tools == ("read",)
@@ -175,22 +184,22 @@ def test_a_tool_is_handed_on_under_its_exact_id_only(fake: str) -> None:
 @pytest.mark.parametrize(
     "left",
     [
-        Left(time_ms=0),
-        Left(time_ms=1, wall_clock_ms=0),
-        Left(time_ms=1, tool_calls=0),
-        Left(time_ms=1, tokens=-3),
-        Left(time_ms=1, delegations=MOST_DELEGATIONS),
+        RemainingBudget(time_ms=0),
+        RemainingBudget(time_ms=1, wall_clock_ms=0),
+        RemainingBudget(time_ms=1, tool_calls=0),
+        RemainingBudget(time_ms=1, tokens=-3),
+        RemainingBudget(time_ms=1, delegations=MOST_DELEGATIONS),
     ],
 )
-def test_nothing_left_is_nothing_to_hand_on(left: Left) -> None:
+def test_nothing_left_is_nothing_to_hand_on(left: RemainingBudget) -> None:
     """Each of time, wall clock, calls, tokens and delegations."""
-    assert narrowed(a_parent(left=left), a_surface("b").tools[0], 1, "asked") is DelegationRefusal.BUDGET
+    assert narrowed_permissions(a_parent(left=left), a_surface("b").tools[0], 1, "asked") is DelegationRefusal.BUDGET
 
 
 @requirement("SX-10")
 def test_a_delegated_contract_is_whole() -> None:
     """It is read back as it was written, with the parent that asks and what it asks for."""
-    made = narrowed(a_parent(), a_surface("b").tools[0], 4, "the price of oats")
+    made = narrowed_permissions(a_parent(), a_surface("b").tools[0], 4, "the price of oats")
 
     assert isinstance(made, Contract)
     assert contract_from_json(made.to_json()) == made

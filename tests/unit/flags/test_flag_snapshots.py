@@ -10,7 +10,7 @@ import pytest
 from sidecar.adapters.flags_memory import FlagFault, MemoryFlags
 from sidecar.core.flag_states import FlagReport, FlagRoutes, FlagValue
 from sidecar.core.identifiers import Vertical
-from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshots, FlagTiming
+from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper, FlagTiming
 from sidecar.policy.protocols import FlagBackend
 from tests.support.requirement import requirement
 from tests.unit.flags.virtual_time import LoopClock, in_virtual_time
@@ -33,11 +33,11 @@ class Seen(list[FlagContactChanged]):
 
 
 @asynccontextmanager
-async def running(**backends: FlagBackend) -> AsyncIterator[tuple[FlagSnapshots, Seen]]:
+async def running(**backends: FlagBackend) -> AsyncIterator[tuple[FlagSnapshotKeeper, Seen]]:
     """Run the loops over `main` and, if given, `other`, which serves the vertical rewards."""
     routes = FlagRoutes("main", {REWARDS: "other"} if "other" in backends else {})
     seen = Seen()
-    snapshots = FlagSnapshots(backends, routes, LoopClock(), TIMING, seen.append)
+    snapshots = FlagSnapshotKeeper(backends, routes, LoopClock(), TIMING, seen.append)
     loops = asyncio.ensure_future(snapshots.run())
     await asyncio.sleep(0.01)
     try:
@@ -275,7 +275,7 @@ def test_the_start_fetches_from_all_backends_at_once() -> None:
     async def scenario() -> None:
         main, other = MemoryFlags({"ask"}), MemoryFlags()
         other.misbehave(FlagFault.HANG)
-        snapshots = FlagSnapshots(
+        snapshots = FlagSnapshotKeeper(
             {"main": main, "other": other}, FlagRoutes("main", {REWARDS: "other"}), LoopClock(), TIMING, lambda _: None
         )
         await snapshots.refresh_all()
@@ -292,7 +292,7 @@ def test_backends_and_routes_must_name_the_same(backends: Mapping[str, Callable[
     """A backend nobody asks, or a vertical that nobody answers, is a mistake of the composition."""
     made = {name: make() for name, make in backends.items()}
     with pytest.raises(ValueError, match="flag backends"):
-        FlagSnapshots(made, FlagRoutes("main"), LoopClock(), TIMING, lambda _: None)
+        FlagSnapshotKeeper(made, FlagRoutes("main"), LoopClock(), TIMING, lambda _: None)
 
 
 def test_timing_that_lets_healthy_flags_go_stale_is_refused() -> None:

@@ -9,7 +9,7 @@ from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.adapters.flags_file import FileFlags
 from sidecar.adapters.flags_memory import MemoryFlags
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, flag_snapshot_of
 from tests.support.second_place import SettableClock
 
 Reports = Callable[[Path], Awaitable[FlagReport]]
@@ -47,7 +47,7 @@ async def of_memory(folder: Path) -> FlagReport:
 async def test_each_backend_of_ours_names_the_flags_that_are_off(report_of: Reports, tmp_path: Path) -> None:
     """One on, one off; a third name is in neither."""
     report = await report_of(tmp_path)
-    fresh = {"memory": BackendContact(report, 0.0)}
+    fresh = {"memory": BackendStatus(report, 0.0)}
     now, later = (
         flag_snapshot_of(FlagRoutes("memory"), fresh, now=seconds, max_staleness=10.0) for seconds in (0.0, 10.0)
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from sidecar.core.flag_states import (
-    BackendContact,
+    BackendStatus,
     FlagReport,
     FlagRoutes,
     FlagSnapshot,
@@ -20,7 +20,7 @@ ROUTES = FlagRoutes("platform", {REWARDS: "own"})
 def merged(now: float = 100.0, **contacts: tuple[set[str], float]) -> FlagSnapshot:
     """Merge reports given as backend=(flags on, confirmed at); a contact counts for 10 s."""
     known = {
-        name: BackendContact(FlagReport(frozenset(on), f"{name}-1"), confirmed_at)
+        name: BackendStatus(FlagReport(frozenset(on), f"{name}-1"), confirmed_at)
         for name, (on, confirmed_at) in contacts.items()
     }
     return flag_snapshot_of(ROUTES, known, now=now, max_staleness=10.0)

@@ -7,11 +7,11 @@ import pytest
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.composition.rollout.flag_writers import flag_names, flag_writers
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, FlagValue, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, FlagValue, flag_snapshot_of
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.flag_snapshot import FlagSnapshots, FlagTiming, _checked
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper, FlagTiming, _checked
 from sidecar.operations.rollout.flags.external_flags import FlagsOfPlugin
 from tests.support.requirement import requirement
 from tests.support.second_place import SettableClock
@@ -22,7 +22,7 @@ ONE, TWO = "ai_assistant_subagent_shop", "ai_assistant_subagent_rewards"
 
 def seen(report: FlagReport) -> FlagSnapshot:
     """Return a snapshot of one backend, which was heard just now."""
-    return flag_snapshot_of(FlagRoutes("own"), {"own": BackendContact(report, 0.0)}, now=0.0, max_staleness=10.0)
+    return flag_snapshot_of(FlagRoutes("own"), {"own": BackendStatus(report, 0.0)}, now=0.0, max_staleness=10.0)
 
 
 @requirement("PF1-T-19")
@@ -84,7 +84,7 @@ class ByName:
 async def test_a_backend_that_lists_no_flags_is_told_which_ones_are_read() -> None:
     """Before each fetch, and for the first time when the sidecar knows them; until then they are unreachable."""
     backend, clock = ByName(), SettableClock()
-    flags = FlagSnapshots({"own": backend}, FlagRoutes("own"), clock, FlagTiming(), lambda _: None)
+    flags = FlagSnapshotKeeper({"own": backend}, FlagRoutes("own"), clock, FlagTiming(), lambda _: None)
     await flags.refresh_all()
     assert flags.current().value(ONE) is FlagValue.UNREACHABLE
 

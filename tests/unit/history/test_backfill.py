@@ -7,8 +7,8 @@ import pytest
 
 from sidecar.core.history.backfill import turn_of
 from sidecar.core.history.isolation import own_turns_of
-from sidecar.core.history.layers import check_bodies, references_of
-from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble, read_record
+from sidecar.core.history.legacy_records import Finding, ImportProblem, LegacyRecord, read_record
+from sidecar.core.history.message_layers import check_bodies, references_of
 from sidecar.core.history.records import TurnHistory
 from sidecar.core.identifiers import Slot
 from tests.support.requirement import requirement
@@ -79,16 +79,16 @@ def test_a_tag_or_labels_that_agree_say_whose_a_message_is(fields: dict[str, Any
     ("fields", "trouble"),
     [
         ({}, None),
-        ({"intent_labels": ["weather"]}, Trouble.UNKNOWN_LABEL),
-        ({"intent_labels": ["shopping", "weather"]}, Trouble.UNKNOWN_LABEL),
-        ({"intent_labels": ["shopping", "points"]}, Trouble.SEVERAL_LABELS),
-        ({"sub_agent_id": "shop", "intent_labels": ["points"]}, Trouble.TAG_CONTRADICTED),
-        ({"sub_agent_id": "Shop!"}, Trouble.TAG_MALFORMED),
+        ({"intent_labels": ["weather"]}, ImportProblem.UNKNOWN_LABEL),
+        ({"intent_labels": ["shopping", "weather"]}, ImportProblem.UNKNOWN_LABEL),
+        ({"intent_labels": ["shopping", "points"]}, ImportProblem.SEVERAL_LABELS),
+        ({"sub_agent_id": "shop", "intent_labels": ["points"]}, ImportProblem.TAG_CONTRADICTED),
+        ({"sub_agent_id": "Shop!"}, ImportProblem.TAG_MALFORMED),
     ],
 )
 @requirement("PC1-D-30")
 def test_a_message_that_nothing_certain_is_said_of_belongs_to_no_sub_agent(
-    fields: dict[str, Any], trouble: Trouble | None
+    fields: dict[str, Any], trouble: ImportProblem | None
 ) -> None:
     """It stays in the conversation, its component too; no sub-agent reads either."""
     turn, findings = made(line("assistant", MARKED, **fields))
@@ -109,8 +109,8 @@ def test_damage_is_reported_with_line_and_offset_and_nothing_that_was_said() -> 
 
     assert turn.narration == "So:  done"
     assert [(each.trouble, each.line, each.offset) for each in findings] == [
-        (Trouble.MARKER_DAMAGED, 2, 4),
-        (Trouble.COMPONENT_DAMAGED, 3, None),
+        (ImportProblem.MARKER_DAMAGED, 2, 4),
+        (ImportProblem.COMPONENT_DAMAGED, 3, None),
     ]
     assert "secret" not in str(findings)
 
@@ -134,5 +134,5 @@ def test_a_line_that_cannot_be_read_says_why(bad: bytes, says: str) -> None:
     read = read_record(bad, 7)
 
     assert isinstance(read, Finding)
-    assert (read.trouble, read.line) == (Trouble.UNREADABLE, 7)
+    assert (read.trouble, read.line) == (ImportProblem.UNREADABLE, 7)
     assert says in read.detail

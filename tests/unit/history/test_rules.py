@@ -22,12 +22,12 @@ from sidecar.core.history.compaction import (
     after_summary,
     check_summary,
     due_of,
-    grown,
     is_due,
+    size_after,
     size_of,
 )
-from sidecar.core.history.isolation import own_turns_of, without_foreign
-from sidecar.core.history.layers import newest_within, references_of
+from sidecar.core.history.isolation import only_own, own_turns_of
+from sidecar.core.history.message_layers import newest_that_fit, references_of
 from sidecar.core.history.records import (
     EpisodeContents,
     EpisodeKey,
@@ -91,7 +91,7 @@ def test_own_turns_are_all_of_ones_own_and_nothing_else(history: list[TurnHistor
 def test_what_belongs_to_others_is_found_whatever_a_memory_gives(history: list[TurnHistory], slot: str) -> None:
     """All answers of everybody go in; one's own come out, without those of the current turn, the others are counted."""
     everybody = [own for each in SLOTS for own in own_turns_of(history, Slot(each))]
-    own, foreign = without_foreign(everybody, Slot(slot), TurnId("t-0"))
+    own, foreign = only_own(everybody, Slot(slot), TurnId("t-0"))
 
     assert own == tuple(each for each in own_turns_of(history, Slot(slot)) if each.turn_id != "t-0")
     assert foreign == len(everybody) - len(own_turns_of(history, Slot(slot)))
@@ -103,13 +103,13 @@ def test_an_own_turn_with_a_component_of_another_is_foreign() -> None:
     (others,) = own_turns_of([a_turn(1, ("rewards",))], Slot("rewards"))
     spoiled = msgspec.structs.replace(own, references=others.references)
 
-    assert without_foreign([spoiled], Slot("shop"), TurnId("now")) == ((), 1)
+    assert only_own([spoiled], Slot("shop"), TurnId("now")) == ((), 1)
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 12), st.integers(0, 40))
 def test_the_newest_that_fit_are_taken_without_a_gap(weights: list[int], most: int, room: int) -> None:
     """As many as possible: one more would be too many, or too heavy."""
-    taken = newest_within(weights, most, room, lambda weight: weight)
+    taken = newest_that_fit(weights, most, room, lambda weight: weight)
 
     assert list(taken) == weights[len(weights) - len(taken) :]
     assert len(taken) <= most
@@ -199,7 +199,7 @@ def test_the_size_grows_with_each_turn(count: int) -> None:
     history = [a_turn(number, narration="x" * number) for number in range(count)]
     sizes = [size_of(EpisodeContents(None, tuple(history[:each]))) for each in range(count + 1)]
 
-    assert all(grown(size, turn) == after for turn, (size, after) in zip(history, pairwise(sizes), strict=True))
+    assert all(size_after(size, turn) == after for turn, (size, after) in zip(history, pairwise(sizes), strict=True))
 
 
 def test_settings_that_cannot_work_are_refused() -> None:

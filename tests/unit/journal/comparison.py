@@ -20,8 +20,8 @@ from sidecar.core.journal.facts import (
     DispatchOpened,
 )
 from sidecar.core.journal.heads import TurnHead, links_of, progress_of
-from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.refusals import Reason
+from sidecar.core.journal.turn_projection import TurnProjection
 from tests.support.journal_drafts import (
     a_draft,
     salted_fact,
@@ -143,7 +143,7 @@ class Comparison:
 
     def _events_follow(self, group: Sequence[Made], fact: Fact) -> bool:
         """Say whether the events that a refused fact stands for follow those that are on record."""
-        reading = TurnReading(TurnId(TURN))
+        reading = TurnProjection(TurnId(TURN))
         for each in self.facts:
             reading.take(each.draft)
         links = {child.opened.child_id: child.link for child in reading.children.values()}
@@ -169,7 +169,7 @@ class Comparison:
 
     def compare_contents(self) -> None:
         """Compare what is on record, and where it leaves the turn."""
-        reading = TurnReading(TurnId(TURN))
+        reading = TurnProjection(TurnId(TURN))
         derived = [record for fact in self.facts for record in reading.take(fact.draft)]
         ours = {record.record_id: record for record in derived}
         if ours != dict(self.model.records) or len(ours) != len(derived):

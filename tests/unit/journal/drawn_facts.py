@@ -23,8 +23,8 @@ from sidecar.core.journal.facts import (
 )
 from sidecar.core.journal.heads import ChildHead, TurnHead
 from sidecar.core.journal.marks import Values, What
-from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.turn_projection import TurnProjection
 from tests.support.journal_drafts import (
     a_later_child,
     a_request,
@@ -77,9 +77,9 @@ class View:
     head: TurnHead = field(default_factory=TurnHead)
     pending: list[Made] = field(default_factory=list)
 
-    def reading(self) -> TurnReading:
+    def reading(self) -> TurnProjection:
         """Return the turn as it is known here."""
-        reading = TurnReading(TurnId(TURN))
+        reading = TurnProjection(TurnId(TURN))
         for fact in self.facts:
             reading.take(fact.draft)
         return reading

@@ -12,7 +12,7 @@ from sidecar.core.journal.entries import Draft, Fact, Stored
 from sidecar.core.journal.facts import Body
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.marks import What
-from sidecar.core.journal.refusals import Refused
+from sidecar.core.journal.refusals import FactRejected
 from sidecar.core.journal.texts import Texts
 from sidecar.core.journal.turn_state import state_of
 from tests.support.journal_drafts import (
@@ -63,7 +63,7 @@ def decided_about(children: int) -> tuple[list[Stored], int]:
     head, total, facts = TurnHead(), 0, list[Stored]()
     for draft in [a_draft("turn-1", "one", 0, *fact) for fact in facts_of_a_dispatch(children)]:
 
-        def decide(draft: Draft = draft, head: TurnHead = head) -> tuple[Fact, rules.Accepted | Refused]:
+        def decide(draft: Draft = draft, head: TurnHead = head) -> tuple[Fact, rules.Accepted | FactRejected]:
             fact = salted_fact(draft, bytes(16), links_of(head, draft.body))
             return fact, rules.decide(head, [fact], ())
 

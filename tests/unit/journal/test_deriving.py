@@ -21,8 +21,8 @@ from sidecar.core.journal.facts import AttemptRepeated, CallsSettled, Delegation
 from sidecar.core.journal.facts import TurnEnded as EndOfTurn
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.opening.requests import fingerprint_of
-from sidecar.core.journal.reading import TurnReading, read
-from sidecar.core.journal.refusals import Refused
+from sidecar.core.journal.refusals import FactRejected
+from sidecar.core.journal.turn_projection import TurnProjection, read
 from sidecar.operations.requests import DispatchRequest, JoinPolicy, OnDisconnect
 from sidecar.operations.turn.state.opening_records import request_from_json
 from tests.support.child_logs import child_problems
@@ -40,7 +40,7 @@ SEEDS = st.integers(0, 1_000_000)
 def test_what_is_derived_never_changes(seed: int) -> None:
     """Ids, order, times and contents from the first n facts are a beginning of those from all; each id comes once."""
     drafts = [fact.draft for fact in Life(seed).whole()]
-    reading, so_far = TurnReading(TurnId(TURN)), list[Record]()
+    reading, so_far = TurnProjection(TurnId(TURN)), list[Record]()
     for number, draft in enumerate(drafts, 1):
         so_far += reading.take(draft)
         assert read(TurnId(TURN), drafts[:number]) == so_far
@@ -130,7 +130,7 @@ def _walk(stored: list[Stored]) -> TurnHead | None:
         draft = draft_of(each)
         links = links_of(head, draft.body)
         decided = rules.decide(head, [Fact(draft, each, links)], ())
-        if link_of(each, links) != each.link or isinstance(decided, Refused):
+        if link_of(each, links) != each.link or isinstance(decided, FactRejected):
             return None
         head = decided.head
     return head if isinstance(draft.body, EndOfTurn) else None
@@ -141,7 +141,7 @@ def _walk(stored: list[Stored]) -> TurnHead | None:
 def test_each_derived_event_leads_back_to_its_mark(seed: int) -> None:
     """The table of forms in the other direction: event to mark, and from there to the same event."""
     drafts = [fact.draft for fact in Life(seed).whole()]
-    reading = TurnReading(TurnId(TURN))
+    reading = TurnProjection(TurnId(TURN))
     for draft in drafts:
         reading.take(draft)
     for child in reading.children.values():

@@ -15,11 +15,19 @@ from sidecar.core.identifiers import ChildId, DefinitionId, Digest, InstanceId, 
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import DispatchOpened
 from sidecar.core.journal.opening.claims import CODES, BareClaims, UnnamedClaims, UserTexts, named, unnamed
-from sidecar.core.journal.opening.contracts import BareContract, Place, below, called, restored, said_in, stripped
+from sidecar.core.journal.opening.contracts import (
+    BareContract,
+    ContractPosition,
+    below,
+    called,
+    restored,
+    said_in,
+    stripped,
+)
 from sidecar.core.journal.opening.part import packed, unpacked
 from sidecar.core.journal.opening.requests import asked_of, request_of, texts_of
-from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.turn_projection import TurnProjection
 from sidecar.core.rollout.serving import CandidateVerdict
 from tests.support.journal_drafts import DIGEST, a_contract, a_request, an_opening, moment, some_claims
 
@@ -173,7 +181,7 @@ def test_an_unknown_verdict_is_refused(written: Any) -> None:
 
 
 @st.composite
-def contracts(draw: st.DrawFn) -> tuple[Contract, Place]:
+def contracts(draw: st.DrawFn) -> tuple[Contract, ContractPosition]:
     """Return a contract and its place, for a call or for a child that a child delegates to."""
     slot, bound = Slot(draw(words)), Digest(draw(any_digest))
     turn = some_claims(TURN, tools=((slot, bound),) if draw(st.booleans()) else ())
@@ -215,7 +223,7 @@ def contracts(draw: st.DrawFn) -> tuple[Contract, Place]:
 
 
 @given(contracts())
-def test_contracts_come_back_whole(drawn: tuple[Contract, Place]) -> None:
+def test_contracts_come_back_whole(drawn: tuple[Contract, ContractPosition]) -> None:
     """Called or delegated to, bound or not, with any value that a card can have, and empty ones."""
     contract, place = drawn
     bare, texts = stripped(contract, place)
@@ -258,7 +266,7 @@ def test_a_digest_that_nothing_says_is_refused() -> None:
 
 def test_a_contract_has_the_digest_that_its_own_dispatch_binds() -> None:
     """Not the one of a newer binding of the turn, whose dispatch may be accepted in between."""
-    reading, old = TurnReading(TURN), some_claims(TURN, ("shop",))
+    reading, old = TurnProjection(TURN), some_claims(TURN, ("shop",))
     new = msgspec.structs.replace(old, tools=((Slot("shop"), Digest(OTHER)),))
     first, second = a_request("dispatch-1"), a_request("dispatch-2")
     for step, (request, bound) in enumerate([(first, old), (second, new)]):
@@ -298,7 +306,7 @@ def test_the_first_fact_of_a_turn_is_small() -> None:
     body, _ = an_opening_of_one_child()
     bare, _ = stripped(
         a_contract(TURN, EIGHT[0], 0),
-        Place(TURN, Slot(EIGHT[0]), 0, said_in(a_request(slots=EIGHT[:1]), 0), digest=DIGEST),
+        ContractPosition(TURN, Slot(EIGHT[0]), 0, said_in(a_request(slots=EIGHT[:1]), 0), digest=DIGEST),
     )
     assert body.children[0].contract == bare
     assert size(body.claims) <= 560

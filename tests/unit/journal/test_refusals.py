@@ -15,7 +15,7 @@ from sidecar.core.journal.facts import (
     DispatchTaken,
 )
 from sidecar.core.journal.marks import What
-from sidecar.core.journal.refusals import SENTENCES, Reason, Refused
+from sidecar.core.journal.refusals import SENTENCES, FactRejected, Reason
 from tests.support.journal_drafts import (
     a_settlement,
     progress,
@@ -240,7 +240,7 @@ def test_what_is_refused(before: list[Before], body: Body, reason: Reason, about
     for step in before:
         step(turn)
     turn.tries(body)
-    assert isinstance(turn.verdict, Refused), "accepted"
+    assert isinstance(turn.verdict, FactRejected), "accepted"
     assert (turn.verdict.reason, turn.verdict.about) == (reason, about)
     assert turn.verdict.fact is turn.facts[-1]
     kind = "".join("_" + letter.lower() if letter.isupper() else letter for letter in type(body).__name__)[1:]

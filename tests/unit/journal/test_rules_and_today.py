@@ -117,7 +117,7 @@ DEFECTS = {
     "facts of a child follow nothing": {"if fact.links == expected:": "if True:"},
     "a fact that is there is decided again": {"if fact.link in known or fact.link in new:": "if fact.link in new:"},
     "a fact may not come twice in a group": {"if fact.link in known or fact.link in new:": "if fact.link in known:"},
-    "half a group is kept": {"return Refused(fact, broken.reason, broken.about)": "break"},
+    "half a group is kept": {"return FactRejected(fact, broken.reason, broken.about)": "break"},
     "facts are not counted": {"version=head.version + 1": "version=1"},
     "a child that waits counts as closed": {
         "return self.state is not ExecutionState.CLOSED": "return self.state is ExecutionState.RUNNING"

@@ -14,7 +14,7 @@ from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOp
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.reading import TurnReading
+from sidecar.core.journal.turn_projection import TurnProjection
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.record.kept_turn import NewFacts
 from tests.support.recording.translation import TranslatedTurn
@@ -29,7 +29,7 @@ SALTS = partial(os.urandom, SALT_BYTES)
 
 def groups_of(seed: int) -> list[tuple[InstanceId, list[Record]]]:
     """Return the records of a whole turn, as its sidecars might append them: who, and what at once."""
-    chance, reading = Random(seed), TurnReading(TurnId(TURN))
+    chance, reading = Random(seed), TurnProjection(TurnId(TURN))
     groups: list[tuple[InstanceId, list[Record]]] = []
     for fact in Life(seed).whole():
         records = reading.take(fact.draft)

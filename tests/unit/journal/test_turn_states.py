@@ -19,7 +19,7 @@ from sidecar.core.journal.facts import (
 )
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.marks import What
-from sidecar.core.journal.refusals import Reason, Refused
+from sidecar.core.journal.refusals import FactRejected, Reason
 from sidecar.core.journal.texts import Texts
 from tests.support.journal_drafts import (
     a_draft,
@@ -120,7 +120,7 @@ def test_a_group_is_appended_whole_or_not_at_all() -> None:
     second = salted_fact(a_draft("turn-1", "one", 9, noted(1), Texts()), b"x" * 16, links_of(turn.head, noted(1)))
     wrong = salted_fact(a_draft("turn-1", "two", 9, noted(1), Texts()), b"y" * 16, links_of(turn.head, noted(1)))
     refused = rules.decide(turn.head, [second, wrong], ())
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, FactRejected)
     assert (refused.fact, refused.reason) == (wrong, Reason.NOT_OWNER)
     decided = rules.decide(turn.head, [first, note, second, second, first], {first.link, note.link})
     assert isinstance(decided, rules.Accepted)

@@ -12,7 +12,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
-from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.policy.lifecycle import GateUnavailable
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import facts
@@ -26,7 +26,7 @@ async def test_an_outage_of_a_gate_is_an_event_of_the_trace_and_told_to_an_opera
     metrics, spans = Metrics(), InMemorySpanExporter()
     recorder = MeasuringRolloutRecorder(metrics, lambda kind, detail: told.append((kind, detail)))
     away = Gate(raises(GateUnavailable("it is away")))
-    keeper = Gatekeeper(GateRules(timedelta(seconds=5)), lambda vertical, gate: away, Clock(), recorder)
+    keeper = GateEvaluator(GateRules(timedelta(seconds=5)), lambda vertical, gate: away, Clock(), recorder)
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from sidecar.observability.outbox import Outbox, Shipping, Signal
+from sidecar.observability.outbox import Outbox, OutboxWorker, Signal
 
 WAIT_SECONDS = 10.0
 
@@ -40,7 +40,7 @@ def test_without_room_the_newest_is_dropped_and_counted() -> None:
 def test_a_collector_that_fails_costs_the_batch_and_is_told_of_once() -> None:
     """Refused, then raising, then well: two batches lost, contact lost once and found once."""
     outbox, taker, contact = Outbox(most=10), Taker(False, RuntimeError("planted")), list[bool]()
-    shipping = Shipping(outbox, {Signal.LOGS: taker}, 0.001, contact.append)
+    shipping = OutboxWorker(outbox, {Signal.LOGS: taker}, 0.001, contact.append)
     shipping.start()
     for item in ("a", "b", "c"):
         outbox.put(Signal.LOGS, item)
@@ -54,7 +54,7 @@ def test_a_collector_that_fails_costs_the_batch_and_is_told_of_once() -> None:
 def test_what_waits_goes_with_the_end() -> None:
     """In batches, however long the interval is."""
     outbox, taker = Outbox(most=2000), Taker()
-    shipping = Shipping(outbox, {Signal.SPANS: taker}, 3600.0, lambda _: None)
+    shipping = OutboxWorker(outbox, {Signal.SPANS: taker}, 3600.0, lambda _: None)
     shipping.start()
     for number in range(500):
         outbox.put(Signal.SPANS, number)
@@ -71,7 +71,7 @@ def test_a_collector_that_hangs_does_not_hold_up_the_end() -> None:
         return never.wait(WAIT_SECONDS)
 
     outbox = Outbox(most=10)
-    shipping = Shipping(outbox, {Signal.SPANS: hang}, 0.001, lambda _: None)
+    shipping = OutboxWorker(outbox, {Signal.SPANS: hang}, 0.001, lambda _: None)
     shipping.start()
     outbox.put(Signal.SPANS, 1)
     assert began.wait(WAIT_SECONDS)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sidecar.operations.bounded_wait import within
+from sidecar.operations.bounded_wait import await_with_limit
 
 
 class Work:
@@ -37,10 +37,10 @@ async def broken() -> int:
 def test_what_is_there_costs_no_timer() -> None:
     """The value or the error comes through without an event loop, and only a loop has timers."""
     with pytest.raises(StopIteration) as end:
-        within(0.0, at_once()).send(None)
+        await_with_limit(0.0, at_once()).send(None)
     assert end.value.value == 7
     with pytest.raises(ValueError, match="broken"):
-        within(0.0, broken()).send(None)
+        await_with_limit(0.0, broken()).send(None)
 
 
 async def test_what_comes_later_comes_through() -> None:
@@ -48,8 +48,8 @@ async def test_what_comes_later_comes_through() -> None:
     work = Work()
     asyncio.get_running_loop().call_soon(work.ready.set_result, 7)
 
-    assert await within(10.0, work.do()) == 7
-    assert await within(10.0, work.ready) == 7
+    assert await await_with_limit(10.0, work.do()) == 7
+    assert await await_with_limit(10.0, work.ready) == 7
 
 
 async def test_who_takes_too_long_is_cancelled() -> None:
@@ -57,7 +57,7 @@ async def test_who_takes_too_long_is_cancelled() -> None:
     work = Work()
 
     with pytest.raises(TimeoutError):
-        await within(0.0, work.do())
+        await await_with_limit(0.0, work.do())
 
     assert work.seen == ["cancelled"]
 
@@ -65,7 +65,7 @@ async def test_who_takes_too_long_is_cancelled() -> None:
 async def test_a_cancelled_caller_cancels_the_work() -> None:
     """As with a plain await; nothing goes on in the background."""
     work = Work()
-    task = asyncio.ensure_future(within(10.0, work.do()))
+    task = asyncio.ensure_future(await_with_limit(10.0, work.do()))
     await asyncio.sleep(0)
 
     task.cancel()
@@ -81,4 +81,4 @@ async def test_an_error_that_comes_later_is_the_callers() -> None:
     asyncio.get_running_loop().call_soon(work.ready.set_exception, ValueError("late"))
 
     with pytest.raises(ValueError, match="late"):
-        await within(10.0, work.do())
+        await await_with_limit(10.0, work.do())

@@ -8,11 +8,11 @@ import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.errors import MemoryUnavailable
-from sidecar.core.history.legacy_records import Trouble
+from sidecar.core.history.legacy_records import ImportProblem
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
 from sidecar.operations.history.backfill import BackfillHistory, BackfillReport
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from tests.support.requirement import requirement
 
 BEGAN = datetime(2025, 5, 1, 10, tzinfo=UTC)
@@ -49,7 +49,7 @@ def turn(number: int, text: str = "Hello.", episode: str = "e-1") -> list[bytes]
 
 async def backfilled(memory: InProcessMemory, lines: list[bytes], *, dry_run: bool = False) -> BackfillReport:
     """Run once."""
-    border = MemoryBorder(memory, Quiet(), timedelta(seconds=2))
+    border = BoundedMemory(memory, Quiet(), timedelta(seconds=2))
     return await BackfillHistory(border, {}, dry_run=dry_run)(lines)
 
 
@@ -112,7 +112,7 @@ async def test_a_turn_that_may_be_incomplete_is_not_kept() -> None:
 
     assert await kept(memory) == ["t-1", "t-4"]
     assert report.left_out == 2
-    assert report.troubles == {Trouble.UNREADABLE: 1, Trouble.TURN_BROKEN: 2}
+    assert report.troubles == {ImportProblem.UNREADABLE: 1, ImportProblem.TURN_BROKEN: 2}
     assert [each.line for each in report.findings] == [5, 3, 6]
 
 
@@ -123,7 +123,7 @@ async def test_lines_of_a_turn_that_stand_apart_are_reported() -> None:
     report = await backfilled(memory, [*turn(1)[:1], *turn(2, episode="e-2"), *turn(1)[1:]])
 
     assert (report.turns, report.left_out) == (2, 1)
-    assert report.troubles == {Trouble.TURN_AGAIN: 1}
+    assert report.troubles == {ImportProblem.TURN_AGAIN: 1}
 
 
 async def test_an_episode_that_has_gone_on_keeps_its_order() -> None:
@@ -134,4 +134,4 @@ async def test_an_episode_that_has_gone_on_keeps_its_order() -> None:
     report = await backfilled(memory, turn(1))
 
     assert await kept(memory) == ["live"]
-    assert report.troubles == {Trouble.OUT_OF_ORDER: 1}
+    assert report.troubles == {ImportProblem.OUT_OF_ORDER: 1}

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.core.verifying.lines import line_from
+from sidecar.core.verifying.checkpoint_lines import line_from
 from sidecar.operations.record.checkpoints import CHECKPOINT_FAILED, ROOT_DIFFERS
 from sidecar.operations.record.retention import RETENTION_FAILED, RetentionRules
 from tests.support.record_builders import BEGIN, a_dispatch, a_whole_turn, an_end

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypeVarTuple, Unpack, override
 
-from sidecar.operations.deadlines import Deadline, Deadlines, by
+from sidecar.operations.deadlines import Deadline, Deadlines, deadline_at
 from tests.unit.flags.virtual_time import in_virtual_time
 
 Given = TypeVarTuple("Given")
@@ -142,9 +142,9 @@ async def test_work_that_ends_in_time_is_returned() -> None:
     """With the value, or the error."""
     deadlines, until = Deadlines(), asyncio.get_running_loop().time() + 60
 
-    assert await by(until, asyncio.sleep(0, "value"), deadlines.at) == "value"
+    assert await deadline_at(until, asyncio.sleep(0, "value"), deadlines.at) == "value"
     with pytest.raises(ZeroDivisionError):
-        await by(until, _raising(), asyncio.get_running_loop().call_at)
+        await deadline_at(until, _raising(), asyncio.get_running_loop().call_at)
 
 
 async def test_work_that_takes_too_long_is_cancelled() -> None:
@@ -152,7 +152,7 @@ async def test_work_that_takes_too_long_is_cancelled() -> None:
     deadlines, seen = Deadlines(), list[str]()
 
     with pytest.raises(TimeoutError):
-        await by(0.0, _waiting(seen), deadlines.at)
+        await deadline_at(0.0, _waiting(seen), deadlines.at)
 
     assert seen == ["cancelled"]
     await asyncio.sleep(0)  # nothing of the cancellation is left
@@ -162,7 +162,9 @@ async def test_work_that_takes_too_long_is_cancelled() -> None:
 async def test_a_caller_that_is_cancelled_is_not_told_of_a_timeout(in_the_same_pass: bool) -> None:
     """Even if its time is over in the same pass of the loop."""
     loop, deadlines, seen = asyncio.get_running_loop(), Deadlines(), list[str]()
-    task = asyncio.ensure_future(by(loop.time() + (0 if in_the_same_pass else 60), _waiting(seen), deadlines.at))
+    task = asyncio.ensure_future(
+        deadline_at(loop.time() + (0 if in_the_same_pass else 60), _waiting(seen), deadlines.at)
+    )
     await asyncio.sleep(0)
 
     task.cancel()

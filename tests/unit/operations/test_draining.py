@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
-from sidecar.operations.process.draining import TELL_SECONDS, Awaited, Drain, DrainRules
+from sidecar.operations.process.draining import TELL_SECONDS, Drain, DrainProgress, DrainRules
 from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 
 RULES = DrainRules(grace=110.0, margin=5.0, end_within=4.0, outlived=True)
@@ -67,9 +67,9 @@ def a_turn(turn_id: str, *, works: bool) -> OneTurn:
 
 def waited(
     turns: SomeTurns, *later: tuple[float, Callable[[], object]], calls: dict[str, int] | None = None
-) -> tuple[float, list[Awaited]]:
+) -> tuple[float, list[DrainProgress]]:
     """Drain while things happen; return how many seconds it took, and what it said."""
-    loop, told = VirtualLoop(Random(1), Trace()), list[Awaited]()
+    loop, told = VirtualLoop(Random(1), Trace()), list[DrainProgress]()
     drain = Drain(RULES, cast("Any", turns), cast("Any", None), lambda: calls or {}, cast("Any", ClockOfTheLoop()))
 
     async def happen() -> float:
@@ -116,4 +116,4 @@ def test_it_says_every_few_seconds_what_it_waits_for_and_names_the_oldest() -> N
     _, told = waited(turns, calls={"/a/Dispatch": 2})
 
     assert len(told) == int(110.0 / TELL_SECONDS) - 1
-    assert told[0] == Awaited({"/a/Dispatch": 2}, 2, 1, ("d-1 of t-2", "d-1 of t-1", "t-3"))
+    assert told[0] == DrainProgress({"/a/Dispatch": 2}, 2, 1, ("d-1 of t-2", "d-1 of t-1", "t-3"))

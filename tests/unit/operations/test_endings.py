@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 
 
 async def test_the_first_to_decide_it_decides_it() -> None:
     """A second word is not heard."""
-    ending: Ending[str] = Ending()
+    ending: FirstResult[str] = FirstResult()
 
     assert ending.settle("first")
     assert not ending.settle("second")
@@ -21,7 +21,7 @@ async def test_the_first_to_decide_it_decides_it() -> None:
 
 async def test_it_may_be_decided_with_none() -> None:
     """None is a decision, too: an opening that nothing refused."""
-    ending: Ending[None] = Ending()
+    ending: FirstResult[None] = FirstResult()
 
     assert ending.settle(None)
 
@@ -32,7 +32,7 @@ async def test_it_may_be_decided_with_none() -> None:
 
 async def test_whoever_wants_to_know_is_told_at_once_in_order() -> None:
     """One asks before, one after."""
-    ending: Ending[str] = Ending()
+    ending: FirstResult[str] = FirstResult()
     told: list[str] = []
     ending.on_settled(lambda how: told.append(f"early {how}"))
 
@@ -44,7 +44,7 @@ async def test_whoever_wants_to_know_is_told_at_once_in_order() -> None:
 
 async def test_a_waiter_that_is_cancelled_decides_nothing() -> None:
     """Two wait, one is cancelled; the other hears how it ended."""
-    ending: Ending[str] = Ending()
+    ending: FirstResult[str] = FirstResult()
     leaving, staying = asyncio.create_task(ending.wait()), asyncio.create_task(ending.wait())
     await asyncio.sleep(0)
 
@@ -59,7 +59,7 @@ async def test_a_waiter_that_is_cancelled_decides_nothing() -> None:
 
 async def test_a_waiter_cancelled_in_the_same_turn_of_the_loop_disturbs_nobody() -> None:
     """It is cancelled first, and the ending is settled before it has noticed."""
-    ending: Ending[str] = Ending()
+    ending: FirstResult[str] = FirstResult()
     leaving, staying = asyncio.create_task(ending.wait()), asyncio.create_task(ending.wait())
     await asyncio.sleep(0)
 

@@ -6,7 +6,7 @@ from typing import Any
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.history.compaction import CompactionDue, CompactionRules
 from sidecar.operations.history.episode_facts import CompactionFacts, SizeBounds
-from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar_conformance.memory_bench import EPISODE, SHOP, a_turn
 
 
@@ -30,7 +30,7 @@ class SteppedClock:
 
 def facts(memory: Any, clock: Any) -> CompactionFacts:
     """Return facts that are fresh for ten seconds; due above two turns."""
-    border = MemoryBorder(memory, Quiet(), timedelta(seconds=2))
+    border = BoundedMemory(memory, Quiet(), timedelta(seconds=2))
     bounds = SizeBounds(timedelta(seconds=1), 10, timedelta(seconds=10))
     return CompactionFacts(border, CompactionRules(above_turns=2, recent_turns=1), bounds, clock, Quiet())
 

@@ -21,11 +21,11 @@ from sidecar.core.verifying.findings import Finding
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.operations.history.capture import history_on_record
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
-from sidecar.operations.record.erase_user import Erased, EraseUser
+from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable
+from sidecar.operations.record.erase_user import EraseUser, ErasureReport
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projector import Projector
-from sidecar.operations.record.verify_log import LogVerification, SecondPlace
+from sidecar.operations.record.verify_log import CheckpointSource, LogVerification
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import (
     BEGIN,
@@ -94,7 +94,7 @@ class RecordOfUsers:
             await signing(self.journal, self.folder).look()
         await self.projector.catch_up()
 
-    async def erase(self, principal: Principal, *, preview: bool = False) -> Erased:
+    async def erase(self, principal: Principal, *, preview: bool = False) -> ErasureReport:
         """Erase; returns what was told last."""
         return [each async for each in self.operation(principal, preview=preview)][-1]
 
@@ -106,7 +106,7 @@ class RecordOfUsers:
     async def findings(self) -> list[Finding]:
         """Verify the record as somebody beside it does."""
         lines = (self.folder / LINES).read_bytes().splitlines(keepends=True)
-        place = SecondPlace([lambda: lines], read_public_keys([self.folder / PUBLIC]))
+        place = CheckpointSource([lambda: lines], read_public_keys([self.folder / PUBLIC]))
         with OfflineSqliteRecord.opened(self.folder / RECORD) as record:
             return [each async for each in LogVerification(record, place, lambda _: None).findings()]
 
@@ -230,7 +230,7 @@ async def test_nothing_is_erased_while_the_second_place_cannot_take_the_marker(t
             SettableClock(),
             CountedIds(),
         )
-        with pytest.raises(PlaceUnavailable):
+        with pytest.raises(CheckpointStoreUnavailable):
             [each async for each in operation(ADA, preview=False)]
         assert record.left([ADA.encode()])
         assert await record.journal.erasures() == []

@@ -12,8 +12,8 @@ from sidecar.core.definitions.cards.card_json import card_to_json
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import KeptDefinition
-from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
-from sidecar.operations.rollout.views.kept_definitions import MOST_FETCHED, KeptDefinitions
+from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
+from sidecar.operations.rollout.views.kept_definitions import MOST_FETCHED, DefinitionCache
 from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import KeepingRecorder
 from tests.support.scripted_configuration import ScriptedDefinitions
@@ -64,11 +64,11 @@ class NothingServed:
         return None
 
 
-def kept(store: KeptCards, recorder: KeepingRecorder | None = None) -> KeptDefinitions:
+def kept(store: KeptCards, recorder: KeepingRecorder | None = None) -> DefinitionCache:
     """Return the definitions over a configuration that has `LOADED`, and a store."""
     loaded = ScriptedDefinitions(a_catalogue(LOADED))
-    seeing = cast("SeeDefinitions", NothingServed())
-    return KeptDefinitions(loaded, seeing, cast("Any", store), cast("Any", recorder or KeepingRecorder()))
+    seeing = cast("RecordDefinitions", NothingServed())
+    return DefinitionCache(loaded, seeing, cast("Any", store), cast("Any", recorder or KeepingRecorder()))
 
 
 async def test_a_card_of_the_configuration_is_not_asked_for() -> None:

@@ -14,7 +14,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.listing.changes import Changes, Watermarks
-from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.projector import FACTS_OF_A_PASS, TURNS_IN_A_ROW, Projector, ProjectorTiming
 from sidecar.operations.record.rows_in_memory import RowsInMemory
 from tests.support.record_builders import a_dispatch, an_end
@@ -58,7 +58,7 @@ class Bench:
         self.rows, self.anomalies = RowsInMemory(), Anomalies()
         recorder: Any = self.anomalies
         self.projector = Projector(self.journal, self.rows, recorder, timing)
-        self.lists = Lists(self.projector)
+        self.lists = TurnListReader(self.projector)
 
     async def turns(self, *turns: str) -> None:
         """Put turns on record, one fact each."""

@@ -15,10 +15,10 @@ from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.errors import InternalFault, RecordConflict, StoreUnavailable, TurnEnded
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.requests import EndTurnRequest
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage, Ownership
-from sidecar.operations.turn.state.ending import EndStage, LaidOut, TurnEnding
+from sidecar.operations.turn.state.ending import EndPlan, EndStage, TurnEnding
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from sidecar.operations.turn.state.turn import Origin
@@ -43,7 +43,7 @@ class EndingMoves(RuleBasedStateMachine):
         self.ending = TurnEnding()
         self.stage, self.under_way, self.written = EndStage.OPEN, False, ""
         self.to_report = False
-        self.attempts: list[Ending[Any]] = []
+        self.attempts: list[FirstResult[Any]] = []
         self.first: EndTurnRequest | None = None
         self.ended: TurnClosed | None = None
 
@@ -62,7 +62,7 @@ class EndingMoves(RuleBasedStateMachine):
     @rule(routing=st.sampled_from("ab"))
     def lay_out(self, routing: str) -> None:
         """What is written is fixed."""
-        laid_out = LaidOut(an_end(routing), (), {})
+        laid_out = EndPlan(an_end(routing), (), {})
         allowed = self.stage is EndStage.ENDING and self.under_way
         if tried(self.ending, allowed=allowed, move=lambda: self.ending.lay_out(laid_out)):
             self.stage, self.written = EndStage.LAID_OUT, routing
@@ -272,7 +272,7 @@ class DispatchMoves(RuleBasedStateMachine):
                 for each in turn.dispatches.values()
                 if each.stage is not DispatchStage.FINISHED
             }
-            ending.lay_out(LaidOut(an_end("a"), (), settling))
+            ending.lay_out(EndPlan(an_end("a"), (), settling))
             turn.end_recorded()
             ending.conclude(None)
             self.stages.update(dict.fromkeys(self.kept, DispatchStage.FINISHED))
@@ -367,7 +367,7 @@ def test_an_end_that_is_on_record_finishes_the_dispatches_that_are_still_kept() 
         for each in (dropped, stays)
     }
     attempt = turn.ending.begin(None, PARENT_GONE)
-    turn.ending.lay_out(LaidOut(an_end("a"), (), settling))
+    turn.ending.lay_out(EndPlan(an_end("a"), (), settling))
 
     dropped.unfollow()
     turn.end_recorded()

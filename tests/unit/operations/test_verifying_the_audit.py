@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sidecar.core.signatures import Judgement
+from sidecar.core.signatures import Verification
 from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow, audit_link
-from sidecar.core.verifying.lines import Claims
+from sidecar.core.verifying.checkpoint_lines import CheckpointClaims
 from sidecar.operations.record.verify_audit import AuditVerification
 
 
@@ -28,9 +28,9 @@ class Marker:
 class Judge:
     """Knows what is ours."""
 
-    def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
+    def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
         """Compare."""
-        return Judgement.FITS if signature == "ours" else Judgement.DOES_NOT_FIT
+        return Verification.FITS if signature == "ours" else Verification.DOES_NOT_FIT
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Audit:
 
 async def kinds(audit: Audit) -> list[str]:
     """Return what is wrong with an audit."""
-    return [each.kind async for each in AuditVerification(audit, Claims(), Judge()).findings()]
+    return [each.kind async for each in AuditVerification(audit, CheckpointClaims(), Judge()).findings()]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
 from sidecar.core.roles import Role
 from sidecar.settings import SettingsProblem
-from sidecar.settings.kinds import UnfitValues
+from sidecar.settings.kinds import InvalidValues
 from sidecar.settings.operators import OperatorKeySettings, OperatorSettings
 
 BREAKER = (Role.BREAKER,)
@@ -37,13 +37,13 @@ def test_a_key_is_for_one_subject_a_domain_or_anybody(pattern: str, subject: str
 @pytest.mark.parametrize("pattern", ["", "a*", "*ci", "*@", "a b", "*@*", "ä"])
 def test_what_is_no_subject_and_no_pattern_refuses_the_start(pattern: str) -> None:
     """A star that means nothing would look like a limit and be none."""
-    with pytest.raises(UnfitValues, match="neither a subject"):
+    with pytest.raises(InvalidValues, match="neither a subject"):
         OperatorKeySettings(file=Path("k.pub"), roles=BREAKER, subjects=(pattern,))
 
 
 def test_limits_without_the_name_of_a_deployment_are_refused_as_keys_are() -> None:
     """Else a token of any deployment would count in all of them."""
-    with pytest.raises(UnfitValues, match="deployment is empty"):
+    with pytest.raises(InvalidValues, match="deployment is empty"):
         OperatorSettings(key={"k": limited(Path("k.pub"))})
 
 

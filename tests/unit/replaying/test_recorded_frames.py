@@ -19,7 +19,7 @@ from sidecar.core.replaying.frames import (
     RecordedAttempt,
     Status,
     StoppedCall,
-    StrayFrame,
+    UnexpectedFrame,
     UsageFrame,
     attempt_from_json,
     attempt_to_json,
@@ -63,7 +63,7 @@ def test_everything_that_comes_is_kept_with_its_time() -> None:
         UsageFrame(3000, 3, 4),
         UsageFrame(4000, 6, 8, 2),
         GatewayFrame(5000, Effect.BARRED, "stock"),
-        StrayFrame(6000, "str"),
+        UnexpectedFrame(6000, "str"),
         FinishedFrame(7000, True),
     )
     assert (found.began, found.stopped_calls[0].at, found.incomplete) == (500_000, 7, "")

@@ -6,19 +6,19 @@ from typing import Any
 
 import msgspec
 
-from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.rollout.step import By
+from sidecar.core.rollout.step import Actor
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SHOP = Slot("shop")
 
 
-def by(request_id: str = "r-1", actor: str = "ada@example") -> By:
+def by(request_id: str = "r-1", actor: str = "ada@example") -> Actor:
     """Return who takes a step."""
-    return By(
+    return Actor(
         actor=actor, actor_role="operator", reason="because", request_id=request_id, at=NOW, definition_version="5"
     )
 
@@ -65,7 +65,7 @@ def flags(*on: str, stale: bool = False, shares: Mapping[str, int] | None = None
         shares: by name of a flag that is on, for how many basis points of users it is.
     """
     names = {name for each in on for name in (f"ai_assistant_subagent_{each}", f"ai_assistant_subagent_{each}_cohort")}
-    contact = BackendContact(
+    contact = BackendStatus(
         FlagReport(
             frozenset(names), "1", shares={name: share for name, share in (shares or {}).items() if name in names}
         ),

@@ -7,9 +7,9 @@ import pytest
 
 from sidecar.core.errors import GateFailed, RequestIdReused
 from sidecar.core.identifiers import DefinitionId
-from sidecar.core.rollout.step import By
-from sidecar.operations.rollout.answers import answered_before, stored_answer
+from sidecar.core.rollout.step import Actor
 from sidecar.operations.rollout.requests import RampDown
+from sidecar.operations.rollout.stored_answers import previous_answer, stored_answer
 from tests.support.stopping import SHOP, Rollouts, a_kill
 
 KEY = "ab" * 8
@@ -46,13 +46,13 @@ def test_an_answer_is_repeated_to_the_same_subject_under_the_same_key_only(actor
     asked = RampDown(
         definition_id=DefinitionId("shop"), request_id="r-1", reason="a breach", breach_id="floor-7", actor_key=KEY
     )
-    by = By(actor="alice", reason="", request_id="r-1", at=AT, actor_key=KEY)
+    by = Actor(actor="alice", reason="", request_id="r-1", at=AT, actor_key=KEY)
     kept = stored_answer(asked, "GATE_FAILED", "no", by)
 
     with pytest.raises(GateFailed, match="no"):
-        answered_before(kept, asked, "alice")
+        previous_answer(kept, asked, "alice")
     with pytest.raises(RequestIdReused, match="another operator"):
-        answered_before(kept, msgspec.structs.replace(asked, actor_key=key), actor)
+        previous_answer(kept, msgspec.structs.replace(asked, actor_key=key), actor)
 
 
 async def test_two_ramp_downs_that_were_answered_under_one_id_are_both_put_on_record() -> None:

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from sidecar.core.identifiers import InstanceId
-from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.events import AuditCohort, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.observability.audit.boundary import AuditBorder
 from sidecar.observability.audit.sinks import CollectorRefused, OtlpAuditSink, written
 from sidecar.operations.rollout.audit.export import AuditExport
-from sidecar.operations.rollout.audit.queries import ActiveFor, ReadActivity
+from sidecar.operations.rollout.audit.queries import ActivityQuery, ReadActivity
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.audit import AuditEntry
 from tests.support.requirement import requirement
@@ -221,7 +221,7 @@ async def test_a_sink_that_is_away_for_long_keeps_no_row_from_the_others() -> No
     await export.look()
     slot = SHOP.definition.slot
     revision = rollouts.contents.rollouts[slot].revision
-    many = tuple(_happened(rollouts, Happening.REFUSED, number, f"r{number}") for number in range(500))
+    many = tuple(_happened(rollouts, RolloutEventKind.REFUSED, number, f"r{number}") for number in range(500))
     rollouts.contents.write(RolloutWrite(slot=slot, expected_revision=revision, events=many))
     await export.look()
     assert (len(good.taken), len(bad.taken)) == (501, 0)
@@ -331,7 +331,7 @@ async def test_the_audit_says_when_a_sub_agent_became_active_for_a_cohort() -> N
     rollouts.serve(SHOP, ramp=5_000)
     slot, at = SHOP.definition.slot, {}
     for number, (what, after) in enumerate(
-        ((Happening.SEEN, 0), (Happening.RAMP_SET, 500), (Happening.RAMP_SET, 5_000))
+        ((RolloutEventKind.SEEN, 0), (RolloutEventKind.RAMP_SET, 500), (RolloutEventKind.RAMP_SET, 5_000))
     ):
         rollouts.clock.seconds += 60
         at[after] = rollouts.clock.now()
@@ -339,7 +339,7 @@ async def test_the_audit_says_when_a_sub_agent_became_active_for_a_cohort() -> N
         if after == 500:
             promoted = _moved(rollouts, LifecycleState.TEST, LifecycleState.PROMOTE, f"r{number}")
             rollouts.contents.write(RolloutWrite(slot=slot, expected_revision=1, transitions=(promoted,)))
-            events.append(_happened(rollouts, Happening.ACTIVATED, 0, f"r{number}"))
+            events.append(_happened(rollouts, RolloutEventKind.ACTIVATED, 0, f"r{number}"))
         rollouts.contents.write(RolloutWrite(slot=slot, expected_revision=1, events=tuple(events)))
     replica = await rollouts.replica()
     rollouts.clock.seconds += 60
@@ -347,16 +347,16 @@ async def test_the_audit_says_when_a_sub_agent_became_active_for_a_cohort() -> N
     killed_at = rollouts.transitions()[-1].at
     read = ReadActivity(replica.store)
 
-    inside = (await read(ActiveFor(definition_id=SHOP.definition.id, share=300))).periods
-    third = (await read(ActiveFor(definition_id=SHOP.definition.id, share=3_000))).periods
-    everybody = (await read(ActiveFor(definition_id=SHOP.definition.id, share=10_000))).periods
+    inside = (await read(ActivityQuery(definition_id=SHOP.definition.id, share=300))).periods
+    third = (await read(ActivityQuery(definition_id=SHOP.definition.id, share=3_000))).periods
+    everybody = (await read(ActivityQuery(definition_id=SHOP.definition.id, share=10_000))).periods
 
     assert [(each.since, each.until, each.ramp) for each in inside] == [(at[500], killed_at, 500)]
     assert [(each.since, each.until, each.request_id) for each in third] == [(at[5_000], killed_at, "r2")]
     assert everybody == ()
 
 
-def _happened(rollouts: Rollouts, what: Happening, after: int, request_id: str) -> RolloutEvent:
+def _happened(rollouts: Rollouts, what: RolloutEventKind, after: int, request_id: str) -> RolloutEvent:
     return RolloutEvent(
         slot=SHOP.definition.slot,
         subagent_id=SHOP.definition.id,

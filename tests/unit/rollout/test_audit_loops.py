@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.identifiers import DefinitionId, Digest, InstanceId, Slot
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.audit import AuditEntry, AuditSink
@@ -58,7 +58,7 @@ class Exporting:
             slot=Slot("shop"),
             subagent_id=DefinitionId("shop"),
             digest=Digest("d"),
-            what=Happening.REFUSED,
+            what=RolloutEventKind.REFUSED,
             at=self._clock.now(),
             actor="alice",
             reason="a step",

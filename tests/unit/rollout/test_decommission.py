@@ -12,12 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout import changes, decommission
-from sidecar.core.rollout.decommission import Taking
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
+from sidecar.core.rollout import decommission, transitions
+from sidecar.core.rollout.decommission import StepCompletion
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Decommission, Subject
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout.step import Actor, Change
 from sidecar.observability.audit.sinks import written
 from sidecar.policy.audit import AuditEntry
 from tests.support.requirement import requirement
@@ -29,25 +29,25 @@ WORD = "looked at in commit 1f3a"
 ENTRY, REFERENCES, MODULES, BLOCKS, EVALS_AND_TOOLS = CleanupStep
 
 
-def at(days: float) -> By:
+def at(days: float) -> Actor:
     """Return who does something, some days after the begin."""
     return msgspec.structs.replace(by(), at=NOW + timedelta(days=days))
 
 
-def taking(step: CleanupStep, code: CodeFate | None = None) -> Taking:
+def taking(step: CleanupStep, code: CodeStatus | None = None) -> StepCompletion:
     """Return what is said of a step; of step 3 that the code is gone, unless otherwise."""
     if step is MODULES:
-        return Taking(step=step, code=code or CodeFate.GONE, confirmed=WORD)
-    return Taking(step=step, confirmed=WORD if step is EVALS_AND_TOOLS else "")
+        return StepCompletion(step=step, code=code or CodeStatus.GONE, confirmed=WORD)
+    return StepCompletion(step=step, confirmed=WORD if step is EVALS_AND_TOOLS else "")
 
 
-def begun(*steps: CleanupStep, code: CodeFate = CodeFate.GONE, decided: bool = True) -> SlotRollout:
+def begun(*steps: CleanupStep, code: CodeStatus = CodeStatus.GONE, decided: bool = True) -> SlotRollout:
     """Return a rollout whose `shop` is being decommissioned, so far."""
     found = decommission.begin(rollout(facts("shop", LifecycleState.ROLLBACK)), SHOP, QUARTER, by()).rollout
-    for matter in Matter if decided else ():
+    for matter in Subject if decided else ():
         found = decommission.decide(found, SHOP, matter, Choice.RETAIN, by()).rollout
     for step in steps:
-        found = decommission.take(found, SHOP, taking(step, code), by()).rollout
+        found = decommission.complete_step(found, SHOP, taking(step, code), by()).rollout
     return found
 
 
@@ -98,9 +98,9 @@ def test_steps_are_taken_in_order_and_each_but_once(already: int, step: CleanupS
     before = begun(*tuple(CleanupStep)[:already])
     if step.number > already + 1:
         with pytest.raises(TransitionRefused, match=r"out of order: step \d .* is next"):
-            decommission.take(before, SHOP, taking(step), by())
+            decommission.complete_step(before, SHOP, taking(step), by())
         return
-    change = decommission.take(before, SHOP, taking(step), by("r-9"))
+    change = decommission.complete_step(before, SHOP, taking(step), by("r-9"))
 
     assert len(record_of(change.rollout).steps) == max(already, step.number)
     assert (change.rollout is before, len(change.events)) == ((True, 0) if step.number <= already else (False, 1))
@@ -111,8 +111,8 @@ def test_every_step_is_one_audit_event_with_the_fields_of_a_transition_and_is_no
     """Begin, two decisions, five steps: each says who, why, commit and cohort; both states are rollback."""
     found, events = rollout(facts("shop", LifecycleState.ROLLBACK)), list[Any]()
     asked: list[Any] = [lambda now: decommission.begin(now, SHOP, QUARTER, by())]
-    asked += [lambda now, m=matter: decommission.decide(now, SHOP, m, Choice.REMOVE, by()) for matter in Matter]
-    asked += [lambda now, s=step: decommission.take(now, SHOP, taking(s), by()) for step in CleanupStep]
+    asked += [lambda now, m=matter: decommission.decide(now, SHOP, m, Choice.REMOVE, by()) for matter in Subject]
+    asked += [lambda now, s=step: decommission.complete_step(now, SHOP, taking(s), by()) for step in CleanupStep]
     for ask in asked:
         change: Change = ask(found)
         assert change.transitions == ()
@@ -129,7 +129,7 @@ def test_every_step_is_one_audit_event_with_the_fields_of_a_transition_and_is_no
 @requirement("PF1-D-43")
 def test_sinks_write_a_step_under_a_name_of_its_own_with_the_fields_of_a_transition() -> None:
     """What a collector gets: no transition by name, and every field of one."""
-    [event] = decommission.take(begun(), SHOP, taking(ENTRY), by()).events
+    [event] = decommission.complete_step(begun(), SHOP, taking(ENTRY), by()).events
     fields = written(AuditEntry("shop/7", 7, event, None)).fields
 
     assert fields["event"] == "subagent.lifecycle.decommission_step"
@@ -150,34 +150,34 @@ def test_what_becomes_of_evals_and_tools_is_decided_separately_and_before_step_5
     """Undecided, half decided, decided; anew until step 5 is taken; each says who and why."""
     before = begun(ENTRY, REFERENCES, MODULES, BLOCKS, decided=False)
     with pytest.raises(TransitionRefused, match="becomes of the evals and tools"):
-        decommission.take(before, SHOP, taking(EVALS_AND_TOOLS), by())
-    half = decommission.decide(before, SHOP, Matter.EVALS, Choice.REMOVE, by()).rollout
+        decommission.complete_step(before, SHOP, taking(EVALS_AND_TOOLS), by())
+    half = decommission.decide(before, SHOP, Subject.EVALS, Choice.REMOVE, by()).rollout
     with pytest.raises(TransitionRefused, match="becomes of the tools of"):
-        decommission.take(half, SHOP, taking(EVALS_AND_TOOLS), by())
-    whole = decommission.decide(half, SHOP, Matter.TOOLS, Choice.RETAIN, by(actor="bo@example")).rollout
-    anew = decommission.decide(whole, SHOP, Matter.EVALS, Choice.RETAIN, by()).rollout
+        decommission.complete_step(half, SHOP, taking(EVALS_AND_TOOLS), by())
+    whole = decommission.decide(half, SHOP, Subject.TOOLS, Choice.RETAIN, by(actor="bo@example")).rollout
+    anew = decommission.decide(whole, SHOP, Subject.EVALS, Choice.RETAIN, by()).rollout
     record = record_of(anew)
 
     assert (record.evals and record.evals.choice, record.tools and record.tools.choice) == (Choice.RETAIN,) * 2
     assert (record.evals and record.evals.by, record.tools and record.tools.by) == ("ada@example", "bo@example")
-    ended = decommission.take(anew, SHOP, taking(EVALS_AND_TOOLS), by()).rollout
-    assert decommission.decide(ended, SHOP, Matter.EVALS, Choice.RETAIN, by()).rollout is ended
+    ended = decommission.complete_step(anew, SHOP, taking(EVALS_AND_TOOLS), by()).rollout
+    assert decommission.decide(ended, SHOP, Subject.EVALS, Choice.RETAIN, by()).rollout is ended
     with pytest.raises(TransitionRefused, match="carried out"):
-        decommission.decide(ended, SHOP, Matter.EVALS, Choice.REMOVE, by())
+        decommission.decide(ended, SHOP, Subject.EVALS, Choice.REMOVE, by())
 
 
 def test_code_that_is_only_deprecated_has_to_go_before_the_end() -> None:
     """All five steps, code deprecated: not ended, late after the window; taken again with the code gone: ended."""
-    found = begun(*CleanupStep, code=CodeFate.DEPRECATED)
+    found = begun(*CleanupStep, code=CodeStatus.DEPRECATED)
     late = record_of(found).overdue(at(90).at)
-    after = decommission.take(found, SHOP, taking(MODULES), at(91)).rollout
+    after = decommission.complete_step(found, SHOP, taking(MODULES), at(91)).rollout
 
     assert (record_of(found).next_step, record_of(found).finished_at, late) == (None, None, True)
     assert record_of(after).finished_at == at(91).at
     assert not record_of(after).overdue(at(400).at)
     assert [each.step for each in record_of(after).steps] == list(CleanupStep)
     with pytest.raises(TransitionRefused, match="deleted already"):
-        decommission.take(after, SHOP, taking(MODULES, CodeFate.DEPRECATED), by())
+        decommission.complete_step(after, SHOP, taking(MODULES, CodeStatus.DEPRECATED), by())
 
 
 @pytest.mark.parametrize("step", [MODULES, EVALS_AND_TOOLS])
@@ -186,24 +186,24 @@ def test_what_no_sidecar_can_see_somebody_has_to_answer_for(step: CleanupStep, w
     """Steps 3 and 5 without a word of the operator are refused."""
     before = begun(*tuple(CleanupStep)[: step.number - 1])
     with pytest.raises(TransitionRefused, match="confirm in words"):
-        decommission.take(before, SHOP, msgspec.structs.replace(taking(step), confirmed=word), by())
+        decommission.complete_step(before, SHOP, msgspec.structs.replace(taking(step), confirmed=word), by())
 
 
 @requirement("PF1-D-44")
 @pytest.mark.parametrize(
     ("steps", "code", "possible"),
     [
-        ((), CodeFate.GONE, True),
-        ((ENTRY,), CodeFate.GONE, True),
-        ((ENTRY, REFERENCES), CodeFate.GONE, True),
-        ((ENTRY, REFERENCES, MODULES), CodeFate.DEPRECATED, True),
-        ((ENTRY, REFERENCES, MODULES), CodeFate.GONE, False),
-        ((ENTRY, REFERENCES, MODULES, BLOCKS), CodeFate.DEPRECATED, False),
-        (tuple(CleanupStep), CodeFate.GONE, False),
+        ((), CodeStatus.GONE, True),
+        ((ENTRY,), CodeStatus.GONE, True),
+        ((ENTRY, REFERENCES), CodeStatus.GONE, True),
+        ((ENTRY, REFERENCES, MODULES), CodeStatus.DEPRECATED, True),
+        ((ENTRY, REFERENCES, MODULES), CodeStatus.GONE, False),
+        ((ENTRY, REFERENCES, MODULES, BLOCKS), CodeStatus.DEPRECATED, False),
+        (tuple(CleanupStep), CodeStatus.GONE, False),
     ],
 )
 def test_it_can_be_undone_until_code_is_deleted(
-    steps: tuple[CleanupStep, ...], code: CodeFate, *, possible: bool
+    steps: tuple[CleanupStep, ...], code: CodeStatus, *, possible: bool
 ) -> None:
     """Undone, nothing of it is left but the state, which is rollback for good."""
     before = begun(*steps, code=code)
@@ -220,8 +220,8 @@ def test_what_has_not_begun_has_no_steps_no_decisions_and_nothing_to_undo() -> N
     """Each is refused, and says that it has not begun."""
     before = rollout(facts("shop", LifecycleState.ROLLBACK))
     asked: tuple[Callable[[], object], ...] = (
-        lambda: decommission.take(before, SHOP, taking(ENTRY), by()),
-        lambda: decommission.decide(before, SHOP, Matter.EVALS, Choice.RETAIN, by()),
+        lambda: decommission.complete_step(before, SHOP, taking(ENTRY), by()),
+        lambda: decommission.decide(before, SHOP, Subject.EVALS, Choice.RETAIN, by()),
         lambda: decommission.undo(before, SHOP, by()),
     )
     for ask in asked:
@@ -232,9 +232,9 @@ def test_what_has_not_begun_has_no_steps_no_decisions_and_nothing_to_undo() -> N
 def test_once_it_has_begun_nothing_kills_it_and_once_undone_a_kill_is_nothing_new() -> None:
     """DESIGN section 8: a kill once decommission has begun is refused."""
     with pytest.raises(TransitionRefused, match="being decommissioned"):
-        changes.kill(begun(), SHOP, by())
+        transitions.kill(begun(), SHOP, by())
     undone = decommission.undo(begun(), SHOP, by()).rollout
-    assert changes.kill(undone, SHOP, by()).rollout is undone
+    assert transitions.kill(undone, SHOP, by()).rollout is undone
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -259,22 +259,22 @@ class AnyOrder(RuleBasedStateMachine):
         self.tried(lambda: decommission.begin(self.found, SHOP, QUARTER, by()), possible=True, news=not self.open)
         self.open = True
 
-    @rule(step=st.sampled_from(CleanupStep), code=st.sampled_from(CodeFate), word=st.sampled_from(["", WORD]))
-    def take(self, step: CleanupStep, code: CodeFate, word: str) -> None:
+    @rule(step=st.sampled_from(CleanupStep), code=st.sampled_from(CodeStatus), word=st.sampled_from(["", WORD]))
+    def take(self, step: CleanupStep, code: CodeStatus, word: str) -> None:
         """Take any step."""
         number, said = step.number, code.value if step is MODULES else ""
-        asked = Taking(step=step, code=code if step is MODULES else None, confirmed=word)
+        asked = StepCompletion(step=step, code=code if step is MODULES else None, confirmed=word)
         again = self.open and number <= self.steps and (step is not MODULES or self.code == said)
         mended = number == 3 <= self.steps and (self.code, said) == ("deprecated", "gone")
         vouched = bool(word) or number not in {3, 5}
         fits = number == self.steps + 1 and (number != 5 or len(self.decided) == 2)
         possible = self.open and (again or (vouched and (mended or fits)))
-        self.tried(lambda: decommission.take(self.found, SHOP, asked, by()), possible=possible, news=not again)
+        self.tried(lambda: decommission.complete_step(self.found, SHOP, asked, by()), possible=possible, news=not again)
         if possible:
             self.steps, self.code = max(self.steps, number), said or self.code
 
-    @rule(matter=st.sampled_from(Matter), choice=st.sampled_from(Choice))
-    def decide(self, matter: Matter, choice: Choice) -> None:
+    @rule(matter=st.sampled_from(Subject), choice=st.sampled_from(Choice))
+    def decide(self, matter: Subject, choice: Choice) -> None:
         """Decide anything."""
         again = self.open and self.decided.get(matter) == choice
         possible = self.open and (again or self.steps < 5)

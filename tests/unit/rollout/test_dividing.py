@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import RolloutMode, SlotRollout
-from sidecar.core.rollout.ramp_sides import divides_of, sides_of
-from sidecar.core.rollout.serving import CONTROL, Asker, served_by
+from sidecar.core.rollout.ramp_membership import boundaries_of, membership_of
+from sidecar.core.rollout.serving import CONTROL, BindSubject, serving_definition
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.requirement import requirement
@@ -39,23 +39,23 @@ def test_who_stands_alike_is_served_alike(
 ) -> None:
     """Whatever ramps, states, flags, their shares and arms are: the first user on these sides stands for all."""
     known = flags(*on, stale=stale, shares=shares)
-    divides = divides_of([SHOP], RolloutView({SHOP: of}), known)
+    divides = boundaries_of([SHOP], RolloutView({SHOP: of}), known)
     first: dict[object, object] = {}
 
     for user in USERS:
-        served = served_by(of, Asker(user, arm), known, frozenset())
-        assert first.setdefault(sides_of(divides, user), served) == served
+        served = serving_definition(of, BindSubject(user, arm), known, frozenset())
+        assert first.setdefault(membership_of(divides, user), served) == served
 
 
 def test_nothing_is_asked_of_a_user_where_everybody_is_inside() -> None:
     """At 0 % and at 100 % there is nothing to divide; without a key nobody stands with those who have one."""
     whole = RolloutView({SHOP: rollout(facts("old", ramp=0), facts("new", ramp=WHOLE), active="new")})
 
-    assert divides_of([SHOP], whole, flags("old", "new")) == ()
-    assert sides_of((), "user-1") == ()
-    assert sides_of((), "") is None
+    assert boundaries_of([SHOP], whole, flags("old", "new")) == ()
+    assert membership_of((), "user-1") == ()
+    assert membership_of((), "") is None
 
 
 def test_a_slot_without_a_rollout_divides_nobody() -> None:
     """It is served to nobody, whoever asks."""
-    assert divides_of([SHOP], RolloutView({}), flags()) == ()
+    assert boundaries_of([SHOP], RolloutView({}), flags()) == ()

@@ -3,14 +3,14 @@
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.drift import drifts_of
 from sidecar.core.rollout.facts import FlagPair
-from sidecar.core.rollout.serving import ReadsFlags
+from sidecar.core.rollout.serving import FlagReader
 from sidecar.core.rollout.states import LifecycleState
 from tests.unit.rollout.building import facts, flags, rollout, with_target
 
 KILL, COHORT = "ai_assistant_subagent_a", "ai_assistant_subagent_a_cohort"
 
 
-def told(seen: ReadsFlags) -> list[str]:
+def told(seen: FlagReader) -> list[str]:
     """Return the drifts of a definition in `rollback` that had been switched on."""
     back = facts("a", LifecycleState.ROLLBACK)
     return list(drifts_of(rollout(back), back, seen, configured=True, deprecated=False))

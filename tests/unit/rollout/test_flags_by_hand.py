@@ -6,9 +6,9 @@ import pytest
 
 from sidecar.core.errors import RequestIdReused, RevisionConflict, StoreUnavailable, SubagentsError, TransitionRefused
 from sidecar.core.rollout.facts import FlagPair
-from sidecar.core.rollout.flags_by_hand import FlagKind
+from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.definition_lookup import Found
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch
 from sidecar.operations.rollout.requests import SwitchFlag
 from sidecar.operations.rollout.store.ports import StopKind, StoredFlag
 from tests.support.builders import a_card
@@ -270,7 +270,7 @@ async def test_what_was_killed_here_and_is_not_on_record_yet_is_not_switched_on(
     bench = serving()
     bench.put(COHORT, on=False)
     replica = await bench.start()
-    here = Found(bench.contents.rollouts[SHOP.definition.slot], bench.facts(SHOP))
+    here = DefinitionMatch(bench.contents.rollouts[SHOP.definition.slot], bench.facts(SHOP))
     first = replica.stops.first
     await first.tombstones.add(first.stop_of(a_kill(SHOP), StopKind.KILL, here, "ada"))
 

@@ -10,10 +10,10 @@ import pytest
 
 from sidecar.core.errors import GateFailed, GateHeld
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Vertical
-from sidecar.core.rollout.definition_changes import Waiting
+from sidecar.core.rollout.definition_changes import PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, Override
-from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, SHOP, facts
@@ -66,7 +66,7 @@ class Told:
     def kill_switch_fired(self, definition_id: str) -> None:
         """Nothing is killed here."""
 
-    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
         """Nothing is loaded here."""
 
     def known(self, definition_id: str) -> None:
@@ -126,7 +126,7 @@ async def passed(
 ) -> tuple[str, ...]:
     """Ask these gates, all of one client."""
     rules = GateRules(timedelta(milliseconds=20))
-    keeper = Gatekeeper(rules, lambda vertical, gate: client, Clock(), told or Told())
+    keeper = GateEvaluator(rules, lambda vertical, gate: client, Clock(), told or Told())
     question = msgspec.structs.replace(QUESTION, dry_run=dry_run)
     return await keeper.pass_all(question, gates or ("pre_ramp",), Vertical("shop"), about or facts("shop"))
 

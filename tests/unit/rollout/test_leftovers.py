@@ -9,9 +9,16 @@ from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
 from sidecar.core.identifiers import BlockId, ToolId
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decided, Decommission, StepTaken
+from sidecar.core.rollout.decommission_facts import (
+    Choice,
+    CleanupStep,
+    CodeStatus,
+    CompletedStep,
+    Decision,
+    Decommission,
+)
 from sidecar.core.rollout.facts import DefinitionFacts
-from sidecar.core.rollout.leftovers import Scene, in_the_way, left_over, own_blocks, own_tools
+from sidecar.core.rollout.leftovers import DecommissionScope, blockers, leftovers, own_blocks, own_tools
 from sidecar.core.rollout.states import LifecycleState
 from tests.support.builders import a_card, a_catalogue
 from tests.support.requirement import requirement
@@ -39,13 +46,13 @@ GONE = facts("shop", LifecycleState.ROLLBACK)
 
 def scene(
     *others: Card, sub_agents: Sequence[str] = (), also: DefinitionFacts | None = None, tools: Choice | None = None
-) -> Scene:
+) -> DecommissionScope:
     """Return a scene in which `shop` is decommissioned; `shop` itself is in the configuration only if it is given."""
-    decided = None if tools is None else Decided(choice=tools, at=NOW, by="ada", reason="because")
+    decided = None if tools is None else Decision(choice=tools, at=NOW, by="ada", reason="because")
     record = Decommission(began_at=NOW, due_at=NOW, by="ada", reason="because", tools=decided)
     one = msgspec.structs.replace(GONE, digest=SHOP.digest, decommission=record)
     definitions = [one, *([also] if also else [])]
-    return Scene(rollout(*definitions), one, SHOP, a_catalogue(*others, sub_agents=sub_agents))
+    return DecommissionScope(rollout(*definitions), one, SHOP, a_catalogue(*others, sub_agents=sub_agents))
 
 
 def with_everything(catalogue: Catalogue) -> Catalogue:
@@ -57,17 +64,17 @@ def with_everything(catalogue: Catalogue) -> Catalogue:
 def test_an_entry_that_is_neither_marked_nor_gone_is_in_the_way_of_every_step() -> None:
     """Marked deprecated is enough for three steps; blocks go only after the entry that names them."""
     for step in CleanupStep:
-        assert any("the entry of shop" in said for said in in_the_way(scene(SHOP), step))
+        assert any("the entry of shop" in said for said in blockers(scene(SHOP), step))
     marked = scene(card("shop", deprecated=True))
-    assert [step for step in CleanupStep if in_the_way(marked, step)] == [BLOCKS, EVALS_AND_TOOLS]
-    assert [step for step in CleanupStep if in_the_way(scene(), step)] == []
+    assert [step for step in CleanupStep if blockers(marked, step)] == [BLOCKS, EVALS_AND_TOOLS]
+    assert [step for step in CleanupStep if blockers(scene(), step)] == []
 
 
 @pytest.mark.parametrize("step", CleanupStep)
 def test_whoever_still_names_it_is_in_the_way_of_every_step(step: CleanupStep) -> None:
     """An orchestrator, and one that is itself deprecated: any definition counts."""
     other = card("helper", sub_agents=("shop",), deprecated=True)
-    said = in_the_way(scene(other, sub_agents=["shop"]), step)
+    said = blockers(scene(other, sub_agents=["shop"]), step)
 
     assert said == (
         "concierge still names shop in `sub_agents`, and nothing else fills it",
@@ -91,7 +98,7 @@ def test_a_list_may_name_the_slot_if_another_definition_fills_it(
     """Not one that is deprecated or rolled back, as in check b of validate-refs."""
     second = card("shop2", slot="shop", **other)
     also = None if state is None else msgspec.structs.replace(facts("shop2", state), digest=second.digest)
-    assert (in_the_way(scene(second, sub_agents=["shop"], also=also), ENTRY) == ()) == fills
+    assert (blockers(scene(second, sub_agents=["shop"], also=also), ENTRY) == ()) == fills
 
 
 def test_blocks_that_only_it_used_have_to_go_and_shared_ones_and_the_platforms_stay() -> None:
@@ -100,9 +107,9 @@ def test_blocks_that_only_it_used_have_to_go_and_shared_ones_and_the_platforms_s
     full = msgspec.structs.replace(found, catalogue=with_everything(found.catalogue))
 
     assert own_blocks(SHOP, found.catalogue) == ("persona-shop",)
-    assert in_the_way(full, BLOCKS) == ("the prompt block persona-shop is still there, and nobody else uses it",)
-    assert in_the_way(full, MODULES) == ()
-    assert in_the_way(found, BLOCKS) == ()
+    assert blockers(full, BLOCKS) == ("the prompt block persona-shop is still there, and nobody else uses it",)
+    assert blockers(full, MODULES) == ()
+    assert blockers(found, BLOCKS) == ()
 
 
 def test_tools_that_only_it_used_have_to_go_if_that_was_decided_and_stay_otherwise() -> None:
@@ -116,7 +123,7 @@ def test_tools_that_only_it_used_have_to_go_if_that_was_decided_and_stay_otherwi
     ):
         found = scene(others, tools=choice)
         full = replace(with_everything(found.catalogue), blocks=frozenset())
-        assert in_the_way(msgspec.structs.replace(found, catalogue=full), EVALS_AND_TOOLS) == said
+        assert blockers(msgspec.structs.replace(found, catalogue=full), EVALS_AND_TOOLS) == said
 
 
 @requirement("PF1-D-67")
@@ -124,7 +131,7 @@ def test_everything_that_is_left_is_named_and_a_pending_decision_is_part_of_it()
     """Entry, reference, block, tool, module, decision, and each step that nobody has taken."""
     found = scene(card("shop", deprecated=True), sub_agents=["shop"], tools=Choice.REMOVE)
     full = msgspec.structs.replace(found, catalogue=with_everything(found.catalogue))
-    said = " | ".join(left_over(full))
+    said = " | ".join(leftovers(full))
 
     for part in (
         "the entry of shop is still in agent_config.yaml",
@@ -142,10 +149,10 @@ def test_everything_that_is_left_is_named_and_a_pending_decision_is_part_of_it()
 
 def test_code_that_is_only_deprecated_is_left_and_at_the_end_nothing_is() -> None:
     """All five steps are taken; the first time with the code deprecated."""
-    decided = Decided(choice=Choice.RETAIN, at=NOW, by="ada", reason="because")
-    for code, left in ((CodeFate.DEPRECATED, 1), (CodeFate.GONE, 0)):
+    decided = Decision(choice=Choice.RETAIN, at=NOW, by="ada", reason="because")
+    for code, left in ((CodeStatus.DEPRECATED, 1), (CodeStatus.GONE, 0)):
         steps = tuple(
-            StepTaken(step=step, at=NOW, by="ada", reason="because", code=code if step is MODULES else None)
+            CompletedStep(step=step, at=NOW, by="ada", reason="because", code=code if step is MODULES else None)
             for step in CleanupStep
         )
         record = Decommission(
@@ -153,4 +160,4 @@ def test_code_that_is_only_deprecated_is_left_and_at_the_end_nothing_is() -> Non
         )
         found = scene()
         ended = msgspec.structs.replace(found, facts=msgspec.structs.replace(found.facts, decommission=record))
-        assert len(left_over(ended)) == left
+        assert len(leftovers(ended)) == left

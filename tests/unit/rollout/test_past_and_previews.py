@@ -10,8 +10,8 @@ from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout import changes
-from sidecar.core.rollout.events import Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout import transitions
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.past_rollout import as_of
 from sidecar.core.rollout.rollback import roll_back
@@ -36,7 +36,7 @@ def test_the_past_of_a_rollout_is_what_its_audit_makes_of_it() -> None:
             slot=SHOP,
             subagent_id=each.definition_id,
             digest=each.digest,
-            what=Happening.SEEN,
+            what=RolloutEventKind.SEEN,
             at=NOW,
             actor="",
             reason="",
@@ -46,15 +46,19 @@ def test_the_past_of_a_rollout_is_what_its_audit_makes_of_it() -> None:
     ]
     bodies: list[TransitionEvent | RolloutEvent] = [
         *rows,
-        *(row for each in seen for row in changes.to_test(rollout(facts_in_dev(each)), each.digest, by()).transitions),
+        *(
+            row
+            for each in seen
+            for row in transitions.to_test(rollout(facts_in_dev(each)), each.digest, by()).transitions
+        ),
     ]
     present = never_active(present)
     steps: tuple[Callable[[SlotRollout], Change], ...] = (
-        lambda now: changes.promote(now, Digest("sha256:a"), by()),
-        lambda now: changes.set_ramp(now, Digest("sha256:a"), 500, by()),
-        lambda now: changes.promote(now, Digest("sha256:b"), by()),
-        lambda now: changes.set_ramp(now, Digest("sha256:b"), 700, by()),
-        lambda now: changes.ramp_down(now, Digest("sha256:a"), "floor-7", by()),
+        lambda now: transitions.promote(now, Digest("sha256:a"), by()),
+        lambda now: transitions.set_ramp(now, Digest("sha256:a"), 500, by()),
+        lambda now: transitions.promote(now, Digest("sha256:b"), by()),
+        lambda now: transitions.set_ramp(now, Digest("sha256:b"), 700, by()),
+        lambda now: transitions.ramp_down(now, Digest("sha256:a"), "floor-7", by()),
         lambda now: roll_back(now, Digest("sha256:b"), by()),
     )
     for step in steps:
@@ -83,7 +87,7 @@ def test_what_was_revised_since_takes_the_place_of_what_it_revises() -> None:
         slot=SHOP,
         subagent_id=facts("new").definition_id,
         digest=Digest("sha256:old"),
-        what=Happening.SEEN,
+        what=RolloutEventKind.SEEN,
         at=NOW,
         actor="",
         reason="",
@@ -91,7 +95,11 @@ def test_what_was_revised_since_takes_the_place_of_what_it_revises() -> None:
         after=10_000,
     )
     revised = msgspec.structs.replace(
-        start, digest=Digest("sha256:new"), what=Happening.REVISED, at=NOW + timedelta(days=1), detail="sha256:old"
+        start,
+        digest=Digest("sha256:new"),
+        what=RolloutEventKind.REVISED,
+        at=NOW + timedelta(days=1),
+        detail="sha256:old",
     )
 
     assert served_facts(as_of(present, [start])) == [("sha256:old", "promote", 10_000, True)]

@@ -10,10 +10,10 @@ from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.facts import Breach, FlagPair
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
-from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.requests import Asked, Transition
+from sidecar.operations.rollout.requests import StepRequest, Transition
 from sidecar.operations.rollout.steps.phases import PHASES
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
+from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.policy.lifecycle import Step
 from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, Rollouts
@@ -57,20 +57,20 @@ class Asks:
         return True
 
 
-def asking(kind: type[Asked], **fields: Any) -> Asked:
+def asking(kind: type[StepRequest], **fields: Any) -> StepRequest:
     """Return a request about `shop`."""
     return kind(definition_id=DefinitionId(SHOP.definition.id), request_id="r-1", reason="because", **fields)
 
 
-async def asked_by(asked: Asked, **facts: Any) -> list[str]:
+async def asked_by(asked: StepRequest, **facts: Any) -> list[str]:
     """Take a step of a definition; returns who was asked, in order."""
     rollouts, asks = Rollouts(), Asks()
     rollouts.serve(SHOP, **facts)
     fake = cast("Any", asks)
-    take = TakeStep(
+    take = ExecuteStep(
         store=MemoryRollouts(rollouts.clock, rollouts.contents),
         clock=rollouts.clock,
-        surrounding=lambda: Surrounding("5", ()),
+        surrounding=lambda: AuditContext("5", ()),
         proofs=fake,
         policies=fake,
         gates=fake,
@@ -98,10 +98,10 @@ AT_10_PERCENT = {"ramp": 1000}
         (asking(requests.SetRamp, to=2500, actor_role="operator"), AT_10_PERCENT, ["policies", "pre_ramp", "flags"]),
         (asking(Transition, step=Step.PROMOTE), IN_TEST, ["proof", "policies", "pre_merge", "flags"]),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Asked) else "",
+    ids=lambda value: type(value).__name__ if isinstance(value, StepRequest) else "",
 )
 async def test_a_step_asks_only_what_its_row_names_and_a_kill_asks_nothing(
-    asked: Asked, facts: dict[str, Any], order: list[str]
+    asked: StepRequest, facts: dict[str, Any], order: list[str]
 ) -> None:
     """Proofs first, then policies, then gates; flags as late as can be."""
     assert await asked_by(asked, **facts) == order
@@ -116,7 +116,7 @@ def test_only_kills_and_ramp_downs_hold_before_they_are_on_record() -> None:
 def test_every_kind_of_step_has_a_row() -> None:
     """Each request from which no other is derived; a move of the lifecycle has one by its step."""
     found: set[object] = set()
-    todo: list[type[Asked]] = [Asked]
+    todo: list[type[StepRequest]] = [StepRequest]
     while todo:
         kind = todo.pop()
         todo += kind.__subclasses__()

@@ -16,24 +16,24 @@ from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.definition_lookup import Found
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch
 from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
     Activate,
-    Asked,
     Configure,
     OverrideGate,
     RampDown,
     SetRamp,
     StepAnswer,
+    StepRequest,
     Transition,
 )
-from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutWrite
+from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts
 from tests.support.stopping import NothingToProve
 from tests.unit.rollout.building import NOW, SHOP, facts, flags, rollout
@@ -104,13 +104,13 @@ class Bench:
         """Join the parts."""
         self.store = MemoryRollouts(self.clock)
         self._requests = 0
-        self._take = TakeStep(
+        self._take = ExecuteStep(
             store=self.store,
             clock=self.clock,
-            surrounding=lambda: Surrounding("5", ()),
+            surrounding=lambda: AuditContext("5", ()),
             proofs=cast("Any", NothingToProve()),
             policies=Policies(lambda vertical: self.policies, self.store, self.clock, self.told),
-            gates=Gatekeeper(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),
+            gates=GateEvaluator(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),
             flags=FlagSwitching(writer_of=lambda vertical: NoFlags(), snapshot=_all_off, shown=dict),
             by_hand=cast("Any", None),
             decommissioning=cast("Any", None),
@@ -120,14 +120,14 @@ class Bench:
         """Put a definition on record."""
         await self.store.write(RolloutWrite(slot=SHOP, expected_revision=0, rollout=rollout(one, active=active)))
 
-    async def ask(self, kind: type[Asked], actor: str = "ada", **fields: Any) -> StepAnswer:
+    async def ask(self, kind: type[StepRequest], actor: str = "ada", **fields: Any) -> StepAnswer:
         """Ask for a step, under a new request id."""
         self._requests += 1
         self.clock.time += timedelta(seconds=1)
         fields = {"request_id": f"r-{self._requests}", "actor_role": "operator"} | fields
         return await self._take(kind(definition_id=SHOP_ID, reason="because", **fields), actor)
 
-    async def denied(self, kind: type[Asked], actor: str = "ada", **fields: Any) -> str:
+    async def denied(self, kind: type[StepRequest], actor: str = "ada", **fields: Any) -> str:
         """Ask for a step that a policy denies; return why."""
         with pytest.raises(PolicyDenied) as refused:
             await self.ask(kind, actor, **fields)
@@ -174,7 +174,7 @@ async def test_one_subject_asking_again_and_again_never_counts_twice() -> None:
         (OverrideGate, {"gate": "pre_ramp", "to": 2500, "expires_at": NOW + timedelta(days=1)}),
     ],
 )
-async def test_another_step_is_no_approval_of_this_one(kind: type[Asked], fields: dict[str, Any]) -> None:
+async def test_another_step_is_no_approval_of_this_one(kind: type[StepRequest], fields: dict[str, Any]) -> None:
     """However alike they are."""
     bench = await stepping(TwoSubjects())
 
@@ -356,4 +356,6 @@ async def test_a_policy_that_hangs_denies_once_its_guard_gives_it_up() -> None:
 
     shop = facts("shop", ramp=500)
     with pytest.raises(PolicyDenied, match="policy slow raised TimeoutError"):
-        await asyncio.wait_for(policies.check(Step.SET_RAMP, Found(rollout(shop), shop), 2500, asked, "ada"), 5)
+        await asyncio.wait_for(
+            policies.check(Step.SET_RAMP, DefinitionMatch(rollout(shop), shop), 2500, asked, "ada"), 5
+        )

@@ -8,7 +8,7 @@ import pytest
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.operations.rollout.requests import RampDown
-from sidecar.operations.rollout.stops.stop_first import MOST_PENDING
+from sidecar.operations.rollout.stops.local_stop import MOST_PENDING
 from sidecar.operations.rollout.store.ports import StoredAnswer
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts, a_kill, facts_of_card
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import DefinitionId, Slot
-from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.operations.rollout.audit.refusals import EACH, MOST, RecordRefusals, RefusedStep, Seldom
-from sidecar.operations.rollout.requests import Asked
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
+from sidecar.operations.rollout.audit.refusals import EACH, MOST, RateLimit, RecordRefusals, RefusedStep
+from sidecar.operations.rollout.requests import StepRequest
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
 
@@ -18,7 +18,7 @@ def a_refusal(actor: str = "eve@example", verb: str = "Kill", name: str = "shop"
     """Return one."""
     return RefusedStep(
         verb=verb,
-        asked=Asked(
+        asked=StepRequest(
             definition_id=DefinitionId(name),
             request_id="r-1",
             reason="I want to",
@@ -38,7 +38,7 @@ def noting(replica: ReplicaForTests, store: MemoryRollouts | None = None) -> Rec
 def told(rollouts: Rollouts) -> list[RolloutEvent]:
     """Return the rows of refused steps."""
     rows = (row.body for row in rollouts.contents.audit.values())
-    return [row for row in rows if isinstance(row, RolloutEvent) and row.what is Happening.REFUSED]
+    return [row for row in rows if isinstance(row, RolloutEvent) and row.what is RolloutEventKind.REFUSED]
 
 
 @dataclass
@@ -180,7 +180,7 @@ async def test_the_loop_writes_what_is_noted_without_being_asked() -> None:
 
 def test_little_is_remembered_of_many() -> None:
     """Twice what is let through, however many come."""
-    seldom = Seldom(timedelta(minutes=1), 3)
+    seldom = RateLimit(timedelta(minutes=1), 3)
     for number in range(2_000):
         seldom.take(number, number * 0.005)
     assert seldom.take(0, 30.0) is None

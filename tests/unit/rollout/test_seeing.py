@@ -10,8 +10,8 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_from_json, card_to_json
 from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.definition_changes import Waiting, may_be_rolled_out, seen, waiting_for_operators
-from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.definition_changes import PendingPromotion, may_be_rolled_out, pending_promotions, seen
+from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import FlagPair, Override, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
@@ -84,7 +84,7 @@ def test_a_minor_revision_takes_its_place_in_everything() -> None:
     (revised,) = change.rollout.definitions.values()
     assert (revised.digest, revised.state, revised.ramp) == ("sha256:two", LifecycleState.PROMOTE, WHOLE)
     assert change.rollout.active == "sha256:two"
-    assert [(event.what, event.detail) for event in change.events] == [(Happening.REVISED, "sha256:one")]
+    assert [(event.what, event.detail) for event in change.events] == [(RolloutEventKind.REVISED, "sha256:one")]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_flag_that_is_named_anew_gates_again_though_its_flags_were_let_go(
     (revised,) = change.rollout.definitions.values()
     told = [event.what for event in change.events]
     assert (revised.flags, revised.gated) == (then, then is FlagPair.NAMED)
-    assert (Happening.FLAGS_NAMED in told) is (then is FlagPair.NAMED)
+    assert (RolloutEventKind.FLAGS_NAMED in told) is (then is FlagPair.NAMED)
 
 
 @pytest.mark.parametrize("flags", [FlagPair.NAMED, FlagPair.CREATED, FlagPair.ON])
@@ -144,7 +144,7 @@ def test_a_revision_keeps_the_pair_that_gates_whatever_its_entry_names(
     change = seen(served.with_facts(gated), SHOP, card("two", flag=names), by(), at_once=True)
     (revised,) = change.rollout.definitions.values()
     assert revised == msgspec.structs.replace(gated, digest=revised.digest, commit=revised.commit, flag_dropped=True)
-    assert [event.what for event in change.events] == [Happening.REVISED, Happening.FLAGS_KEPT]
+    assert [event.what for event in change.events] == [RolloutEventKind.REVISED, RolloutEventKind.FLAGS_KEPT]
 
 
 @pytest.mark.parametrize("flags", [FlagPair.CREATED, FlagPair.ON])
@@ -179,12 +179,12 @@ def test_who_waits_for_operators_is_whoever_could_be_promoted_into_an_empty_slot
     killed = msgspec.structs.replace(served.definitions[shop.digest], state=LifecycleState.ROLLBACK)
     emptied = msgspec.structs.replace(served.with_facts(killed), active=None)
 
-    assert waiting_for_operators(catalogue, RolloutView()) == (
-        Waiting(shop.definition.id, SHOP, needs_flag=True),
-        Waiting(beside.definition.id, SHOP, needs_flag=False),
+    assert pending_promotions(catalogue, RolloutView()) == (
+        PendingPromotion(shop.definition.id, SHOP, needs_flag=True),
+        PendingPromotion(beside.definition.id, SHOP, needs_flag=False),
     )
-    assert waiting_for_operators(catalogue, RolloutView({SHOP: served})) == ()
-    (left,) = waiting_for_operators(catalogue, RolloutView({SHOP: emptied}))
+    assert pending_promotions(catalogue, RolloutView({SHOP: served})) == ()
+    (left,) = pending_promotions(catalogue, RolloutView({SHOP: emptied}))
     assert left.definition_id == "shop2"
 
 
@@ -192,8 +192,8 @@ def test_what_was_promoted_without_a_flag_and_is_not_active_any_more_needs_none(
     """A step brings it back into the empty slot."""
     shop = a_card("shop")
     idle = msgspec.structs.replace(seen(None, SHOP, shop, by(), at_once=True).rollout, active=None)
-    (left,) = waiting_for_operators(a_catalogue(shop, sub_agents=["shop"]), RolloutView({SHOP: idle}))
-    assert left == Waiting(shop.definition.id, SHOP, needs_flag=False)
+    (left,) = pending_promotions(a_catalogue(shop, sub_agents=["shop"]), RolloutView({SHOP: idle}))
+    assert left == PendingPromotion(shop.definition.id, SHOP, needs_flag=False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import GOLDEN, WHOLE, bucket_of, in_ramp, moved_buckets
 from sidecar.core.rollout.facts import FlagPair, RolloutMode, SlotRollout, Tombstone
-from sidecar.core.rollout.serving import CONTROL, Asker, CandidateVerdict, served_by
+from sidecar.core.rollout.serving import CONTROL, BindSubject, CandidateVerdict, serving_definition
 from sidecar.core.rollout.states import LifecycleState
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, facts, flags, rollout, with_target
@@ -18,7 +18,7 @@ USERS = [f"user-{number}" for number in range(400)]
 
 def who(of: SlotRollout, user: str, *on: str, stale: bool = False, arm: str = "") -> str | None:
     """Return the name of who serves a user."""
-    served = served_by(of, Asker(user, arm), flags(*on, stale=stale), NOBODY).digest
+    served = serving_definition(of, BindSubject(user, arm), flags(*on, stale=stale), NOBODY).digest
     return None if served is None else served.removeprefix("sha256:")
 
 
@@ -86,7 +86,7 @@ def test_flags_that_nobody_can_say_take_it_off_and_move_nobody_to_the_target() -
     old = facts("old", ramp=WHOLE, flags=FlagPair.RETIRED)
     of = rollout(old, with_target(facts("new", ramp=1000), "old"), active="new")
     inside = [user for user in USERS if who(of, user, "new") == "new"]
-    served = served_by(of, Asker(inside[0]), flags(stale=True), NOBODY)
+    served = serving_definition(of, BindSubject(inside[0]), flags(stale=True), NOBODY)
     assert served.digest is None
     assert [verdict for _, verdict in served.verdicts] == [CandidateVerdict.FLAG_STALE]
 
@@ -124,7 +124,7 @@ def test_only_the_experiment_keeps_the_control_arm_away() -> None:
 def test_a_deprecated_entry_serves_nobody() -> None:
     """It is kept for replay only."""
     of = rollout(facts("old", ramp=WHOLE), active="old")
-    served = served_by(of, Asker("user-1"), flags("old"), frozenset({Digest("sha256:old")}))
+    served = serving_definition(of, BindSubject("user-1"), flags("old"), frozenset({Digest("sha256:old")}))
     assert (served.digest, served.verdicts[0][1]) == (None, CandidateVerdict.DEPRECATED)
 
 
@@ -150,7 +150,7 @@ class NamesAndVerticals:
 def test_both_flags_are_asked_in_the_vertical_of_the_definition() -> None:
     """Each vertical may have a backend of its own."""
     names = NamesAndVerticals()
-    served_by(rollout(facts("new", ramp=WHOLE), active="new"), Asker("user-1"), names, NOBODY)
+    serving_definition(rollout(facts("new", ramp=WHOLE), active="new"), BindSubject("user-1"), names, NOBODY)
     assert names.asked == [("ai_assistant_subagent_new", "shop"), ("ai_assistant_subagent_new_cohort", "shop")]
 
 
@@ -170,7 +170,7 @@ def test_a_definition_that_cannot_serve_says_why_and_passes_nobody_on() -> None:
         (facts("new", LifecycleState.TEST), set[str](), CandidateVerdict.STATE),
     ):
         of = rollout(old, with_target(new, "old"), active="new")
-        served = served_by(of, Asker("user-1"), flags("old", "new"), frozenset(map(Digest, deprecated)))
+        served = serving_definition(of, BindSubject("user-1"), flags("old", "new"), frozenset(map(Digest, deprecated)))
         assert (served.digest, served.verdicts) == (None, ((new.digest, verdict),))
 
 
@@ -181,7 +181,7 @@ def test_a_flag_that_is_on_for_a_share_narrows_the_ramp_and_never_widens_it() ->
 
     def inside(ramp: int) -> set[str]:
         of = rollout(facts("new", ramp=ramp), active="new")
-        return {user for user in USERS if served_by(of, Asker(user), known, NOBODY).digest is not None}
+        return {user for user in USERS if serving_definition(of, BindSubject(user), known, NOBODY).digest is not None}
 
     ramped = {user for user in USERS if in_ramp(rollout(facts("new")).salt, user, 2000)}
     assert inside(WHOLE) == inside(5000) == ramped
@@ -193,4 +193,4 @@ def test_a_user_outside_the_share_is_passed_on_as_by_a_cohort_flag_that_is_off()
     known = flags("new", shares={"ai_assistant_subagent_new": 1, "ai_assistant_subagent_new_cohort": WHOLE - 1})
     of = rollout(facts("new", ramp=WHOLE), active="new")
     user = next(user for user in USERS if not in_ramp(of.salt, user, 1))
-    assert served_by(of, Asker(user), known, NOBODY).verdicts[0][1] is CandidateVerdict.COHORT
+    assert serving_definition(of, BindSubject(user), known, NOBODY).verdicts[0][1] is CandidateVerdict.COHORT

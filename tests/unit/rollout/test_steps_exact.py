@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from sidecar.core.errors import TransitionRefused
-from sidecar.core.rollout import changes
+from sidecar.core.rollout import transitions
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
-from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.events import AuditCohort, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout.step import Actor, Change
+from sidecar.core.rollout.transitions import PRE_FULL, PRE_MERGE, PRE_RAMP
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, SHOP, by, facts, rollout, with_target
 
@@ -24,7 +24,7 @@ LATER = NOW + timedelta(hours=1)
 BREACH = Breach("b-1", NOW, "too slow")
 
 
-def row(of: DefinitionFacts, what: Happening, **fields: Any) -> RolloutEvent:
+def row(of: DefinitionFacts, what: RolloutEventKind, **fields: Any) -> RolloutEvent:
     """Return the audit row of a step that `BY` took."""
     return RolloutEvent(
         slot=SHOP,
@@ -79,7 +79,7 @@ def test_a_definition_goes_to_test_on_the_word_of_its_developer() -> None:
     """The operator is the trigger; nothing but the state changes."""
     shop = facts("shop", DEV, flags=FlagPair.NONE)
     of = rollout(shop)
-    assert changes.to_test(of, shop.digest, BY) == Change(
+    assert transitions.to_test(of, shop.digest, BY) == Change(
         after(of, but(shop, state=TEST)), (move(shop, TEST, Trigger.OPERATOR),)
     )
 
@@ -89,10 +89,10 @@ def test_a_promotion_starts_at_zero_with_flags_that_are_off_and_uses_its_overrid
     used, other = granted(PRE_MERGE, 7, 0), granted(PRE_RAMP, 0, 500)
     shop = facts("shop", TEST, flags=FlagPair.NONE, ramp=7, overrides=(used, other))
     of = rollout(shop)
-    assert changes.promote(of, shop.digest, BY) == Change(
+    assert transitions.promote(of, shop.digest, BY) == Change(
         after(of, but(shop, state=PROMOTE, ramp=0, flags=FlagPair.CREATED, overrides=(other,))),
         (move(shop, PROMOTE, Trigger.GATE),),
-        (row(shop, Happening.FLAGS_CREATED),),
+        (row(shop, RolloutEventKind.FLAGS_CREATED),),
     )
 
 
@@ -113,7 +113,7 @@ def test_the_gates_of_a_step_are_those_of_where_it_leads(
     ramp: int, breach: Breach | None, to: int, gates: tuple[str, ...]
 ) -> None:
     """None to lower; after a breach `pre_ramp` comes first, whatever the step."""
-    assert changes.gates_of_step(facts("shop", ramp=ramp, breach=breach), to) == gates
+    assert transitions.gates_of_step(facts("shop", ramp=ramp, breach=breach), to) == gates
 
 
 @requirement("PF1-D-64")
@@ -132,11 +132,11 @@ def test_the_first_step_makes_a_definition_active_and_switches_its_flags_on(flag
         target_recorded=True,
         **({"flags": FlagPair.ON, "confirmed_on": FLAG, "confirmed_at": NOW} if flag else {}),
     )
-    switched = (row(new, Happening.FLAGS_ON),) if flag else ()
-    assert changes.set_ramp(of, new.digest, 500, BY) == Change(
+    switched = (row(new, RolloutEventKind.FLAGS_ON),) if flag else ()
+    assert transitions.set_ramp(of, new.digest, 500, BY) == Change(
         after(of, first, active=new.digest),
         (),
-        (row(new, Happening.RAMP_SET, before=0, after=500), *switched, row(new, Happening.ACTIVATED)),
+        (row(new, RolloutEventKind.RAMP_SET, before=0, after=500), *switched, row(new, RolloutEventKind.ACTIVATED)),
     )
 
 
@@ -146,10 +146,10 @@ def test_a_raise_ends_an_acknowledged_breach_and_uses_its_override_up() -> None:
     noted = but(facts("shop", ramp=500, overrides=(granted(PRE_RAMP, 500, 2500), other)), breach=BREACH)
     shop = but(noted, breach=msgspec.structs.replace(BREACH, acknowledged_by="ada@example"))
     of = rollout(shop, active="shop", curve=(500, 2500))
-    assert changes.set_ramp(of, shop.digest, 2500, BY) == Change(
+    assert transitions.set_ramp(of, shop.digest, 2500, BY) == Change(
         after(of, but(shop, ramp=2500, breach=None, overrides=(other,))),
         (),
-        (row(shop, Happening.RAMP_SET, before=500, after=2500),),
+        (row(shop, RolloutEventKind.RAMP_SET, before=500, after=2500),),
     )
 
 
@@ -157,13 +157,13 @@ def test_a_raise_switches_on_the_flags_that_a_revision_has_named_and_a_lowering_
     """From then on their fall is an edge."""
     shop = facts("shop", ramp=500, flags=FlagPair.NAMED)
     of = rollout(shop, active="shop")
-    assert changes.set_ramp(of, shop.digest, 600, BY) == Change(
+    assert transitions.set_ramp(of, shop.digest, 600, BY) == Change(
         after(of, but(shop, ramp=600, flags=FlagPair.ON, confirmed_on=FLAG, confirmed_at=NOW)),
         (),
-        (row(shop, Happening.RAMP_SET, before=500, after=600), row(shop, Happening.FLAGS_ON)),
+        (row(shop, RolloutEventKind.RAMP_SET, before=500, after=600), row(shop, RolloutEventKind.FLAGS_ON)),
     )
-    assert changes.set_ramp(of, shop.digest, 400, BY) == Change(
-        after(of, but(shop, ramp=400)), (), (row(shop, Happening.RAMP_SET, before=500, after=400),)
+    assert transitions.set_ramp(of, shop.digest, 400, BY) == Change(
+        after(of, but(shop, ramp=400)), (), (row(shop, RolloutEventKind.RAMP_SET, before=500, after=400),)
     )
 
 
@@ -172,7 +172,7 @@ def test_a_lowering_keeps_breach_and_overrides_and_takes_no_role_and_no_declared
     """An unacknowledged breach does not hold it up."""
     shop = facts("shop", ramp=2500, breach=BREACH, overrides=(granted(PRE_RAMP, 2500, 700),))
     of = rollout(shop, active="shop", curve=(500, 2500))
-    events = changes.set_ramp(of, shop.digest, 700, msgspec.structs.replace(BY, actor_role=role))
+    events = transitions.set_ramp(of, shop.digest, 700, msgspec.structs.replace(BY, actor_role=role))
     assert events.rollout == after(of, but(shop, ramp=700))
 
 
@@ -180,8 +180,8 @@ def test_every_declared_step_may_be_taken_and_the_whole_after_the_first() -> Non
     """Bounds are part of the range."""
     shop = facts("shop", ramp=500)
     of = rollout(shop, active="shop", curve=(500, WHOLE))
-    assert changes.set_ramp(of, shop.digest, WHOLE, BY).rollout.definitions[shop.digest].ramp == WHOLE
-    assert changes.set_ramp(of, shop.digest, 0, BY).rollout.definitions[shop.digest].ramp == 0
+    assert transitions.set_ramp(of, shop.digest, WHOLE, BY).rollout.definitions[shop.digest].ramp == WHOLE
+    assert transitions.set_ramp(of, shop.digest, 0, BY).rollout.definitions[shop.digest].ramp == 0
 
 
 @requirement("PF1-D-31")
@@ -190,10 +190,10 @@ def test_a_breach_sets_the_ramp_to_zero_and_nothing_else(open_breach: Breach | N
     """Active, flags and target stay; a second breach replaces the first."""
     shop = facts("shop", ramp=ramp, breach=open_breach)
     of = rollout(shop, active="shop")
-    assert changes.ramp_down(of, shop.digest, "b-1", BY) == Change(
+    assert transitions.ramp_down(of, shop.digest, "b-1", BY) == Change(
         after(of, but(shop, ramp=0, breach=Breach("b-1", NOW, "because"))),
         (),
-        (row(shop, Happening.RAMPED_DOWN, before=ramp, after=0, detail="b-1"),),
+        (row(shop, RolloutEventKind.RAMPED_DOWN, before=ramp, after=0, detail="b-1"),),
     )
 
 
@@ -201,10 +201,10 @@ def test_a_breach_is_acknowledged_by_name() -> None:
     """The breach stays on record until the next raise; the row names it."""
     shop = facts("shop", breach=BREACH)
     of = rollout(shop, active="shop")
-    assert changes.acknowledge(of, shop.digest, "b-1", BY) == Change(
+    assert transitions.acknowledge(of, shop.digest, "b-1", BY) == Change(
         after(of, but(shop, breach=msgspec.structs.replace(BREACH, acknowledged_by="ada@example"))),
         (),
-        (row(shop, Happening.BREACH_ACKNOWLEDGED, detail="b-1"),),
+        (row(shop, RolloutEventKind.BREACH_ACKNOWLEDGED, detail="b-1"),),
     )
 
 
@@ -212,8 +212,8 @@ def test_an_empty_slot_gets_a_definition_back_at_its_own_ramp() -> None:
     """Nothing but `active` changes."""
     shop = facts("shop", ramp=2500)
     of = rollout(shop)
-    assert changes.activate(of, shop.digest, BY) == Change(
-        after(of, shop, active=shop.digest), (), (row(shop, Happening.ACTIVATED, before=2500, after=2500),)
+    assert transitions.activate(of, shop.digest, BY) == Change(
+        after(of, shop, active=shop.digest), (), (row(shop, RolloutEventKind.ACTIVATED, before=2500, after=2500),)
     )
 
 
@@ -223,10 +223,10 @@ def test_a_kill_empties_the_slot_of_the_killed_definition_only(active: str, left
     shop = with_target(facts("shop", ramp=2500), "old")
     of = rollout(facts("old", ramp=WHOLE), shop, active=active)
     dead = but(shop, state=ROLLBACK, ramp=0, killed=Tombstone(NOW, "ada@example", "because"))
-    assert changes.kill(of, shop.digest, BY) == Change(
+    assert transitions.kill(of, shop.digest, BY) == Change(
         after(of, dead, active=None if left is None else of.active),
         (move(shop, ROLLBACK, Trigger.KILL_SWITCH, 25.0),),
-        (row(shop, Happening.KILLED),),
+        (row(shop, RolloutEventKind.KILLED),),
     )
 
 
@@ -243,12 +243,12 @@ def test_what_a_kill_reaches(state: LifecycleState, pair: FlagPair, flag_exists:
     switchable = flag_exists or pair in CREATED
     refused = state is DEV or (state is TEST and not switchable)
 
-    assert changes.may_be_killed(shop) == (state is PROMOTE or (state is TEST and pair in CREATED))
+    assert transitions.may_be_killed(shop) == (state is PROMOTE or (state is TEST and pair in CREATED))
     if refused:
         with pytest.raises(TransitionRefused):
-            changes.kill(of, shop.digest, BY, flag_exists=flag_exists)
+            transitions.kill(of, shop.digest, BY, flag_exists=flag_exists)
         return
-    change = changes.kill(of, shop.digest, BY, flag_exists=flag_exists)
+    change = transitions.kill(of, shop.digest, BY, flag_exists=flag_exists)
     assert bool(change.events) == (state is not ROLLBACK)
     if state is ROLLBACK:
         assert change == Change(of)
@@ -258,7 +258,7 @@ def test_a_kill_flag_has_to_be_known_to_exist_if_the_caller_does_not_say() -> No
     """Without a word on it, the definition's own flags decide."""
     shop = facts("shop", TEST, flags=FlagPair.NONE)
     with pytest.raises(TransitionRefused):
-        changes.kill(rollout(shop), shop.digest, BY)
+        transitions.kill(rollout(shop), shop.digest, BY)
 
 
 @pytest.mark.parametrize(("state", "gate", "to"), [(TEST, PRE_MERGE, 0), (PROMOTE, PRE_RAMP, 500)])
@@ -269,10 +269,10 @@ def test_an_override_is_granted_for_one_step_and_sweeps_expired_ones(state: Life
     shop = facts("shop", state, ramp=10, overrides=(expired, kept))
     of = rollout(shop)
     added = Override(gate, 10, to, "ada@example", "because", LATER)
-    assert changes.override(of, shop.digest, BY, gate=gate, to=to, expires_at=LATER) == Change(
+    assert transitions.override(of, shop.digest, BY, gate=gate, to=to, expires_at=LATER) == Change(
         after(of, but(shop, overrides=(kept, added))),
         (),
-        (row(shop, Happening.GATE_OVERRIDDEN, before=10, after=to, detail=gate),),
+        (row(shop, RolloutEventKind.GATE_OVERRIDDEN, before=10, after=to, detail=gate),),
     )
 
 
@@ -283,22 +283,25 @@ def test_flags_retire_at_the_whole_and_a_dropped_one_is_forgotten(dropped: bool)
     shop = facts("shop", ramp=WHOLE, flag_dropped=dropped)
     of = rollout(shop, active="shop")
     retired = but(shop, flags=FlagPair.RETIRED, flag=None if dropped else FLAG, flag_dropped=False)
-    assert changes.retire_flags(of, shop.digest, BY) == Change(
-        after(of, retired), (), (row(shop, Happening.FLAGS_RETIRED),)
+    assert transitions.retire_flags(of, shop.digest, BY) == Change(
+        after(of, retired), (), (row(shop, RolloutEventKind.FLAGS_RETIRED),)
     )
 
 
 @pytest.mark.parametrize(
     ("of", "step"),
     [
-        (facts("shop", ramp=500), lambda of, digest: changes.set_ramp(of, digest, 500, BY)),
-        (facts("shop", ramp=0, breach=BREACH), lambda of, digest: changes.ramp_down(of, digest, "b-1", BY)),
+        (facts("shop", ramp=500), lambda of, digest: transitions.set_ramp(of, digest, 500, BY)),
+        (facts("shop", ramp=0, breach=BREACH), lambda of, digest: transitions.ramp_down(of, digest, "b-1", BY)),
         (
             facts("shop", breach=msgspec.structs.replace(BREACH, acknowledged_by="bob")),
-            lambda of, digest: changes.acknowledge(of, digest, "b-1", BY),
+            lambda of, digest: transitions.acknowledge(of, digest, "b-1", BY),
         ),
-        (facts("shop", ROLLBACK), lambda of, digest: changes.kill(of, digest, BY)),
-        (facts("shop", ramp=WHOLE, flags=FlagPair.RETIRED), lambda of, digest: changes.retire_flags(of, digest, BY)),
+        (facts("shop", ROLLBACK), lambda of, digest: transitions.kill(of, digest, BY)),
+        (
+            facts("shop", ramp=WHOLE, flags=FlagPair.RETIRED),
+            lambda of, digest: transitions.retire_flags(of, digest, BY),
+        ),
     ],
 )
 def test_a_repeated_step_changes_nothing(of: DefinitionFacts, step: Any) -> None:
@@ -309,8 +312,10 @@ def test_a_repeated_step_changes_nothing(of: DefinitionFacts, step: Any) -> None
 
 def test_who_takes_a_step_is_on_each_of_its_rows() -> None:
     """Subject, key, role, reason and request of the caller, whatever they are."""
-    caller = By(actor="eve@example", actor_key="k-1", actor_role="operator", reason="tried", request_id="r-9", at=LATER)
+    caller = Actor(
+        actor="eve@example", actor_key="k-1", actor_role="operator", reason="tried", request_id="r-9", at=LATER
+    )
     shop = facts("shop", ramp=500)
-    (event,) = changes.set_ramp(rollout(shop, active="shop"), shop.digest, 600, caller).events
+    (event,) = transitions.set_ramp(rollout(shop, active="shop"), shop.digest, 600, caller).events
     assert (event.actor, event.actor_key, event.actor_role) == ("eve@example", "k-1", "operator")
     assert (event.reason, event.request_id, event.at) == ("tried", "r-9", LATER)

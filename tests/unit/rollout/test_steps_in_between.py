@@ -8,13 +8,13 @@ import pytest
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.errors import RevisionConflict, TransitionRefused
 from sidecar.core.identifiers import DefinitionId
-from sidecar.core.rollout import changes
+from sidecar.core.rollout import transitions
 from sidecar.core.rollout.facts import Breach, FlagPair, Override, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.requests import AcknowledgeBreach, StepAnswer
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
+from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.operations.rollout.views.snapshot import NOT_SHOWN
 from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
@@ -34,13 +34,13 @@ class Overtaken(MemoryRollouts):
         return await super().rollouts()
 
 
-def taking(store: MemoryRollouts, rollouts: Rollouts) -> TakeStep:
+def taking(store: MemoryRollouts, rollouts: Rollouts) -> ExecuteStep:
     """Return the operation of a replica whose steps ask nobody."""
     nothing = cast("Any", None)
-    return TakeStep(
+    return ExecuteStep(
         store=store,
         clock=rollouts.clock,
-        surrounding=lambda: Surrounding("5", ()),
+        surrounding=lambda: AuditContext("5", ()),
         proofs=nothing,
         policies=nothing,
         gates=nothing,
@@ -121,9 +121,9 @@ def with_override(state: LifecycleState = LifecycleState.PROMOTE, **fields: Any)
 
 def test_an_override_lets_one_step_pass_and_is_used_up() -> None:
     """Down again, and up again: the gate has to say yes this time."""
-    raised = changes.set_ramp(with_override(), facts("shop").digest, 500, by()).rollout
+    raised = transitions.set_ramp(with_override(), facts("shop").digest, 500, by()).rollout
     assert raised.definitions[facts("shop").digest].overrides == ()
-    other = changes.set_ramp(with_override(), facts("shop").digest, 900, by()).rollout
+    other = transitions.set_ramp(with_override(), facts("shop").digest, 900, by()).rollout
     assert len(other.definitions[facts("shop").digest].overrides) == 1
 
 
@@ -132,12 +132,12 @@ def test_there_is_nothing_to_override_where_there_is_no_step(state: LifecycleSta
     """Neither before it is promoted nor after it was rolled back."""
     of = rollout(facts("shop", state))
     with pytest.raises(TransitionRefused, match="does not need pre_ramp"):
-        changes.override(of, facts("shop").digest, by(), gate="pre_ramp", to=500, expires_at=NOW.replace(year=2030))
+        transitions.override(of, facts("shop").digest, by(), gate="pre_ramp", to=500, expires_at=NOW.replace(year=2030))
 
 
 def test_no_flags_are_said_to_be_on_where_there_are_none() -> None:
     """A definition whose entry dropped its flag before its first step."""
     of = rollout(facts("shop", flag=None, flags=FlagPair.NONE, activated_at=None))
-    change = changes.set_ramp(of, facts("shop").digest, 500, by())
+    change = transitions.set_ramp(of, facts("shop").digest, 500, by())
     assert [str(each.what) for each in change.events] == ["ramp_set", "activated"]
     assert change.rollout.definitions[facts("shop").digest].flags is FlagPair.NONE

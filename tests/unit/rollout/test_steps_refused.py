@@ -8,13 +8,13 @@ import pytest
 
 from sidecar.core.errors import RoleRequired, TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout import changes
+from sidecar.core.rollout import transitions
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, SlotRollout, Tombstone
 from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.step import Change
+from sidecar.core.rollout.transitions import PRE_FULL, PRE_MERGE, PRE_RAMP
 from tests.unit.rollout.building import NOW, by, facts, rollout
 
 DEV, TEST, PROMOTE, ROLLBACK = LifecycleState
@@ -25,38 +25,38 @@ BREACH = Breach("b-1", NOW, "too slow")
 
 def to(ramp: int, role: str = "operator") -> Step:
     """Return the step to a ramp."""
-    return lambda of, digest: changes.set_ramp(of, digest, ramp, msgspec.structs.replace(by(), actor_role=role))
+    return lambda of, digest: transitions.set_ramp(of, digest, ramp, msgspec.structs.replace(by(), actor_role=role))
 
 
 def down(breach_id: str) -> Step:
     """Return the ramp-down of a breach."""
-    return lambda of, digest: changes.ramp_down(of, digest, breach_id, by())
+    return lambda of, digest: transitions.ramp_down(of, digest, breach_id, by())
 
 
 def note(breach_id: str) -> Step:
     """Return the acknowledgement of a breach."""
-    return lambda of, digest: changes.acknowledge(of, digest, breach_id, by())
+    return lambda of, digest: transitions.acknowledge(of, digest, breach_id, by())
 
 
 def activate(of: SlotRollout, digest: Digest) -> Change:
     """Activate."""
-    return changes.activate(of, digest, by())
+    return transitions.activate(of, digest, by())
 
 
 def kill(of: SlotRollout, digest: Digest) -> Change:
     """Kill."""
-    return changes.kill(of, digest, by())
+    return transitions.kill(of, digest, by())
 
 
 def let_pass(gate: str, ramp: int, minutes: int = 5) -> Step:
     """Return the override of a gate."""
     expires = NOW + timedelta(minutes=minutes)
-    return lambda of, digest: changes.override(of, digest, by(), gate=gate, to=ramp, expires_at=expires)
+    return lambda of, digest: transitions.override(of, digest, by(), gate=gate, to=ramp, expires_at=expires)
 
 
 def retire(of: SlotRollout, digest: Digest) -> Change:
     """Retire the flags."""
-    return changes.retire_flags(of, digest, by())
+    return transitions.retire_flags(of, digest, by())
 
 
 def check(step: Step, of: SlotRollout, why: str, metadata: Mapping[str, str] = NO_METADATA) -> None:
@@ -80,7 +80,7 @@ def test_a_digest_that_the_slot_does_not_have_is_refused(step: Step) -> None:
 def test_a_new_definition_is_promoted_behind_flags_only() -> None:
     """The refusal says which line to add."""
     check(
-        lambda of, digest: changes.promote(of, digest, by()),
+        lambda of, digest: transitions.promote(of, digest, by()),
         rollout(shop(TEST, flag=None, flags=FlagPair.NONE)),
         "shop names no `enabled_via_flag`; a new definition is promoted behind its flags only: "
         "add `enabled_via_flag: ai_assistant_subagent_shop` to its entry",
@@ -91,7 +91,7 @@ def test_a_new_definition_is_promoted_behind_flags_only() -> None:
 def test_only_a_definition_in_test_is_promoted(state: LifecycleState) -> None:
     """Before anything else is looked at, its flag too."""
     with pytest.raises(TransitionRefused, match=f"^a definition in {state} cannot move to promote; "):
-        changes.promote(rollout(shop(state, flag=None)), Digest("sha256:shop"), by())
+        transitions.promote(rollout(shop(state, flag=None)), Digest("sha256:shop"), by())
 
 
 @pytest.mark.parametrize("ramp", [-1, WHOLE + 1])

@@ -11,7 +11,7 @@ from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.definition_changes import seen
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.rollout.step import By
+from sidecar.core.rollout.step import Actor
 from sidecar.operations.rollout.requests import RampDown
 from sidecar.operations.rollout.stops.kills import KillDefinition
 from sidecar.operations.rollout.stops.record_stops import RecordStops
@@ -75,7 +75,7 @@ def proposed() -> Rollouts:
 def revise(rollouts: Rollouts) -> None:
     """Let the configuration bring a minor revision, seen by another replica."""
     before = rollouts.contents.rollouts[SHOP.definition.slot]
-    by = By(actor="configuration", reason="", request_id="seen-1", at=rollouts.clock.now())
+    by = Actor(actor="configuration", reason="", request_id="seen-1", at=rollouts.clock.now())
     rollouts.write(seen(before, SHOP.definition.slot, REVISED, by, at_once=True).rollout)
 
 

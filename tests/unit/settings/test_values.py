@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jsonschema_rs
 import pytest
 
-from sidecar.settings.kinds import Secret, UnfitValues
+from sidecar.settings.kinds import InvalidValues, Secret
 from sidecar.settings.schema import json_schema
 from sidecar.settings.section import Section, setting
 
@@ -108,7 +108,7 @@ def test_a_value_is_taken(name: str, said: Any, value: Any) -> None:
 )
 def test_what_cannot_be_is_refused_by_its_place(said: dict[str, Any], problem: str) -> None:
     """Every problem, and no value."""
-    with pytest.raises(UnfitValues) as refused:
+    with pytest.raises(InvalidValues) as refused:
         Every(**said)
     assert str(refused.value) == problem
 
@@ -135,5 +135,5 @@ def test_the_schema_of_a_plugins_section_refuses_what_the_section_refuses() -> N
         Plugin(**said)
     for wrong in ({}, {"url": 1}, {"url": "x", "most": 0}, {"url": "x", "wait": 0}, {"url": "x", "more": 1}):
         assert not jsonschema_rs.is_valid(schema, wrong)
-        with pytest.raises(UnfitValues):
+        with pytest.raises(InvalidValues):
             Plugin(**wrong)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sidecar.core.dispatching.frames import StatusUpdate
 from sidecar.core.identifiers import CallId, Slot
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
-from sidecar.core.status_events.relay import Reporter, StatusRelay, TokenBucket
+from sidecar.core.status_events.relay import ChildReporter, StatusRelay, TokenBucket
 from tests.support.requirement import requirement
 
-SHOP = Reporter(0, CallId("c0"), Slot("shop"))
-REWARDS = Reporter(1, CallId("c1"), Slot("rewards"))
+SHOP = ChildReporter(0, CallId("c0"), Slot("shop"))
+REWARDS = ChildReporter(1, CallId("c1"), Slot("rewards"))
 RULES = {
     "searching_offers": EventRule(),
     "calling_model": EventRule(Handling.TRANSFORM, becomes="still_working"),
@@ -39,7 +39,7 @@ def a_relay(**bucket: float) -> StatusRelay:
     ],
 )
 def test_the_policy_goes_by_type_not_by_sub_agent(
-    reporter: Reporter, event_type: str, decision: str, passed_on: str | None
+    reporter: ChildReporter, event_type: str, decision: str, passed_on: str | None
 ) -> None:
     """Each of the four outcomes, the same for both sub-agents."""
     decided, update = a_relay().offer(reporter, event_type, {}, now=0.0)

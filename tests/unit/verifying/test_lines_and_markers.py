@@ -10,12 +10,11 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.markers import FactsRemoved, removal_of
-from sidecar.core.signatures import Judgement
-from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import (
+from sidecar.core.signatures import Verification
+from sidecar.core.verifying.checkpoint_lines import (
     NO_LINE,
+    CheckpointClaims,
     CheckpointLine,
-    Claims,
     LineKind,
     RootKey,
     Statement,
@@ -26,6 +25,7 @@ from sidecar.core.verifying.lines import (
     retention_of,
     signed_line,
 )
+from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.verify_lines import LinesVerifier, marker_findings, removed_findings
 from tests.support.record_builders import moment
 
@@ -53,11 +53,11 @@ class PlainSigner:
 class PlainJudge:
     """Knows the key `k1`."""
 
-    def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
+    def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
         """Compare."""
         if key_id != "k1":
-            return Judgement.UNKNOWN_KEY
-        return Judgement.FITS if signature == payload.hex() else Judgement.DOES_NOT_FIT
+            return Verification.UNKNOWN_KEY
+        return Verification.FITS if signature == payload.hex() else Verification.DOES_NOT_FIT
 
 
 def statement(number: int, kind: LineKind = LineKind.CHECKPOINT) -> Statement:
@@ -142,14 +142,14 @@ def test_a_file_of_lines_is_found_to_be_exactly_this(
     rows: list[bytes], torn: int, read: int, findings: list[Finding]
 ) -> None:
     """Cut, noisy, shortened, moved, replaced, altered, signed by others."""
-    verifier = LinesVerifier(Claims(), PlainJudge())
+    verifier = LinesVerifier(CheckpointClaims(), PlainJudge())
     assert list(verifier.findings(rows)) == findings
     assert (verifier.torn, verifier.lines) == (torn, read)
 
 
 def test_only_lines_that_fit_become_claims() -> None:
     """Numbers and roots by instance and day; those of retentions apart, too."""
-    claims = Claims()
+    claims = CheckpointClaims()
     forged = edited(WHOLE[3], b'"number":8', b'"number":9')
     assert len(list(LinesVerifier(claims, PlainJudge()).findings([*WHOLE[:3], forged]))) == 1
     retention = signed_line(statement(5, LineKind.RETENTION), 1, NO_LINE, PlainSigner())
@@ -176,7 +176,7 @@ def test_a_line_signs_every_field_but_the_signature() -> None:
 def test_a_line_that_contradicts_an_earlier_one_is_named_and_does_not_count() -> None:
     """However well it is signed; the same once more says nothing new."""
     first, again = lines(2, 2)
-    claims = Claims()
+    claims = CheckpointClaims()
     assert list(LinesVerifier(claims, PlainJudge()).findings([first, again])) == []
     other = Statement(kind=LineKind.CHECKPOINT, instance=A, day=DAY, number=2, root="x", time=moment(0))
     contradicting = line_text(signed_line(other, 2, line_hash(first[:-1]), PlainSigner())) + b"\n"
@@ -257,7 +257,7 @@ def test_a_marker_is_found_to_be_exactly_this(
     marker = msgspec.structs.replace(a_marker(), **changes)
     text = f"the retention marker of instance a for 2026-03-01 {why}"
     expected = [] if kind is None else [Finding(kind, text, A, DAY, sequence=5)]
-    claims = Claims(removed={RootKey(each.instance, each.day): each for each in known})
+    claims = CheckpointClaims(removed={RootKey(each.instance, each.day): each for each in known})
     assert list(marker_findings([marker], PlainJudge(), claims)) == expected
 
 
@@ -278,4 +278,4 @@ def test_a_marker_covers_all_that_was_signed_and_leaves_nothing(
         Finding(K.MARKER_MISFIT, f"the retention marker of instance a for 2026-03-01 {each}", A, DAY, sequence=5)
         for each in why
     ]
-    assert list(removed_findings(a_marker(), Claims(roots={KEY: signed}), there)) == expected
+    assert list(removed_findings(a_marker(), CheckpointClaims(roots={KEY: signed}), there)) == expected

@@ -8,8 +8,8 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.markers import root_over
+from sidecar.core.verifying.checkpoint_lines import RootKey
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import RootKey
 from sidecar.core.verifying.verify_roots import RootWalk
 
 A, DAY = InstanceId("a"), date(2026, 3, 1)

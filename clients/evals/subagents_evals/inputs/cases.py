@@ -44,7 +44,7 @@ class Fault(StrEnum):
     """The sub-agent answers, but data was unavailable."""
 
 
-class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EarlierTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One earlier turn, played before the case with scripted responses.
 
     Attributes:
@@ -66,7 +66,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     calls: tuple[str, ...]
     kind: Kind = Kind.SINGLE
     language: str = ""
-    history: tuple[Past, ...] = ()
+    history: tuple[EarlierTurn, ...] = ()
     forbidden: tuple[str, ...] = ()
     intents: int | None = None
     covers: tuple[str, ...] = ()

@@ -11,8 +11,8 @@ import msgspec
 import yaml
 
 from subagents_client import Episode, SidecarClient
-from subagents_client.recorded import TurnRow, TurnState
-from subagents_evals.inputs.cases import Case, CaseFile, Kind, Past, read_golden_set
+from subagents_client.history_values import TurnRow, TurnState
+from subagents_evals.inputs.cases import Case, CaseFile, EarlierTurn, Kind, read_golden_set
 from subagents_evals.inputs.strict_yaml import UnusableFile, read_as
 
 TURNS: Final = 50
@@ -44,7 +44,7 @@ class Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     routed: tuple[str, ...]
     calls: tuple[str, ...] | str = UNLABELLED
     language: str
-    history: tuple[Past, ...] = ()
+    history: tuple[EarlierTurn, ...] = ()
 
 
 class SampledFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,7 +111,7 @@ async def _ended(client: SidecarClient) -> list[TurnRow]:
 
 def _said(
     row: TurnRow, episode: Episode, called: Mapping[str, tuple[str, ...]], redactor: Redactor
-) -> tuple[str, tuple[Past, ...]]:
+) -> tuple[str, tuple[EarlierTurn, ...]]:
     """Return the turn's message and what was said before it; no message if the episode no longer has it.
 
     Args:
@@ -125,7 +125,7 @@ def _said(
     if place is None or not episode.turns[place].user_message.strip():
         return "", ()
     earlier = tuple(
-        Past(
+        EarlierTurn(
             redactor.text(turn.user_message, row.principal),
             redactor.text(turn.narration, row.principal),
             called.get(turn.turn_id, tuple(dict.fromkeys(one.sub_agent_id for one in turn.references))),

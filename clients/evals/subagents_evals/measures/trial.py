@@ -12,7 +12,7 @@ from subagents_evals.inputs.cases import Case, Format, Suite
 PUNCTUATION: Final = re.compile(r"[^\w]+")
 
 
-class Line(msgspec.Struct, frozen=True):
+class TranscriptLine(msgspec.Struct, frozen=True):
     """One line of a transcript: who spoke, what was said, which tools were called."""
 
     who: str
@@ -20,7 +20,7 @@ class Line(msgspec.Struct, frozen=True):
     calls: tuple[str, ...] = ()
 
 
-class Handed(msgspec.Struct, frozen=True):
+class DelegatedRequest(msgspec.Struct, frozen=True):
     """What a sub-agent was given."""
 
     slot: str
@@ -53,7 +53,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     called: tuple[str, ...] = ()
     malformed: tuple[str, ...] = ()
     declared_intents: int = 0
-    handed: tuple[Handed, ...] = ()
+    handed: tuple[DelegatedRequest, ...] = ()
     answer: str = ""
     notes: str = ""
     stated: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     cost: float | None = None
     summary_written: bool = False
-    transcript: tuple[Line, ...] = ()
+    transcript: tuple[TranscriptLine, ...] = ()
     problem: str = ""
 
 

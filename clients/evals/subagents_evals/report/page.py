@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from subagents_evals.measures.comparing import Comparison
+from subagents_evals.measures.comparison import Comparison
 from subagents_evals.measures.metrics import NONE, Figures, Share, Spread, Tool
 from subagents_evals.measures.results import Run
 from subagents_evals.measures.trial import Trial

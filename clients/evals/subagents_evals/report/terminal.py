@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from subagents_evals.measures.comparing import Comparison
+from subagents_evals.measures.comparison import Comparison
 from subagents_evals.measures.metrics import Figures, Share
 from subagents_evals.measures.results import Run
 from subagents_evals.measures.trial import Trial
@@ -21,7 +21,7 @@ COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", 
 failures that the user was told of, cases in which everything held. Last: seconds until the answer."""
 
 
-class Shown:
+class TerminalReport:
     """Counts trials while they are played."""
 
     def __init__(self, progress: Progress, total: int) -> None:
@@ -36,11 +36,11 @@ class Shown:
 
 
 @contextmanager
-def progress(console: Console, title: str, total: int) -> Iterator[Shown]:
+def progress(console: Console, title: str, total: int) -> Iterator[TerminalReport]:
     """Show a bar on a terminal, and nothing elsewhere."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        yield Shown(shown, total)
+        yield TerminalReport(shown, total)
 
 
 @contextmanager

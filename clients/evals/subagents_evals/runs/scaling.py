@@ -22,8 +22,8 @@ from subagents_evals.inputs.cases import Case
 from subagents_evals.inputs.configuration import Configuration
 from subagents_evals.inputs.strict_yaml import read_as
 from subagents_evals.measures.metrics import Share, share_of
-from subagents_evals.runs.running import Measuring, ModelFailed, NothingChosen, Prepared, model_of
-from subagents_evals.runs.stage import staged
+from subagents_evals.runs.evaluation_run import Measuring, ModelFailed, NoCasesSelected, Prepared, model_of
+from subagents_evals.runs.stage import started_environment
 
 OTHERS: Final = Path(__file__).with_name("other_sub_agents.yaml")
 STEPS: Final = (3, 5, 8, 10, 15, 20, 25, 30)
@@ -84,9 +84,9 @@ async def scaled(
     most = least + len(others.sub_agents)
     within = [step for step in sorted(set(steps)) if least <= step <= most]
     if not within:
-        raise NothingChosen(f"--steps: {least} sub-agents are in the configuration, and {most} can be measured")
+        raise NoCasesSelected(f"--steps: {least} sub-agents are in the configuration, and {most} can be measured")
     model = model_of(wish.model)
-    async with staged(prepared.configuration, prepared.golden.suite) as stage:
+    async with started_environment(prepared.configuration, prepared.golden.suite) as stage:
         turn = await stage.client.bind_turn(TurnRequest(principal="scale", episode_id="scale"))
         await turn.end()
     cases = [case for case in prepared.cases if not case.compacted]

@@ -90,7 +90,7 @@ class Scripts:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class EvaluationEnvironment:
     """A running sidecar with its scripted sub-agents."""
 
     client: SidecarClient
@@ -98,7 +98,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(configuration: Configuration, suite: Suite) -> AsyncIterator[Stage]:
+async def started_environment(configuration: Configuration, suite: Suite) -> AsyncIterator[EvaluationEnvironment]:
     """Start a sidecar that serves a configuration; everything is stopped and removed at the end.
 
     Raises:
@@ -115,7 +115,7 @@ async def staged(configuration: Configuration, suite: Suite) -> AsyncIterator[St
         await stack.enter_async_context(_sidecar(folder))
         target = f"unix:{folder}/dispatch/sidecar.sock"
         connected = SidecarClient.connect(target, boot_secret_file=folder / "dispatch" / "boot-secret")
-        yield Stage(await stack.enter_async_context(connected), scripts)
+        yield EvaluationEnvironment(await stack.enter_async_context(connected), scripts)
 
 
 def settings_of(folder: Path, slots: Sequence[str], suite: Suite) -> str:

@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from typing_extensions import override
 
-from subagents_langchain.acknowledging.statements import Asked, LineFilter, metadata_of, without_statement
+from subagents_langchain.acknowledging.statements import LineFilter, StatementRequest, metadata_of, without_statement
 
 UNSEEN: Final[RunnableConfig] = {"callbacks": []}
 """Callbacks of the run belong to the model outside; those that the inner model was made with stay its own."""
@@ -30,7 +30,7 @@ class FilteredModel(BaseChatModel):
     """
 
     inner: Runnable[Any, Any]
-    asked: Asked
+    asked: StatementRequest
 
     @property
     @override
@@ -94,7 +94,7 @@ class FilteredModel(BaseChatModel):
             yield ChatGenerationChunk(message=piece.model_copy(update=last))
 
 
-def filtered(model: BaseChatModel, asked: Asked) -> BaseChatModel:
+def filtered(model: BaseChatModel, asked: StatementRequest) -> BaseChatModel:
     """Return a model whose statements no stream shows; one that is filtered already stays as it is."""
     if isinstance(model, FilteredModel):
         return model
@@ -112,7 +112,7 @@ class StatementFilter(AgentMiddleware[AgentState[Any], Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Filter the model, if this call is asked for a statement."""
-        asked: Asked | None = request.runtime.context.asked
+        asked: StatementRequest | None = request.runtime.context.asked
         return await handler(request if asked is None else request.override(model=filtered(request.model, asked)))
 
 

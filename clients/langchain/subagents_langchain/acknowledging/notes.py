@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from subagents_langchain.outcomes.lacks import Lack, Missing
+from subagents_langchain.outcomes.missing import Missing, MissingKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,9 @@ BUILT_IN: Final[Mapping[str, Phrases]] = MappingProxyType(
 """By language. An operator's own phrases take their place; a language without any gets English."""
 
 
-def notes_for(lacks: Sequence[Lack], stated: Collection[str], phrases: Phrases, *, nothing: bool) -> list[MissingNote]:
+def notes_for(
+    lacks: Sequence[MissingKind], stated: Collection[str], phrases: Phrases, *, nothing: bool
+) -> list[MissingNote]:
     """Return the notes for the calls that the answer does not state: each in exactly one note, one note per kind.
 
     Args:

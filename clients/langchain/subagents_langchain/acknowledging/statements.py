@@ -14,7 +14,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from subagents_langchain.acknowledging.notes import MissingNote
-from subagents_langchain.outcomes.lacks import Lack, Missing
+from subagents_langchain.outcomes.missing import Missing, MissingKind
 
 OPENING: Final = "<<stated"
 LONGEST: Final = 400
@@ -49,7 +49,7 @@ CLOSING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StatementRequest:
     """What one call of the model is asked to state.
 
     Attributes:
@@ -57,7 +57,7 @@ class Asked:
         key: what a statement must begin with.
     """
 
-    lacks: Sequence[Lack]
+    lacks: Sequence[MissingKind]
     key: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
@@ -137,12 +137,12 @@ class LineFilter:
         return apart + text
 
 
-def metadata_of(asked: Asked, lines: LineFilter) -> dict[str, Any]:
+def metadata_of(asked: StatementRequest, lines: LineFilter) -> dict[str, Any]:
     """Return what is kept beside an answer: the ids of the calls that it states. One without text states nothing."""
     return {STATED: list(asked.stated_in(lines.lines)) if lines.shown else []}
 
 
-def without_statement(message: AIMessage, asked: Asked) -> AIMessage:
+def without_statement(message: AIMessage, asked: StatementRequest) -> AIMessage:
     """Return a whole response without its statement, which is kept in its metadata; one that has it there stays."""
     if STATED in message.response_metadata:
         return message
@@ -158,7 +158,7 @@ def without_statement(message: AIMessage, asked: Asked) -> AIMessage:
     return message.model_copy(update={"content": content, "response_metadata": metadata})
 
 
-def stated_by(message: BaseMessage, lacks: Sequence[Lack]) -> list[str]:
+def stated_by(message: BaseMessage, lacks: Sequence[MissingKind]) -> list[str]:
     """Return the ids of missing calls that an answer states, in their order; none if nothing is kept beside it."""
     kept = message.response_metadata.get(STATED)
     return [one.call_id for one in lacks if one.call_id in kept] if isinstance(kept, list) else []
@@ -177,17 +177,17 @@ def with_notes(message: AIMessage, notes: Sequence[MissingNote]) -> AIMessage:
     return message.model_copy(update={"response_metadata": {**message.response_metadata, NOTED: texts}})
 
 
-def with_notes_read(message: AnyMessage) -> AnyMessage:
+def merged_text(message: AnyMessage) -> AnyMessage:
     """Return a message as a model of a later turn sees it: the notes that the user read follow the text."""
     if not isinstance(message, AIMessage) or NOTED not in message.response_metadata:
         return message
-    notes = as_read(message).removeprefix(str(message.text))
+    notes = rendered_text(message).removeprefix(str(message.text))
     content = message.content
     joined = content + notes if isinstance(content, str) else [*content, {"type": "text", "text": notes}]
     return message.model_copy(update={"content": joined})
 
 
-def as_read(message: BaseMessage) -> str:
+def rendered_text(message: BaseMessage) -> str:
     """Return what the user read of an answer: its text, and below it the notes."""
     notes = message.response_metadata.get(NOTED)
     return "\n\n".join([str(message.text), *([" ".join(map(str, notes))] if isinstance(notes, list) else [])])

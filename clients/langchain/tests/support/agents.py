@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 from clients.langchain.tests.support.talking import Talk
 from subagents_client import TurnRequest
-from subagents_langchain import Answer, Orchestrator, OrchestratorRules, SidecarMiddleware, TurnInHand
+from subagents_langchain import ActiveTurn, Answer, Orchestrator, OrchestratorRules, SidecarMiddleware
 
 THREAD: Final[RunnableConfig] = {"configurable": {"thread_id": "episode-1"}}
 TURN: Final = TurnRequest(principal="user-1", episode_id="episode-1")
@@ -42,7 +42,7 @@ def agent(
     sidecar = SidecarMiddleware(talk.client, talk.summary_model, more.pop("own_tools", ()), rules)
     order: Others = [sidecar, *others] if sidecar_first else [*others, sidecar]
     orchestrator.graph = create_agent(
-        talk.model, middleware=order, context_schema=TurnInHand, checkpointer=checkpointer, **more
+        talk.model, middleware=order, context_schema=ActiveTurn, checkpointer=checkpointer, **more
     )
     return orchestrator
 

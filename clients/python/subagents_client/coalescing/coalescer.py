@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self
 
-from subagents_client.coalescing.gathering import A_TICK, Gathering
+from subagents_client.coalescing.call_batch import A_TICK, CallBatch
 from subagents_client.events import DispatchEvent
 from subagents_client.outcomes import CallOutcome, DispatchResult, ToolCall
 from subagents_client.turn import NO_CONTEXT, BoundTurn, DispatchContext
@@ -49,7 +49,7 @@ class Coalescer:
         self._on_event = on_event
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids: dict[int, str] = {}
-        self._gathering = Gathering((), patience, self, self._spawn, window)
+        self._gathering = CallBatch((), patience, self, self._spawn, window)
 
     async def __aenter__(self) -> Self:
         return self
@@ -95,7 +95,7 @@ class Coalescer:
         return {}, 0
 
     async def send(self, number: int, calls: Sequence[ToolCall]) -> Mapping[str, CallOutcome]:
-        """Send calls as one dispatch. `Gathering` calls this."""
+        """Send calls as one dispatch. `CallBatch` calls this."""
         try:
             async with self.turn.dispatch(calls, self._context) as stream:
                 self._ids[number] = stream.dispatch_id
@@ -109,7 +109,7 @@ class Coalescer:
         return {one.call_id: one for one in result.outcomes}
 
     async def cancel(self, number: int, call_id: str) -> None:
-        """Cancel one call of a dispatch. `Gathering` calls this."""
+        """Cancel one call of a dispatch. `CallBatch` calls this."""
         try:
             await self.turn.cancel_call(self._ids[number], call_id, timeout=CANCEL_TIMEOUT)
         except SubagentsError:

@@ -11,7 +11,7 @@ import grpc
 from subagents.runner.v1 import runner_pb2
 from subagents_client.errors import status_of, trailer_of
 from subagents_client.runner.answers import Answer, TransientFailure
-from subagents_client.runner.functions import WrongReturn, answer_of, place_of, place_of_error
+from subagents_client.runner.return_values import InvalidReturnValue, answer_of, place_of, place_of_error
 from subagents_client.runner.run import Run
 from subagents_errors import CallFailure, DependencyAway, InternalFault, OutOfTime, SubagentsError
 
@@ -45,7 +45,7 @@ class _Crash:
     error: BaseException
 
 
-class Lingering:
+class UncancelledTask:
     """Functions that were cancelled and have not ended yet. Each is held, so that it is neither lost nor silent."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Lingering:
         self._tasks.pop(task, None)
 
 
-async def carry_out(run: Run, function: SubAgentFunction, context: RunContext, lingering: Lingering) -> None:
+async def run_attempt(run: Run, function: SubAgentFunction, context: RunContext, lingering: UncancelledTask) -> None:
     """Run a function, write its reports as they come, and end the stream.
 
     Raises:
@@ -124,7 +124,7 @@ def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run, function: SubAgent
     if isinstance(ended, Answer):
         return ended
     error = ended.error
-    told = str(error) if isinstance(error, WrongReturn) else place_of_error(error, function)
+    told = str(error) if isinstance(error, InvalidReturnValue) else place_of_error(error, function)
     _log(run, told, error)
     if isinstance(error, TransientFailure | DependencyAway):
         raise AttemptFailed(DependencyAway(told))
@@ -133,13 +133,13 @@ def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run, function: SubAgent
 
 def _log(run: Run, told: str, error: BaseException) -> None:
     """Write one line: what, where and, here only, the exception's text; its traceback if somebody debugs."""
-    text = "" if isinstance(error, WrongReturn) else " ".join(str(error).split())[:LONGEST_TEXT]
+    text = "" if isinstance(error, InvalidReturnValue) else " ".join(str(error).split())[:LONGEST_TEXT]
     words = f"{told}: {text}" if text else told
     LOG.error("sub-agent %s failed in attempt %s: %s", run.sub_agent_id, run.attempt_id, words)
     LOG.debug("attempt %s", run.attempt_id, exc_info=error)
 
 
-async def refuse(context: RunContext, error: SubagentsError, reason: str | None = None) -> None:
+async def reject_run(context: RunContext, error: SubagentsError, reason: str | None = None) -> None:
     """End the RPC with the status that stands for an exception."""
     await context.abort(status_of(type(error)), error.message, trailing_metadata=tuple(trailer_of(error, reason)))
 

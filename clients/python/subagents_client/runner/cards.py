@@ -66,7 +66,7 @@ def card_of(content: runner_pb2.CardContent) -> Card:
     )
 
 
-class HeldCards:
+class CardCache:
     """The cards used last, at most `most` of them."""
 
     def __init__(self, most: int) -> None:

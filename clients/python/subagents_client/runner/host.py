@@ -16,17 +16,17 @@ from google.protobuf.message import DecodeError
 from subagents.runner.v1 import runner_pb2
 from subagents_client.runner.attempts import (
     AttemptFailed,
-    Lingering,
     RunContext,
     SubAgentFunction,
-    carry_out,
+    UncancelledTask,
     reason_of,
-    refuse,
+    reject_run,
+    run_attempt,
 )
-from subagents_client.runner.cards import Card, HeldCards, card_of
+from subagents_client.runner.cards import Card, CardCache, card_of
 from subagents_client.runner.gateway import Gateways
-from subagents_client.runner.listening import listening, stop_signal
 from subagents_client.runner.run import Run
+from subagents_client.runner.server import listening, stop_signal
 from subagents_errors import (
     DefinitionNotHeld,
     Draining,
@@ -87,9 +87,9 @@ class RunnerHost:
         self._software = software
         self._hosted: dict[str, _Hosted] = {}
         self._any: _Hosted | None = None
-        self._cards = HeldCards(self.limits.most_cards)
+        self._cards = CardCache(self.limits.most_cards)
         self._gateways = Gateways(allow_remote=self.limits.allow_remote)
-        self._lingering = Lingering()
+        self._lingering = UncancelledTask()
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -189,19 +189,19 @@ class RunnerHost:
         try:
             await self._admitted(raw, context)
         except AttemptFailed as failed:
-            await refuse(context, failed.error, reason_of(failed))
+            await reject_run(context, failed.error, reason_of(failed))
         except SubagentsError as error:
-            await refuse(context, error)
+            await reject_run(context, error)
         except asyncio.CancelledError:
             if context.cancelled():
                 raise
             # A cancellation that the caller did not ask for would leave it without a status until its deadline.
-            await refuse(context, InternalFault("the host stopped the attempt"))
+            await reject_run(context, InternalFault("the host stopped the attempt"))
         except grpc.aio.AbortError:
             raise
         except Exception:
             LOG.exception("a defect of the runner host")
-            await refuse(context, InternalFault("the host failed"))
+            await reject_run(context, InternalFault("the host failed"))
 
     async def _admitted(self, raw: bytes, context: RunContext) -> None:
         if self.draining:
@@ -227,7 +227,7 @@ class RunnerHost:
             raise NotKnown(f"no sub-agent {message.sub_agent_id!r} here")
         ends_at = time.monotonic() + self._seconds(message, context)
         run = Run(message, self._card(message, hosted), self._gateways, lambda: ends_at - time.monotonic())
-        await carry_out(run, hosted.function, context, self._lingering)
+        await run_attempt(run, hosted.function, context, self._lingering)
 
     def _card(self, message: runner_pb2.RunRequest, hosted: _Hosted) -> Card | None:
         # Not by the definition's digest: which blocks are in its prompt depends on the turn's flags.

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from subagents.dispatch.v1 import dispatch_pb2 as pb
-from subagents_client.session.operation import LaneOperation, NotSent, broken
+from subagents_client.session.operation import LaneOperation, OperationNotSent, broken
 
 CONTRACT_VERSION: Final = 1
 LANE_CREDIT: Final = 4 * 1024 * 1024
@@ -103,7 +103,7 @@ class Lane:
             trace: its `traceparent` and `tracestate`, if it has any.
         """
         if self.hello is None or self._over or self._retiring:
-            raise broken("the lane takes no operations", NotSent)
+            raise broken("the lane takes no operations", OperationNotSent)
         self._newest += 1
         fields: dict[str, Any] = {kind: request, **trace}
         message = pb.SessionOperation(correlation_id=self._newest, credit_bytes=OPERATION_CREDIT, **fields)
@@ -265,7 +265,7 @@ class Lane:
         unsent = {each.correlation_id for each in self._unsent}
         for correlation_id, operation in list(self._operations.items()):
             operation.end(
-                broken("the session lane broke", NotSent if correlation_id in unsent else grpc.aio.AioRpcError)
+                broken("the session lane broke", OperationNotSent if correlation_id in unsent else grpc.aio.AioRpcError)
             )
         self._operations.clear()
         self._unsent = []

@@ -13,11 +13,11 @@ CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 EOF: Final = grpc.aio.EOF
 
 
-class NotSent(grpc.aio.AioRpcError):
+class OperationNotSent(grpc.aio.AioRpcError):
     """A lane broke before a request left: the sidecar has begun nothing, as if it had answered so."""
 
 
-class LaneSide(Protocol):
+class LaneClient(Protocol):
     """What an operation needs of its lane."""
 
     def consumed(self, correlation_id: int, size: int) -> None:
@@ -34,7 +34,7 @@ class LaneOperation:
         instance_id: the run of the sidecar that it was sent to.
     """
 
-    def __init__(self, correlation_id: int, lane: LaneSide, instance_id: str) -> None:
+    def __init__(self, correlation_id: int, lane: LaneClient, instance_id: str) -> None:
         self.correlation_id = correlation_id
         self.instance_id = instance_id
         self._lane = lane
@@ -48,7 +48,7 @@ class LaneOperation:
         """Return the next response, or `EOF` at the end.
 
         Raises:
-            grpc.aio.AioRpcError: the operation failed, or its lane broke; `NotSent`: before it was sent.
+            grpc.aio.AioRpcError: the operation failed, or its lane broke; `OperationNotSent`: before it was sent.
         """
         while not self._results:
             if self._over:

@@ -17,7 +17,7 @@ from clients.python.tests.support.cable import Cable, cable
 from clients.python.tests.support.fake_history import FakeHistory
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc, outcome_pb2, surface_pb2
 from subagents.history.v1 import history_pb2_grpc
-from subagents_client import BoundTurn, Limits, SidecarClient, Surroundings, ToolCall, TurnRequest
+from subagents_client import BoundTurn, ClientRuntime, ClientTimeouts, SidecarClient, ToolCall, TurnRequest
 from subagents_client.errors import status_of, trailer_of
 from subagents_errors import SubagentsError
 
@@ -207,7 +207,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(sidecar: FakeSidecar | None = None, limits: Limits | None = None) -> AsyncIterator[Scene]:
+async def scene(sidecar: FakeSidecar | None = None, limits: ClientTimeouts | None = None) -> AsyncIterator[Scene]:
     """Start a fake sidecar behind a cable, and a client."""
     fake, pauses = sidecar or FakeSidecar(), Pauses()
     with TemporaryDirectory() as folder:
@@ -217,7 +217,7 @@ async def scene(sidecar: FakeSidecar | None = None, limits: Limits | None = None
         history_pb2_grpc.add_HistoryServiceServicer_to_server(fake.history, server)
         server.add_insecure_port(f"unix:{behind}")
         await server.start()
-        surroundings = Surroundings(sleep=pauses.sleep, chance=Random(7))
+        surroundings = ClientRuntime(sleep=pauses.sleep, chance=Random(7))
         async with cable(front, behind) as line:
             fake.line = line
             target = f"unix:{front}"

@@ -4,7 +4,7 @@ import copy
 from typing import Any, Final
 
 from sidecar.adapters.definitions_directory.cleanup.yaml_text import BY_HAND, YamlText
-from sidecar.core.rollout.cleanup import CheckoutRefused
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 
 BOM: Final = "\ufeff"
 

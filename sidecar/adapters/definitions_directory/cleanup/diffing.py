@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidecar.core.rollout.cleanup import CheckoutRefused
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 
 SECONDS: Final = 20
 OPTIONS: Final = ("-c", "core.autocrlf=false", "-c", "core.quotePath=true", "-c", "core.hooksPath=/dev/null")

@@ -12,14 +12,14 @@ from typing import Any, Final
 import yaml
 
 from sidecar.adapters.definitions_directory.cleanup.yaml_text import PLAIN
-from sidecar.adapters.definitions_directory.comparing import compare
+from sidecar.adapters.definitions_directory.comparison import compare
 from sidecar.adapters.definitions_directory.git_plumbing import Git
-from sidecar.core.decoding import Undecodable, from_utf8
+from sidecar.core.decoding import DecodeError, from_utf8
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
 from sidecar.core.definitions.files.registries import CONFIG_FILE, Registries
-from sidecar.core.definitions.review.references import BaseWish, ComparisonRefused
-from sidecar.core.rollout.cleanup import MANIFEST, MARK, CheckoutRefused, CleanupWish
+from sidecar.core.definitions.review.references import BaseSelection, ComparisonRefused
+from sidecar.core.rollout.checkout_inspection import MANIFEST, MARK, CheckoutRefused, DecommissionPatchRequest
 
 TAGS: Final = ("sub_agent", "subagent", "subagent_id", "sub_agent_id", "agent_id")
 """Of `evaluation_manifest.yaml`: an item or section says `sub_agent: <id>`, or has another of these keys; or it is a
@@ -81,7 +81,7 @@ class Checkout:
     root: Path
     top: Path
     registries: Registries
-    wish: CleanupWish
+    wish: DecommissionPatchRequest
 
     @property
     def entry(self) -> AgentDefinition | None:
@@ -178,7 +178,7 @@ class Checkout:
             if len(content) > MOST_BYTES:
                 raise CheckoutRefused(f"{path}: is larger than {MOST_BYTES // 1024 // 1024} MiB")
             return from_utf8(content)
-        except (OSError, Undecodable) as error:
+        except (OSError, DecodeError) as error:
             raise CheckoutRefused(f"{path}: cannot be read as text: {type(error).__name__}") from None
 
     def is_marked(self, path: str) -> bool:
@@ -210,13 +210,13 @@ class Checkout:
             raise CheckoutRefused(f"git cannot say what is in {self.top}: {_said(error)}") from None
 
 
-def open_checkout(root: Path, wish: CleanupWish) -> Checkout:
+def open_checkout(root: Path, wish: DecommissionPatchRequest) -> Checkout:
     """Read a checkout. Raises `CheckoutRefused` if its configuration cannot be read, or does not load."""
     root = root.resolve()
     if not (root / CONFIG_FILE).is_file():
         raise CheckoutRefused(f"{root} holds no {CONFIG_FILE}; give the folder that does with --checkout")
     try:
-        head = compare(root, BaseWish()).head
+        head = compare(root, BaseSelection()).head
     except ComparisonRefused as refused:
         raise CheckoutRefused(str(refused)) from None
     if head.problems:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from sidecar.core.rollout.cleanup import CheckoutRefused
+from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 
 COMMENT: Final = re.compile(r"\s*#")
 OVERRIDE: Final = re.compile(r"\s*#\s*minor-change:")

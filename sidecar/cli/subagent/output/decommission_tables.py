@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Line, Part, clean, columns, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, moment
 from sidecar.cli.output.turn_timeline import utc
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -31,7 +31,7 @@ def choice_word(record: pb.Decommission, matter: str) -> str:
     return pb.CleanupChoice.Name(getattr(record, matter).choice).removeprefix("CLEANUP_CHOICE_").lower()
 
 
-def decommission_lines(decommissions: Sequence[pb.DecommissionStatus]) -> list[Line]:
+def decommission_lines(decommissions: Sequence[pb.DecommissionStatus]) -> list[TextLine]:
     """Return the table, and what is overdue."""
     if not decommissions:
         return [[Part("no decommission is under way")]]
@@ -40,7 +40,7 @@ def decommission_lines(decommissions: Sequence[pb.DecommissionStatus]) -> list[L
     return [*lines, *([[]] if late else []), *(_late(each) for each in late)]
 
 
-def status_lines(status: pb.DecommissionStatus) -> Iterator[Line]:
+def status_lines(status: pb.DecommissionStatus) -> Iterator[TextLine]:
     """Yield everything about one decommission."""
     name = clean(status.definition_id)
     yield [Part(f"decommission of {name} "), Part(f"in {clean(status.slot)}, revision {status.revision}", "dim")]
@@ -52,7 +52,7 @@ def status_lines(status: pb.DecommissionStatus) -> Iterator[Line]:
     yield [Part(f"  next: {next_for(status.decommission, name)}")]
 
 
-def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[Line]:
+def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[TextLine]:
     """Yield what is on record, a line for each step."""
     began, due = day(utc(record.began_at)), day(utc(record.due_at))
     yield [Part(f"  begun {began} by {clean(record.by)}: {clean(record.reason)}")]
@@ -88,7 +88,7 @@ def next_for(record: pb.Decommission, name: str) -> str:
     )
 
 
-def short_words(each: Any) -> Line:
+def short_words(each: Any) -> TextLine:
     """Return one line about the decommission of a definition, for the list of all definitions."""
     record, name = each.decommission, clean(each.definition_id)
     what = f"step {step_word(record.next_step)} is next" if record.next_step else "its code is still to be deleted"
@@ -124,12 +124,12 @@ def _row(each: pb.DecommissionStatus) -> list[Part]:
     ]
 
 
-def _late(each: pb.DecommissionStatus) -> Line:
+def _late(each: pb.DecommissionStatus) -> TextLine:
     said = "; ".join(map(clean, each.left))
     return [Part(f"{clean(each.definition_id)} is overdue since {day(utc(each.decommission.due_at))}: {said}", "red")]
 
 
-def _step(step: int, taken: pb.CleanupStepTaken | None) -> Line:
+def _step(step: int, taken: pb.CleanupStepTaken | None) -> TextLine:
     if taken is None:
         return [Part(f"  - {step_word(step)}", "dim")]
     code = f", code {pb.CodeFate.Name(taken.code).removeprefix('CODE_FATE_').lower()}" if taken.code else ""

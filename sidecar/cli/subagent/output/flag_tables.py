@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Line, Part, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.tables import short, state_word
 from subagents.lifecycle.v1 import flags_pb2 as pb
@@ -13,7 +13,7 @@ HEADER: Final = ("definition", "state", "flag", "name", "value", "version", "swi
 VALUE_STYLE: Final = {"on": "green", "off": "red", "unreachable": "red"}
 
 
-def flag_table(definitions: Sequence[Any]) -> Iterator[Line]:
+def flag_table(definitions: Sequence[Any]) -> Iterator[TextLine]:
     """Yield the table of flags, and how fresh it is."""
     rows = [_row(each, flag) for each in definitions for flag in each.flags]
     if not rows:

@@ -11,13 +11,13 @@ Spell: TypeAlias = Callable[[str, str], str]
 """Spells a value anew; given it, and what all names of its enum begin with."""
 
 
-def spoken(message: Message) -> dict[str, Any]:
+def message_to_json(message: Message) -> dict[str, Any]:
     """Return a message for programs; `LIFECYCLE_STATE_ROLLBACK` is `rollback`, and so with every enum."""
     return _spelled(as_object(message), message.DESCRIPTOR, lambda value, prefix: value.removeprefix(prefix).lower())
 
 
-def heard(said: dict[str, Any], message: Message) -> dict[str, Any]:
-    """Return what `spoken` made of such a message as the JSON form of protobuf has it; that form stays as it is."""
+def message_from_json(said: dict[str, Any], message: Message) -> dict[str, Any]:
+    """Return the JSON form of protobuf for what `message_to_json` made; text in that form stays as it is."""
 
     def whole(value: str, prefix: str) -> str:
         return value if value.startswith(prefix) else f"{prefix}{value.upper()}"

@@ -31,7 +31,7 @@ def percent(points: int) -> str:
     return f"{points / POINTS:g} %"
 
 
-def moment_of(text: str) -> datetime:
+def timestamp_of(text: str) -> datetime:
     """Return a time; without a zone it is UTC. Raises `ValueError`."""
     try:
         found = datetime.fromisoformat(text.strip())
@@ -40,7 +40,7 @@ def moment_of(text: str) -> datetime:
         raise ValueError(f"{text[:40]!r} is no time; write e.g. 2026-11-22T14:05:00Z") from None
 
 
-def length_of(text: str) -> timedelta:
+def duration_of(text: str) -> timedelta:
     """Return a length of time, at most 31 days. Raises `ValueError`."""
     found = LENGTH.match(text.strip())
     length = timedelta(seconds=int(found[1]) * UNITS[found[2]]) if found else LONGEST * 2
@@ -49,8 +49,8 @@ def length_of(text: str) -> timedelta:
     return length
 
 
-def end_of(text: str, now: datetime) -> datetime:
+def window_end(text: str, now: datetime) -> datetime:
     """Return when something ends: a length of time from now, or a time; to the second. Raises `ValueError`."""
     if LENGTH.match(text.strip()):
-        return now.replace(microsecond=0) + length_of(text)
-    return moment_of(text)
+        return now.replace(microsecond=0) + duration_of(text)
+    return timestamp_of(text)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Line, Part, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.parsing import percent
@@ -56,7 +56,7 @@ def standing(each: pb.DefinitionStatus) -> str:
     return "killed" if each.HasField("killed") else state_word(each.state)
 
 
-def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[Line]:
+def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[TextLine]:
     """Return the table of all definitions, how fresh the flags are, and what does not fit together.
 
     Args:
@@ -83,7 +83,7 @@ def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[Line]:
     return lines
 
 
-def _fitting(rows: list[list[Part]], room: int | None) -> list[Line]:
+def _fitting(rows: list[list[Part]], room: int | None) -> list[TextLine]:
     kept = list(range(len(HEADER)))
     lines = columns(HEADER, rows)
     if room is not None and _width(lines) > room:
@@ -94,15 +94,15 @@ def _fitting(rows: list[list[Part]], room: int | None) -> list[Line]:
     return lines
 
 
-def _columns_of(rows: list[list[Part]], kept: list[int]) -> list[Line]:
+def _columns_of(rows: list[list[Part]], kept: list[int]) -> list[TextLine]:
     return columns([HEADER[place] for place in kept], [[row[place] for place in kept] for row in rows])
 
 
-def _width(lines: list[Line]) -> int:
+def _width(lines: list[TextLine]) -> int:
     return max(len("".join(part.text for part in line).rstrip()) for line in lines)
 
 
-def slot_lines(status: pb.SlotStatus) -> Iterator[Line]:
+def slot_lines(status: pb.SlotStatus) -> Iterator[TextLine]:
     """Yield everything about one slot."""
     yield [Part("slot "), Part(clean(status.slot), "bold"), Part(f"  revision {status.revision}")]
     yield [Part(f"  mode {mode_word(status.mode)}; ramp curve: {curve_word(status.curve_basis_points)}")]
@@ -121,7 +121,7 @@ def curve_word(steps: Iterable[int]) -> str:
     return ", ".join(percent(each) for each in steps) or "any step"
 
 
-def explanation_lines(answer: pb.ExplainResponse) -> Iterator[Line]:
+def explanation_lines(answer: pb.ExplainResponse) -> Iterator[TextLine]:
     """Yield why a user gets what."""
     served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
     what = f"is served by {clean(served)}" if answer.served_digest else "is served by nobody"
@@ -143,7 +143,7 @@ def explanation_lines(answer: pb.ExplainResponse) -> Iterator[Line]:
         yield [Part(f"  assumed: {clean(said)}", "dim")]
 
 
-def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[Line]:
+def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[TextLine]:
     """Yield what a ramp would change."""
     step = f"from {percent(answer.from_basis_points)} to {percent(answer.to_basis_points)}"
     yield [Part(f"{clean(answer.definition_id)} {short(answer.digest)} {step}", "bold")]
@@ -152,7 +152,7 @@ def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[Line]:
     yield [Part(f"  gates that would be asked: {', '.join(map(clean, answer.gates)) or 'none'}")]
 
 
-def audit_line(row: Any) -> Line:
+def audit_line(row: Any) -> TextLine:
     """Return one row of the audit."""
     head = f"{moment(utc(row.at))}  {row.number:>6}  {clean(row.slot)}  "
     if row.HasField("transition"):
@@ -223,7 +223,7 @@ def _age(backend: pb.BackendStatus) -> str:
     return age if backend.fresh else f"stale, {age}"
 
 
-def _backend(backend: pb.BackendStatus) -> Line:
+def _backend(backend: pb.BackendStatus) -> TextLine:
     if backend.fresh:
         return [Part(f"flags of {clean(backend.name)}: {_age(backend)} old", "dim")]
     said = f"flags of {clean(backend.name)}: unreachable ({_age(backend)}); what they gate is not served"
@@ -236,11 +236,11 @@ def _breach(each: pb.DefinitionStatus) -> str:
     return clean(each.breach.breach_id) + ("" if not each.breach.acknowledged_by else " (acknowledged)")
 
 
-def _drift(name: str, said: str) -> Line:
+def _drift(name: str, said: str) -> TextLine:
     return [Part(f"drift of {clean(name)}: {clean(said)}", "yellow")]
 
 
-def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[Line]:
+def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[TextLine]:
     state = state_word(each.state)
     active = ", active" if each.active else ""
     yield [

@@ -41,13 +41,13 @@ DEFAULT_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
 """What a card declares that says nothing. Part of its digest: a change here would be one of every such definition."""
 
 
-def offered(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+def declared_arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema that the orchestrator's model is shown: the card's, with those of the two that it lacks."""
-    missing = {name: FOR_THE_SIDECAR[name] for name in undeclared(declared)}
+    missing = {name: FOR_THE_SIDECAR[name] for name in undeclared_arguments(declared)}
     return {**declared, "properties": {**declared.get("properties", {}), **missing}} if missing else declared
 
 
-def undeclared(declared: Mapping[str, Any]) -> tuple[str, ...]:
+def undeclared_arguments(declared: Mapping[str, Any]) -> tuple[str, ...]:
     """Return those of the two that a card's schema does not name: they are not meant for its sub-agent."""
     own = declared.get("properties", {})
     return tuple(name for name in FOR_THE_SIDECAR if name not in own)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, declared_arguments
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.json_schemas import canonical_text
 
@@ -125,7 +125,7 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     @cached_property
     def offered_schema_json(self) -> str:
         """The arguments' schema that an orchestrator's model is shown, as canonical text; one for all surfaces."""
-        return canonical_text(offered(self.arguments))
+        return canonical_text(declared_arguments(self.arguments))
 
     @cached_property
     def component_schemas_json(self) -> Mapping[str, str]:

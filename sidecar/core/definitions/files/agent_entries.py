@@ -11,7 +11,7 @@ from sidecar.core.definitions.cards.card import (
     Tuning,
 )
 from sidecar.core.definitions.files.addresses import problem_with_target
-from sidecar.core.definitions.files.documents import Entry, Place
+from sidecar.core.definitions.files.documents import Entry, SourceLocation
 from sidecar.core.definitions.files.fields import Fields
 from sidecar.core.definitions.files.names import (
     FLAG,
@@ -42,7 +42,7 @@ LIMIT_FIELDS: Final = (
 )  # fmt: skip
 
 
-def read_agent(place: Place, problems: list[Problem]) -> Entry[AgentDefinition]:
+def read_agent(place: SourceLocation, problems: list[Problem]) -> Entry[AgentDefinition]:
     """Return the entry at `place`; what is wrong with it is added to `problems`.
 
     Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.

@@ -45,7 +45,7 @@ class Document(Struct, frozen=True):
         return value
 
 
-class Place(Struct, frozen=True):
+class SourceLocation(Struct, frozen=True):
     """Somewhere in a document, and what messages call it.
 
     Attributes:
@@ -56,16 +56,16 @@ class Place(Struct, frozen=True):
     steps: Steps = ()
     label: str = ""
 
-    def at(self, *steps: str | int) -> "Place":
+    def at(self, *steps: str | int) -> "SourceLocation":
         """Return the place further in."""
         label = self.label
         for step in steps:
             label += f"[{step}]" if isinstance(step, int) else f".{step}" if label else step
-        return Place(self.document, self.steps + steps, label)
+        return SourceLocation(self.document, self.steps + steps, label)
 
-    def called(self, label: str) -> "Place":
+    def called(self, label: str) -> "SourceLocation":
         """Return the same place under another label."""
-        return Place(self.document, self.steps, label)
+        return SourceLocation(self.document, self.steps, label)
 
     @property
     def value(self) -> Any:
@@ -100,4 +100,4 @@ class Entry(Struct, Generic[T], frozen=True):
     """One entry of a registry and where it stands."""
 
     value: T
-    place: Place
+    place: SourceLocation

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from sidecar.core.definitions.files.documents import Place, Steps
+from sidecar.core.definitions.files.documents import SourceLocation, Steps
 from sidecar.core.definitions.files.problems import Problem, quoted
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -30,7 +30,7 @@ class Fields:
         problems: where problems are added.
     """
 
-    def __init__(self, place: Place, known: Sequence[str], problems: list[Problem]) -> None:
+    def __init__(self, place: SourceLocation, known: Sequence[str], problems: list[Problem]) -> None:
         """Check the keys; the values are checked as they are asked for."""
         self.place = place
         self._problems = problems
@@ -196,7 +196,7 @@ class Fields:
         return Fields(self.place.at(key), known, self._problems) if self.has(key) else None
 
 
-def kind_of(place: Place) -> str:
+def kind_of(place: SourceLocation) -> str:
     """Return what stands at the place in the author's words, with advice if quotes would make it text."""
     written = place.document.written.get(place.steps)
     match place.value:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sidecar.core.definitions.cards.card import PromptBlock
-from sidecar.core.definitions.files.documents import Place
+from sidecar.core.definitions.files.documents import SourceLocation
 from sidecar.core.definitions.files.names import PLATFORM_OWNER
 from sidecar.core.definitions.files.problems import Problem, quoted
 
@@ -25,12 +25,12 @@ def filled(text: str, fan_out_cap: int) -> str:
     return text.replace(FAN_OUT_CAP, str(fan_out_cap))
 
 
-def names_the_cap(block: PromptBlock) -> bool:
+def uses_fan_out_cap(block: PromptBlock) -> bool:
     """Return whether the cap is filled into `block`."""
     return FAN_OUT_CAP in block.instructions
 
 
-def problems_with_placeholders(place: Place, text: str, owner: str) -> Iterator[Problem]:
+def problems_with_placeholders(place: SourceLocation, text: str, owner: str) -> Iterator[Problem]:
     """Yield an error for each `{{word}}` in a block's `text` that nothing is filled into, each word once.
 
     Args:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.files.agent_entries import read_agent
-from sidecar.core.definitions.files.documents import Document, Entry, Place
+from sidecar.core.definitions.files.documents import Document, Entry, SourceLocation
 from sidecar.core.definitions.files.fields import Fields, kind_of
 from sidecar.core.definitions.files.names import MODEL_KEY, PLATFORM_BLOCKS, PLATFORM_OWNER
 from sidecar.core.definitions.files.problems import Problem, quoted
@@ -52,7 +52,7 @@ class Registries(Struct, frozen=True):
     models: Registry[ModelEntry]
     tools: Registry[ToolEntry]
     blocks: Registry[PromptBlock]
-    config: Place | None
+    config: SourceLocation | None
     unread_blocks: frozenset[str]
 
 
@@ -67,7 +67,7 @@ def read_registries(documents: Sequence[Document], unread: Sequence[str], proble
     config = next((document for document in documents if document.path == CONFIG_FILE), None)
     if config is None and CONFIG_FILE not in unread:
         problems.append(Problem(CONFIG_FILE, None, "", "is missing; it holds `agents`, `models` and `tools`"))
-    top = Place(config) if config is not None else None
+    top = SourceLocation(config) if config is not None else None
     if top is not None:
         Fields(top, SECTIONS, problems)
     blocks = [read_block(document, problems) for document in documents if document.path != CONFIG_FILE]
@@ -83,7 +83,10 @@ def read_registries(documents: Sequence[Document], unread: Sequence[str], proble
 
 
 def _entries(
-    top: Place | None, section: str, read: Callable[[Place, list[Problem]], Entry[T]], problems: list[Problem]
+    top: SourceLocation | None,
+    section: str,
+    read: Callable[[SourceLocation, list[Problem]], Entry[T]],
+    problems: list[Problem],
 ) -> list[Entry[T]]:
     """Read one section of `agent_config.yaml`; entries with a usable id go by it in messages."""
     if top is None or not isinstance(top.value, dict):
@@ -96,7 +99,7 @@ def _entries(
     return [read(_called_by_id(place, index), problems) for index in range(len(place.value))]
 
 
-def _called_by_id(section: Place, index: int) -> Place:
+def _called_by_id(section: SourceLocation, index: int) -> SourceLocation:
     """Messages call an entry by its id if that has the shape of one, else by its position."""
     place = section.at(index)
     name = place.at("id").value

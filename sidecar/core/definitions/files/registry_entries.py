@@ -7,7 +7,7 @@ from typing import Final
 
 from sidecar.core.definitions.cards.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.files.addresses import GRPC_SCHEMES, HTTP_SCHEMES, problem_with_scheme
-from sidecar.core.definitions.files.documents import Document, Entry, Place
+from sidecar.core.definitions.files.documents import Document, Entry, SourceLocation
 from sidecar.core.definitions.files.fields import Fields
 from sidecar.core.definitions.files.names import (
     FLAG,
@@ -32,7 +32,7 @@ _LIKE_A_TAG: Final = re.compile(r"<\s*/?\s*can(?:not)?[_ -]?do\b[^>]*>?", re.IGN
 _FORM: Final = "<can_do>…</can_do>, then <cannot_do>…</cannot_do>"
 
 
-def problems_with_capabilities(place: Place, text: str, category: BlockCategory) -> Iterator[Problem]:
+def problems_with_capabilities(place: SourceLocation, text: str, category: BlockCategory) -> Iterator[Problem]:
     """Yield at most one error of the tags for what an agent can and cannot do. Source: PC1-D-33, PC1-D-34.
 
     Args:
@@ -85,7 +85,7 @@ SEMVER_RULE: Final = "must be major.minor.patch, such as 1.0.0"
 PLACEHOLDER: Final = re.compile(r"\{\{?\s*(date|location|user_id|locale)\s*\}")
 
 
-def read_model(place: Place, problems: list[Problem]) -> Entry[ModelEntry]:
+def read_model(place: SourceLocation, problems: list[Problem]) -> Entry[ModelEntry]:
     """Return the model at `place`; what is wrong with it is added to `problems`."""
     fields = Fields(place, MODEL_FIELDS, problems)
     name = fields.matching("id", MODEL_KEY, MODEL_RULE) if fields.has("id") else fields.text("id")
@@ -104,7 +104,7 @@ def read_model(place: Place, problems: list[Problem]) -> Entry[ModelEntry]:
     return Entry(model, place)
 
 
-def read_tool(place: Place, problems: list[Problem]) -> Entry[ToolEntry]:
+def read_tool(place: SourceLocation, problems: list[Problem]) -> Entry[ToolEntry]:
     """Return the tool at `place`; what is wrong with it is added to `problems`."""
     fields = Fields(place, TOOL_FIELDS, problems)
     name = read_id(fields, "id")
@@ -160,7 +160,7 @@ def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock
 
     Source: PC1-D-61, PC1-D-48, PC1-D-33, PC1-D-34.
     """
-    fields = Fields(Place(document), BLOCK_FIELDS, problems)
+    fields = Fields(SourceLocation(document), BLOCK_FIELDS, problems)
     category = fields.choice("type", BlockCategory) or BlockCategory.CONTEXT
     block = PromptBlock(
         id=BlockId(read_id(fields, "name")),
@@ -171,7 +171,7 @@ def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock
         path=document.path,
     )
     text = block.instructions
-    place = Place(document).at("instructions")
+    place = SourceLocation(document).at("instructions")
     problems.extend(problems_with_capabilities(place, text, category))
     in_braces = list(problems_with_placeholders(place, text, block.owner))
     problems.extend(in_braces)
@@ -179,7 +179,7 @@ def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock
     if placeholder is not None and not in_braces:
         note = f"{quoted(placeholder[0])} is not filled in: the {placeholder[1]} stands at the end of every prompt"
         problems.append(place.warning(note, key=placeholder[1]))
-    return Entry(block, Place(document))
+    return Entry(block, SourceLocation(document))
 
 
 def _gate(fields: Fields) -> str | None:

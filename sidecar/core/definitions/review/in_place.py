@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
-from sidecar.core.definitions.changes import Changes, FieldChange, changes_between, changes_inside
-from sidecar.core.definitions.files.documents import Entry, Place
+from sidecar.core.definitions.changes import Changes, FieldChange, changes_between, nested_changes
+from sidecar.core.definitions.files.documents import Entry, SourceLocation
 from sidecar.core.definitions.files.names import REQUIRED_BLOCKS, SUBAGENT_FLAG_PREFIX
 from sidecar.core.definitions.files.problems import printable, quoted
 from sidecar.core.definitions.files.registries import Registries, Registry
@@ -18,7 +18,7 @@ from sidecar.core.definitions.review.overrides import (
     TRAILER,
     block_subject,
     model_subject,
-    reasons_in,
+    override_reasons,
     reasons_of_trailers,
     tool_subject,
 )
@@ -27,7 +27,7 @@ from sidecar.core.definitions.review.references import (
     Check,
     Comparison,
     Finding,
-    Weight,
+    Severity,
     finding_at,
     loads,
     resolves,
@@ -48,10 +48,10 @@ def findings_of(compared: Comparison, skipped: frozenset[Check] = frozenset()) -
     if Check.UNREFERENCED not in skipped:
         yield from unreferenced(compared.base, compared.head)
     if Check.IN_PLACE not in skipped:
-        yield from in_place(compared)
+        yield from changed_in_place(compared)
 
 
-def in_place(compared: Comparison) -> Iterator[Finding]:
+def changed_in_place(compared: Comparison) -> Iterator[Finding]:
     """Check (d), for definitions and for what they share."""
     before, after = compared.base.registries, compared.head.registries
     overrides = _Overrides.of(compared)
@@ -73,14 +73,14 @@ def in_place(compared: Comparison) -> Iterator[Finding]:
     yield from _shared(before.blocks, after.blocks, block_subject, users, overrides)
 
 
-def _flag_dropped(place: Place, name: str, flag: str) -> Finding:
+def _flag_dropped(place: SourceLocation, name: str, flag: str) -> Finding:
     """Return that an entry no longer names the flag that gates it; nothing overrides it. Source: TN-59, PF1-D-35."""
     text = (
         f"no longer names {quoted(flag)}, which gates {quoted(name)} until an operator retires it: put it back. "
         f"At 100 %, run `sidecar subagent retire-flags {name} --reason …`, and show this check that it is done: "
         "`sidecar subagent list --json > FILE`, then --rollout-export FILE"
     )
-    return finding_at(place.at(FLAG_FIELD), Check.IN_PLACE, Weight.ERROR, text)
+    return finding_at(place.at(FLAG_FIELD), Check.IN_PLACE, Severity.ERROR, text)
 
 
 def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Itera
         )
         if all(each.slot != new.slot for each in others):
             text += ", unless the sidecars that load it have rollout.serve_unflagged_entries_at_once on"
-        yield finding_at(entry.place.at(FLAG_FIELD), Check.IN_PLACE, Weight.WARNING, text)
+        yield finding_at(entry.place.at(FLAG_FIELD), Check.IN_PLACE, Severity.WARNING, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class _Overrides:
 
     @classmethod
     def of(cls, compared: Comparison) -> "_Overrides":
-        stale = reasons_in(compared.base.registries, compared.base.annotations)
-        now = reasons_in(compared.head.registries, compared.head.annotations)
+        stale = override_reasons(compared.base.registries, compared.base.annotations)
+        now = override_reasons(compared.head.registries, compared.head.annotations)
         trailers = reasons_of_trailers(compared.trailers)
         fresh = {subject: reasons - stale.get(subject, frozenset()) for subject, reasons in now.items()}
         for subject, reasons in trailers.items():
@@ -125,34 +125,34 @@ class _Overrides:
 
 
 def _changes(
-    place: Place, changes: Changes, subject: str, users: tuple[str, ...], overrides: _Overrides
+    place: SourceLocation, changes: Changes, subject: str, users: tuple[str, ...], overrides: _Overrides
 ) -> Iterator[Finding]:
     if changes.major:
         details = tuple(change.text for change in changes.major)
         at = place.at(changes.major[0].field)
-        yield finding_at(at, Check.IN_PLACE, Weight.ERROR, MAJOR_MESSAGE, details)
+        yield finding_at(at, Check.IN_PLACE, Severity.ERROR, MAJOR_MESSAGE, details)
     if changes.minor:
         yield _minor(place, changes.minor, subject, users, overrides)
     for change in changes.minor:
         if change.caution:
-            yield finding_at(place.at(change.field), Check.IN_PLACE, Weight.WARNING, change.caution, (change.text,))
+            yield finding_at(place.at(change.field), Check.IN_PLACE, Severity.WARNING, change.caution, (change.text,))
 
 
 def _minor(
-    place: Place, changes: tuple[FieldChange, ...], subject: str, users: tuple[str, ...], overrides: _Overrides
+    place: SourceLocation, changes: tuple[FieldChange, ...], subject: str, users: tuple[str, ...], overrides: _Overrides
 ) -> Finding:
     details = tuple(change.text for change in changes)
     at = place.at(changes[0].field)
     reasons = overrides.of_subject(subject, users)
     if reasons:
         text = "minor change in place, overridden: " + "; ".join(printable(reason) for reason in reasons)
-        return finding_at(at, Check.IN_PLACE, Weight.NOTICE, text, details)
+        return finding_at(at, Check.IN_PLACE, Severity.NOTICE, text, details)
     old = "; the override that stands there is older than this change" if overrides.stale.get(subject) else ""
     text = (
         f"a minor change in place needs an explicit override: the comment `# {COMMENT} <reason>` here, or the commit "
         f"trailer `{TRAILER}: {subject} <reason>`{old} (FR-12)"
     )
-    return finding_at(at, Check.IN_PLACE, Weight.ERROR, text, details)
+    return finding_at(at, Check.IN_PLACE, Severity.ERROR, text, details)
 
 
 def _shared(
@@ -166,7 +166,7 @@ def _shared(
     for name, entry in after.entries.items():
         old, subject = before.get(name), subject_of(name)
         if old is not None and subject in users:
-            minor = changes_inside(old, entry.value)
+            minor = nested_changes(old, entry.value)
             yield from _changes(entry.place, Changes((), minor), subject, users[subject], overrides)
 
 

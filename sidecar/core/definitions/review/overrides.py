@@ -43,7 +43,9 @@ def block_subject(name: str) -> str:
     return f"block:{name}"
 
 
-def reasons_in(registries: Registries, annotations: Mapping[str, Sequence[Annotation]]) -> Mapping[str, frozenset[str]]:
+def override_reasons(
+    registries: Registries, annotations: Mapping[str, Sequence[Annotation]]
+) -> Mapping[str, frozenset[str]]:
     """Return the reasons that comments give, by what they stand at: an id, `model:…`, `tool:…` or `block:…`.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Final
 
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.definitions.cross_checks import slots_of
-from sidecar.core.definitions.files.documents import Document, Entry, Place
+from sidecar.core.definitions.files.documents import Document, Entry, SourceLocation
 from sidecar.core.definitions.files.problems import Problem, quoted
 from sidecar.core.definitions.files.registries import Registries, read_registries
 from sidecar.core.definitions.resolve import load_documents
@@ -35,7 +35,7 @@ class Check(StrEnum):
 
 
 @unique
-class Weight(StrEnum):
+class Severity(StrEnum):
     """What a finding does to the merge; the words are those of GitHub's annotations."""
 
     ERROR = "error"
@@ -56,7 +56,7 @@ class Finding:
     """
 
     check: Check
-    weight: Weight
+    weight: Severity
     file: str
     line: int | None
     field: str
@@ -101,7 +101,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class BaseWish:
+class BaseSelection:
     """What to compare with; neither: nothing, for checks that look at the head alone.
 
     Attributes:
@@ -131,7 +131,9 @@ def head_side(
     return Side(read_registries(documents, unread, []), loaded.errors, annotations)
 
 
-def finding_at(place: Place, check: Check, weight: Weight, message: str, details: tuple[str, ...] = ()) -> Finding:
+def finding_at(
+    place: SourceLocation, check: Check, weight: Severity, message: str, details: tuple[str, ...] = ()
+) -> Finding:
     """Return a finding at a place of the head."""
     document = place.document
     return Finding(check, weight, document.path, document.line_of(place.steps), place.label, message, details)
@@ -146,7 +148,7 @@ def loads(head: Side) -> Iterator[Finding]:
     for problem in head.problems:
         if problem.field not in dangling:
             message = problem.text if problem.suggestion is None else f"{problem.text}; near: {problem.suggestion}"
-            yield Finding(Check.LOADS, Weight.ERROR, problem.file, problem.line, problem.field, message)
+            yield Finding(Check.LOADS, Severity.ERROR, problem.file, problem.line, problem.field, message)
 
 
 def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Finding]:
@@ -157,7 +159,7 @@ def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Findi
     """
     for place, slot in _dangling(head.registries):
         text = f"{quoted(slot)} names no definition; add one that fills it, or take it off the list"
-        yield finding_at(place, Check.RESOLVES, Weight.ERROR, text)
+        yield finding_at(place, Check.RESOLVES, Severity.ERROR, text)
     slots = slots_of(head.registries)
     for entry in _active(head.registries):
         for index, slot in enumerate(entry.value.sub_agents):
@@ -165,7 +167,7 @@ def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Findi
             if fillers and not any(_is_served(name, head.registries, rolled_back) for name in fillers):
                 states = ", ".join(f"{quoted(name)} {_why_not(name, head.registries)}" for name in fillers)
                 text = f"{quoted(slot)} resolves to nothing that can be served: {states}; take it off the list"
-                yield finding_at(entry.place.at("sub_agents", index), Check.RESOLVES, Weight.ERROR, text)
+                yield finding_at(entry.place.at("sub_agents", index), Check.RESOLVES, Severity.ERROR, text)
 
 
 def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
@@ -193,14 +195,14 @@ def _named_by(name: str, slot: Slot, done: str, head: Side) -> Iterator[Finding]
                     f"agent {quoted(name)} is {done}, but the orchestrator {quoted(entry.value.id)} still names "
                     f"{quoted(slot)} in sub_agents; take it off that list in this change or before (FR-11)"
                 )
-                yield finding_at(entry.place.at("sub_agents", index), Check.UNREFERENCED, Weight.ERROR, text)
+                yield finding_at(entry.place.at("sub_agents", index), Check.UNREFERENCED, Severity.ERROR, text)
 
 
 def _active(registries: Registries) -> Iterator[Entry[AgentDefinition]]:
     return (entry for entry in registries.agents.entries.values() if not entry.value.deprecated)
 
 
-def _dangling(registries: Registries) -> Iterator[tuple[Place, Slot]]:
+def _dangling(registries: Registries) -> Iterator[tuple[SourceLocation, Slot]]:
     slots = slots_of(registries)
     for entry in registries.agents.entries.values():
         for index, slot in enumerate(entry.value.sub_agents):

@@ -8,7 +8,7 @@ import msgspec
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.binding.surface_token import SurfaceClaims
-from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.executing.contract import (
     DEFAULT_OUTPUTS,
@@ -20,7 +20,7 @@ from sidecar.core.executing.contract import (
     Outputs,
     Parent,
     Permissions,
-    Step,
+    WorkflowStep,
     contract_template,
 )
 from sidecar.core.executing.delegation import path_of
@@ -38,7 +38,7 @@ class BareAncestor(Part, frozen=True):
 
 
 class BareContract(Part, frozen=True):
-    """`Contract` without texts and without what `Place` says.
+    """`Contract` without texts and without what `ContractPosition` says.
 
     Attributes:
         limits: wall clock, tool calls, tokens, idle timeout; None: there are none.
@@ -69,7 +69,7 @@ class BareContract(Part, frozen=True):
 
 
 class ContractTexts(Part, frozen=True):
-    """Texts of one contract. None: what `Place.said` has."""
+    """Texts of one contract. None: what `ContractPosition.said` has."""
 
     description: str | None = None
     task_prompt: str | None = None
@@ -77,7 +77,7 @@ class ContractTexts(Part, frozen=True):
     title: str | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class ContractPosition(msgspec.Struct, frozen=True):
     """What a contract repeats of its child, and of who asked for it.
 
     Attributes:
@@ -97,7 +97,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class BareTemplate(msgspec.Struct, frozen=True):
-    """What the contracts of all calls of one tool share, without what `Place` says."""
+    """What the contracts of all calls of one tool share, without what `ContractPosition` says."""
 
     common: BareContract
 
@@ -109,7 +109,7 @@ class BareTemplate(msgspec.Struct, frozen=True):
 def bare_template(tool: SurfaceTool) -> BareTemplate:
     """Return what `contract_template` says, as facts have it; `SurfaceTool.made_once` keeps it."""
     common = contract_template(tool).common
-    place = Place(TurnId(""), tool.slot, 0, ContractTexts(title=tool.name), digest=common.definition_digest)
+    place = ContractPosition(TurnId(""), tool.slot, 0, ContractTexts(title=tool.name), digest=common.definition_digest)
     bare, _ = stripped(common, place)
     return BareTemplate(bare)
 
@@ -119,15 +119,15 @@ def differing(text: str, known: str) -> str | None:
     return None if text == known else text
 
 
-def called(claims: SurfaceClaims, slot: Slot, step: int, request: Request, place: int) -> Place:
+def called(claims: SurfaceClaims, slot: Slot, step: int, request: Request, place: int) -> ContractPosition:
     """Return what the contract of a call repeats; `place` is that of the call in the request."""
-    return Place(claims.turn_id, slot, step, said_in(request, place), digest=dict(claims.tools).get(slot))
+    return ContractPosition(claims.turn_id, slot, step, said_in(request, place), digest=dict(claims.tools).get(slot))
 
 
-def below(claims: SurfaceClaims, slot: Slot, step: int, parent: ChildId, contract: Contract) -> Place:
+def below(claims: SurfaceClaims, slot: Slot, step: int, parent: ChildId, contract: Contract) -> ContractPosition:
     """Return what the contract of a child that `parent` delegates to repeats; `contract` is that of the parent."""
     digest = dict(claims.tools).get(slot)
-    return Place(claims.turn_id, slot, step, said_above(contract), parent, digest, path_of(parent, contract))
+    return ContractPosition(claims.turn_id, slot, step, said_above(contract), parent, digest, path_of(parent, contract))
 
 
 def said_in(request: Request, place: int) -> ContractTexts:
@@ -146,7 +146,7 @@ def said_above(contract: Contract) -> ContractTexts:
     return ContractTexts(task_prompt=contract.step.description, goal_summary=contract.parent.goal_summary)
 
 
-def stripped(contract: Contract, place: Place) -> tuple[BareContract, ContractTexts]:
+def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract, ContractTexts]:
     """Return a contract without what `place` says, and its own texts. Raises `ValueError` if it contradicts it."""
     known, parent, step, budgets = place.said, contract.parent, contract.step, contract.budgets
     execution, permissions, outputs = contract.execution, contract.permissions, contract.outputs
@@ -181,7 +181,7 @@ def stripped(contract: Contract, place: Place) -> tuple[BareContract, ContractTe
     return bare, texts
 
 
-def restored(bare: BareContract, texts: ContractTexts, place: Place) -> Contract:
+def restored(bare: BareContract, texts: ContractTexts, place: ContractPosition) -> Contract:
     """Return the contract that `stripped` took apart. Raises `ValueError` if it needs a digest that nothing says."""
     known, depth = place.said, bare.max_delegation_depth
     (digest,) = (place.digest,) if bare.digest is None else unpacked(bare.digest)
@@ -198,7 +198,7 @@ def restored(bare: BareContract, texts: ContractTexts, place: Place) -> Contract
             task_prompt=(known.task_prompt or "") if texts.task_prompt is None else texts.task_prompt,
             goal_summary=(known.goal_summary or "") if texts.goal_summary is None else texts.goal_summary,
         ),
-        step=Step(
+        step=WorkflowStep(
             title=(known.title or "") if texts.title is None else texts.title,
             description=(known.description or "") if texts.description is None else texts.description,
             success_criteria=bare.success_criteria,
@@ -255,7 +255,7 @@ def asked_in(call: ToolCall) -> str:
     """Return the words in which a call asks, if its arguments say them under the usual name; else the arguments."""
     try:
         request = from_json(call.arguments_json, dict)
-    except Undecodable:
+    except DecodeError:
         return call.arguments_json
     said = request.get("request")
     return said if isinstance(said, str) else call.arguments_json

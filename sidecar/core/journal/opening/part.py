@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.decoding import Undecodable, from_hex
+from sidecar.core.decoding import DecodeError, from_hex
 
 Digests = bytes | tuple[str, ...]
 """One after another, 32 bytes each; texts if one of them is not written as `sha256:<64 hex digits>`."""
@@ -23,7 +23,7 @@ def packed(texts: Iterable[str]) -> Digests:
     whole = tuple(texts)
     try:
         raw = from_hex("".join(whole).replace(PREFIX, ""))
-    except Undecodable:
+    except DecodeError:
         return whole
     return raw if unpacked(raw) == whole else whole  # capitals and spaces are hexadecimal digits as well
 

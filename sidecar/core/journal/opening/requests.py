@@ -14,7 +14,7 @@ from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 ON_DISCONNECT: Final = "cancel"
 
 
-class Asked(Part, frozen=True):
+class StrippedCall(Part, frozen=True):
     """What a dispatch was asked for, without its texts. See `DispatchRequest`.
 
     Attributes:
@@ -88,9 +88,9 @@ def fingerprint_of(request_json: str) -> str:
     return sha256(request_json.encode()).hexdigest()
 
 
-def asked_of(request: Request) -> Asked:
+def asked_of(request: Request) -> StrippedCall:
     """Return the part of a request that is no text."""
-    return Asked(
+    return StrippedCall(
         packed((request.binding_digest,)),
         tuple(call.call_id for call in request.calls),
         request.declared_intent_count,
@@ -108,7 +108,7 @@ def texts_of(request: Request) -> RequestTexts:
     return RequestTexts(calls, request.prior_context, request.task_prompt)
 
 
-def request_of(dispatch_id: DispatchId, asked: Asked, texts: RequestTexts) -> Request:
+def request_of(dispatch_id: DispatchId, asked: StrippedCall, texts: RequestTexts) -> Request:
     """Return the request again; without texts if they were erased."""
     calls = texts.calls or (CallTexts(),) * len(asked.call_ids)
     (binding_digest,) = unpacked(asked.binding_digest)

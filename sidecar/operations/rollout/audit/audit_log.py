@@ -10,7 +10,7 @@ import msgspec
 
 from sidecar.core.errors import AdmissionRefused, GateFailed, GateHeld
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutStore
 
@@ -18,11 +18,11 @@ PAGE: Final = 200
 POLL: Final = timedelta(seconds=1)
 MOST_WATCHERS: Final = 32
 SOON: Final = timedelta(seconds=5)
-NOT_TAKEN: Final = frozenset({Happening.REFUSED, Happening.HELD})
+NOT_TAKEN: Final = frozenset({RolloutEventKind.REFUSED, RolloutEventKind.HELD})
 """What is written of a step that was not taken."""
 
 
-class ReadsAudit(Protocol):
+class AuditReader(Protocol):
     """Reads audit rows."""
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
@@ -30,7 +30,7 @@ class ReadsAudit(Protocol):
         ...
 
 
-class SlotPast(msgspec.Struct, frozen=True):
+class SlotHistory(msgspec.Struct, frozen=True):
     """What the audit keeps of a slot.
 
     Attributes:
@@ -44,7 +44,7 @@ class SlotPast(msgspec.Struct, frozen=True):
     known_from: datetime | None
 
 
-async def past_of(store: RolloutStore, slot: Slot) -> SlotPast:
+async def past_of(store: RolloutStore, slot: Slot) -> SlotHistory:
     """Return what the audit keeps of a slot. Raises `StoreUnavailable`."""
     while True:
         markers = await store.audit_markers()
@@ -53,11 +53,11 @@ async def past_of(store: RolloutStore, slot: Slot) -> SlotPast:
             break
     last = markers[-1] if markers else None
     beginning = next((each for each in last.standing if each.slot == slot), None) if last else None
-    return SlotPast(rows, beginning, last.before if last and beginning else None)
+    return SlotHistory(rows, beginning, last.before if last and beginning else None)
 
 
 async def pages_of(
-    store: ReadsAudit, query: AuditQuery, until: int | None = None
+    store: AuditReader, query: AuditQuery, until: int | None = None
 ) -> AsyncGenerator[list[AuditRow], None]:
     """Go through the rows of a query page after page, up to the number `until`. Raises `StoreUnavailable`.
 
@@ -71,7 +71,7 @@ async def pages_of(
         query = msgspec.structs.replace(query, after=page[-1].number)
 
 
-async def all_rows(store: ReadsAudit, query: AuditQuery, until: int | None = None) -> list[AuditRow]:
+async def all_rows(store: AuditReader, query: AuditQuery, until: int | None = None) -> list[AuditRow]:
     """Return every row of a query, up to the number `until`. Raises `StoreUnavailable`."""
     return [row async for page in pages_of(store, query, until) for row in page]
 
@@ -139,30 +139,30 @@ class WatchAudit:
             news.set()
 
 
-class GatesSaid(msgspec.Struct, frozen=True):
+class LastGateVerdicts(msgspec.Struct, frozen=True):
     """What gates said when a step was last asked for, in words."""
 
     words: str
     at: datetime
 
 
-PASSED: Final = frozenset({Happening.RAMP_SET, Happening.FLAGS_CREATED})
+PASSED: Final = frozenset({RolloutEventKind.RAMP_SET, RolloutEventKind.FLAGS_CREATED})
 """What is written of a step that gates let pass."""
-NOT_PASSED: Final = frozenset({Happening.REFUSED, Happening.HELD})
+NOT_PASSED: Final = frozenset({RolloutEventKind.REFUSED, RolloutEventKind.HELD})
 BY_A_GATE: Final = (f"{GateFailed.reason}: ", f"{GateHeld.reason}: ")
 """How the words of a step begin that a gate did not let pass; rules, policies and revisions refuse steps, too."""
 
 
-class LastSaid:
+class LastVerdict:
     """Remembers, for each definition, the newest answer of its gates; each audit row is read once."""
 
     def __init__(self, store: RolloutStore) -> None:
         """Begin with nothing read."""
         self._store = store
         self._after = 0
-        self._said: dict[Digest, GatesSaid] = {}
+        self._said: dict[Digest, LastGateVerdicts] = {}
 
-    def of(self, digest: Digest) -> GatesSaid | None:
+    def of(self, digest: Digest) -> LastGateVerdicts | None:
         """Return what was said of a definition, as of the last `look`."""
         return self._said.get(digest)
 
@@ -177,10 +177,10 @@ class LastSaid:
         event = row.body
         if not isinstance(event, RolloutEvent):
             return
-        if event.what is Happening.REVISED and Digest(event.detail) in self._said:
+        if event.what is RolloutEventKind.REVISED and Digest(event.detail) in self._said:
             self._said[event.digest] = self._said.pop(Digest(event.detail))
         elif event.detail and _of_gates(event):
-            self._said[event.digest] = GatesSaid(event.detail, event.at)
+            self._said[event.digest] = LastGateVerdicts(event.detail, event.at)
 
 
 def _of_gates(event: RolloutEvent) -> bool:

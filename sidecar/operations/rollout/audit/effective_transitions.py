@@ -16,7 +16,7 @@ from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.audit.audit_log import pages_of
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutRecorder, RolloutStore
 
@@ -77,13 +77,13 @@ class EffectiveTransitions:
         self._news.clear()
         while self._waiting:
             slot, definition_id, event_id = self._waiting[0]
-            done = await in_time(self._tell(slot, definition_id, event_id), LONGEST_WRITE)
+            done = await read_within(self._tell(slot, definition_id, event_id), LONGEST_WRITE)
             if isinstance(done, StoreUnavailable):
                 return
             self._waiting.popleft()
             self._first.pop(event_id, None)
         if self._bound is not None and self._bound is not self._searched:
-            await in_time(self._tell_of_revised(self._bound), LONGEST_WRITE)
+            await read_within(self._tell_of_revised(self._bound), LONGEST_WRITE)
 
     async def _tell_of_revised(self, view: RolloutView) -> None:
         """Tell of transitions of definitions that were revised before a bind met them: no view shows their digest."""

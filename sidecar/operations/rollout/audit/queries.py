@@ -17,11 +17,11 @@ from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.past_rollout import as_of
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.audit.audit_log import SlotPast, past_of
+from sidecar.operations.rollout.audit.audit_log import SlotHistory, past_of
 from sidecar.operations.rollout.store.ports import AuditRow, RolloutStore
 
 
-class ActiveFor(msgspec.Struct, frozen=True, kw_only=True):
+class ActivityQuery(msgspec.Struct, frozen=True, kw_only=True):
     """When was a sub-agent active for a cohort?
 
     Attributes:
@@ -52,7 +52,7 @@ class Period(msgspec.Struct, frozen=True):
     request_id: str
 
 
-class Activity(msgspec.Struct, frozen=True):
+class ActivityReport(msgspec.Struct, frozen=True):
     """When a sub-agent was active for a cohort.
 
     Attributes:
@@ -70,7 +70,7 @@ class ReadActivity(msgspec.Struct, frozen=True):
 
     store: RolloutStore
 
-    async def __call__(self, asked: ActiveFor) -> Activity:
+    async def __call__(self, asked: ActivityQuery) -> ActivityReport:
         """Return when it was.
 
         Raises:
@@ -82,11 +82,11 @@ class ReadActivity(msgspec.Struct, frozen=True):
         for rollout in await self.store.rollouts():
             if asked.slot in {"", rollout.slot} and rollout.of_id(asked.definition_id):
                 past = await past_of(self.store, rollout.slot)
-                return Activity(rollout.slot, tuple(_periods(rollout, past, asked)), past.known_from)
+                return ActivityReport(rollout.slot, tuple(_periods(rollout, past, asked)), past.known_from)
         raise UnknownSubagent(f"no rollout has a definition {asked.definition_id[:60]!r}")
 
 
-def _periods(present: SlotRollout, past: SlotPast, asked: ActiveFor) -> Iterator[Period]:
+def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> Iterator[Period]:
     """Go through the audit of a slot, and say when the cohort came to be served and when no longer."""
     lowest, highest = 0, asked.share - 1
     if asked.key:
@@ -112,7 +112,7 @@ def _moments(rows: Sequence[AuditRow]) -> Iterator[Sequence[TransitionEvent | Ro
     return (list(step) for _, step in steps)
 
 
-def _ramp_for(then: SlotRollout, asked: ActiveFor, lowest: int, highest: int) -> int:
+def _ramp_for(then: SlotRollout, asked: ActivityQuery, lowest: int, highest: int) -> int:
     """Return the ramp under which a definition id serves all these buckets; 0: it does not."""
     digests = (facts.digest for facts in then.of_id(asked.definition_id))
     return max((_reach(then, digest, lowest, highest) for digest in digests), default=0)

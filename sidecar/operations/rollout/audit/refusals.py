@@ -14,15 +14,15 @@ from typing import Final
 import msgspec
 
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
-from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.step import event_about
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.timed_access import in_time
-from sidecar.operations.rollout.answers import Surrounding, by_of
-from sidecar.operations.rollout.definition_lookup import Found, found_in
-from sidecar.operations.rollout.requests import Asked
+from sidecar.operations.record.timed_access import read_within
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch, match_in
+from sidecar.operations.rollout.requests import StepRequest
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, RolloutWrite
+from sidecar.operations.rollout.stored_answers import AuditContext, actor_of
 
 EACH: Final = timedelta(minutes=10)
 """Between two rows about one caller, one verb and one definition."""
@@ -45,17 +45,17 @@ class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     verb: str
-    asked: Asked
+    asked: StepRequest
     actor: str
     why: str
 
     @property
-    def named(self) -> Asked:
+    def named(self) -> StepRequest:
         """What the request names, in whatever content."""
         return msgspec.structs.replace(self.asked, digest="")
 
 
-class Seldom:
+class RateLimit:
     """Lets few through: one of a kind in a time, and some of all kinds.
 
     Args:
@@ -106,13 +106,13 @@ class RecordRefusals:
         self._views = views
         self._clock = clock
         self._recorder = recorder
-        self._seldom = Seldom(EACH, MOST)
+        self._seldom = RateLimit(EACH, MOST)
         self._waiting: deque[tuple[RefusedStep, datetime]] = deque()
         self._news = asyncio.Event()
 
     def note(self, refused: RefusedStep) -> None:
         """Have a refusal put on the audit, unless there was one like it lately. Never raises, never waits."""
-        if found_in(self._views().slots, refused.named) is None:
+        if match_in(self._views().slots, refused.named) is None:
             return
         kind = (refused.actor, refused.asked.actor_key, refused.verb, refused.asked.definition_id)
         left_out = self._seldom.take(kind, self._clock.monotonic())
@@ -134,14 +134,14 @@ class RecordRefusals:
         """Write what was noted; what cannot be written is reported and forgotten."""
         while self._waiting:
             refused, at = self._waiting.popleft()
-            if isinstance(await in_time(self._written(refused, at), LONGEST_WRITE), StoreUnavailable):
+            if isinstance(await read_within(self._written(refused, at), LONGEST_WRITE), StoreUnavailable):
                 self._recorder.anomaly("refusal_not_on_record", f"{refused.verb} of {refused.asked.definition_id}")
 
     async def _written(self, refused: RefusedStep, at: datetime) -> None:
         """Write one row. Raises `StoreUnavailable`."""
         for _ in range(TRIES):
             slots = {each.slot: each for each in await self._store.rollouts()}
-            found = found_in(slots, refused.named)
+            found = match_in(slots, refused.named)
             if found is None:
                 return  # it went meanwhile
             try:
@@ -152,8 +152,8 @@ class RecordRefusals:
         raise StoreUnavailable(f"the rollout of {refused.asked.definition_id} is changed all the time")
 
 
-def _write(found: Found, refused: RefusedStep, at: datetime) -> RolloutWrite:
+def _write(found: DefinitionMatch, refused: RefusedStep, at: datetime) -> RolloutWrite:
     rollout, facts = found
-    by = by_of(refused.asked, refused.actor, at, Surrounding("", ()))
-    event = event_about(rollout, facts, Happening.REFUSED, by, to=facts.ramp, detail=refused.why)
+    by = actor_of(refused.asked, refused.actor, at, AuditContext("", ()))
+    event = event_about(rollout, facts, RolloutEventKind.REFUSED, by, to=facts.ramp, detail=refused.why)
     return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,))

@@ -14,7 +14,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.store.ports import AuditRow, RolloutRecorder, RolloutStore
 from sidecar.policy.audit import AuditEntry, AuditSink
 
@@ -90,7 +90,7 @@ class SinkExport(Struct, kw_only=True):
         """Return rows that may be exported: transitions from when they took effect, everything else at once."""
         limit = BATCH
         while True:
-            found = await in_time(self.store.unexported(limit), LONGEST_READ)
+            found = await read_within(self.store.unexported(limit), LONGEST_READ)
             if isinstance(found, StoreUnavailable):
                 return found
             ready = [row for row in found if row.effective_at or not isinstance(row.body, TransitionEvent)]
@@ -125,13 +125,13 @@ class SinkExport(Struct, kw_only=True):
         """Note on record which rows all sinks have taken by now; returns whether that was kept."""
         done = [row for row in rows if all(row.number in numbers for numbers in self.taken.values())]
         for batch in _batches(done):
-            if isinstance(await in_time(self.store.exported(batch), LONGEST_READ), StoreUnavailable):
+            if isinstance(await read_within(self.store.exported(batch), LONGEST_READ), StoreUnavailable):
                 return False
         return True
 
     async def _is_mine(self) -> bool:
         """Say whether it is this replica that exports."""
-        replicas = await in_time(self.store.replicas(), LONGEST_READ)
+        replicas = await read_within(self.store.replicas(), LONGEST_READ)
         if isinstance(replicas, StoreUnavailable):
             return False
         instance = self.instance

@@ -12,7 +12,7 @@ from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
 from sidecar.core.identifiers import BlockId, DefinitionId, Digest, Slot, ToolId
 from sidecar.core.rollout.decommission_facts import Decommission
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.core.rollout.leftovers import Scene, left_over, undone
+from sidecar.core.rollout.leftovers import DecommissionScope, leftovers, pending_steps
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
@@ -81,7 +81,7 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
             facts=facts,
             record=record,
             overdue=record.overdue(self.clock.now()),
-            left=() if ended else (UNSEEN, *undone(facts)) if scene is None else left_over(scene),
+            left=() if ended else (UNSEEN, *pending_steps(facts)) if scene is None else leftovers(scene),
             blocks=tuple(block.id for block in scene.card.blocks if _its_own(block)) if scene else (),
             tools=_tools(scene),
             pinned=pinned.get(facts.definition_id, 0),
@@ -121,7 +121,7 @@ class WatchDecommissions:
             self._recorder.anomaly(
                 OVERDUE,
                 f"{facts.definition_id}: begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}; "
-                + "; ".join(undone(facts)),
+                + "; ".join(pending_steps(facts)),
             )
 
     def _all(self) -> Iterator[tuple[DefinitionFacts, Decommission]]:
@@ -140,5 +140,5 @@ def _its_own(block: PromptBlock) -> bool:
     return block.id not in REQUIRED_BLOCKS and block.owner != PLATFORM_OWNER
 
 
-def _tools(scene: Scene | None) -> tuple[ToolId, ...]:
+def _tools(scene: DecommissionScope | None) -> tuple[ToolId, ...]:
     return tuple(tool.id for tool in scene.card.tools) if scene else ()

@@ -16,14 +16,14 @@ from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import decommission
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.core.rollout.leftovers import Scene, in_the_way
+from sidecar.core.rollout.leftovers import DecommissionScope, blockers
 from sidecar.core.rollout.remedies import REMEDY, Remedy
-from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout.step import Actor, Change
 from sidecar.operations.ports import Definitions
 from sidecar.operations.rollout.requests import (
     BeginDecommission,
     DecideDecommission,
-    OfDecommission,
+    DecommissionRequest,
     TakeDecommissionStep,
     UndoDecommission,
 )
@@ -49,7 +49,9 @@ class Decommissioning(Struct, frozen=True):
     pinned: PinnedTurns
     window: timedelta = WINDOW
 
-    async def changed(self, asked: OfDecommission, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
+    async def changed(
+        self, asked: DecommissionRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor
+    ) -> Change:
         """Return what a request makes of a rollout, once nothing is in its way.
 
         Raises:
@@ -65,10 +67,10 @@ class Decommissioning(Struct, frozen=True):
                 await self._refuse_needed(asked, rollout, facts)
         return change
 
-    async def scene(self, rollout: SlotRollout, facts: DefinitionFacts) -> Scene | None:
+    async def scene(self, rollout: SlotRollout, facts: DefinitionFacts) -> DecommissionScope | None:
         """Return what is to be looked at for leftovers; None: it cannot be found out. Raises `StoreUnavailable`."""
         catalogue, card = self.definitions.current(), await self._card(facts.digest)
-        return None if catalogue is None or card is None else Scene(rollout, facts, card, catalogue)
+        return None if catalogue is None or card is None else DecommissionScope(rollout, facts, card, catalogue)
 
     async def _refuse_unseen(self, facts: DefinitionFacts) -> None:
         """Refuse while a living replica may still bind the definition: it shows a state from before its end."""
@@ -96,7 +98,7 @@ class Decommissioning(Struct, frozen=True):
                 f"it cannot be found out what the configuration still holds of {facts.definition_id}: "
                 + ("it has not been loaded" if self.definitions.current() is None else "the definition is not kept")
             )
-        needed = in_the_way(scene, asked.step)
+        needed = blockers(scene, asked.step)
         if needed:
             version = scene.catalogue.agent_definition_version
             raise TransitionRefused(
@@ -116,13 +118,15 @@ class Decommissioning(Struct, frozen=True):
             return None
 
 
-def _laid_out(asked: OfDecommission, rollout: SlotRollout, facts: DefinitionFacts, by: By, window: timedelta) -> Change:
+def _laid_out(
+    asked: DecommissionRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor, window: timedelta
+) -> Change:
     match asked:
         case BeginDecommission():
             return decommission.begin(rollout, facts.digest, window, by)
         case TakeDecommissionStep(step=step, code=code, confirmed=confirmed):
-            taking = decommission.Taking(step=step, code=code, confirmed=confirmed)
-            return decommission.take(rollout, facts.digest, taking, by)
+            taking = decommission.StepCompletion(step=step, code=code, confirmed=confirmed)
+            return decommission.complete_step(rollout, facts.digest, taking, by)
         case DecideDecommission(matter=matter, choice=choice):
             return decommission.decide(rollout, facts.digest, matter, choice, by)
         case UndoDecommission():

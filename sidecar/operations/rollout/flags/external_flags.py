@@ -13,7 +13,7 @@ LONGEST: Final = 2.0
 """Seconds for one switch."""
 
 
-class FlagsKeptElsewhere(Struct, frozen=True):
+class ExternalFlags(Struct, frozen=True):
     """In the place of a writer.
 
     Attributes:
@@ -57,4 +57,4 @@ class FlagsOfPlugin(Struct, frozen=True):
         try:
             return self.writer.edit_for(name, on)
         except Exception:  # noqa: BLE001  the border of a plugin
-            return FlagsKeptElsewhere(self.backend).edit_for(name, on)
+            return ExternalFlags(self.backend).edit_for(name, on)

@@ -8,8 +8,8 @@ import msgspec
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.core.rollout.flags_by_hand import Behind, FlagKind, behind
-from sidecar.operations.rollout.store.flag_writes import KeepsFlags
+from sidecar.core.rollout.manual_flags import FlaggedDefinition, FlagKind, definitions_using
+from sidecar.operations.rollout.store.flag_writes import FlagStore
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import BackendReading, ReadsFlagBackends, find_rollout
 from sidecar.policy.protocols import FlagWriter
@@ -30,7 +30,7 @@ class FlagReading(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     changed_at: datetime | None = None
     changed_by: str = ""
-    shared_with: tuple[Behind, ...] = ()
+    shared_with: tuple[FlaggedDefinition, ...] = ()
 
 
 class DefinitionFlagsReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +68,8 @@ class ReadFlags(msgspec.Struct, frozen=True):
         for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
             if name is None:
                 continue
-            kept = await writer.kept(name) if isinstance(writer, KeepsFlags) else None
-            there = behind(everybody, name, lambda vertical: backend_of(vertical) == backend)
+            kept = await writer.kept(name) if isinstance(writer, FlagStore) else None
+            there = definitions_using(everybody, name, lambda vertical: backend_of(vertical) == backend)
             read.append(
                 FlagReading(
                     kind=kind,

@@ -19,7 +19,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.facts import DefinitionFacts
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
 from sidecar.policy.protocols import FlagWriter
 
@@ -30,7 +30,7 @@ ACTOR: Final = "rollback"
 """Who switched them, as the backend keeps it."""
 
 
-class LetFlagsGo(Struct, frozen=True):
+class ReleaseFlags(Struct, frozen=True):
     """Switches the flags of withdrawn definitions off, again and again until they are off.
 
     Attributes:
@@ -65,8 +65,8 @@ class LetFlagsGo(Struct, frozen=True):
 
     async def _all_show(self, version: int) -> bool:
         """Say whether nobody, this replica included, is behind: a view that is may lack whoever needs a flag by now."""
-        replicas = await in_time(self.store.replicas(), LONGEST)
-        newest = await in_time(self.store.version(), LONGEST)
+        replicas = await read_within(self.store.replicas(), LONGEST)
+        newest = await read_within(self.store.version(), LONGEST)
         if isinstance(replicas, StoreUnavailable) or newest != version:
             return False
         return all(each.version >= version for each in replicas if each.alive)

@@ -15,13 +15,13 @@ import msgspec
 from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
 from sidecar.core.identifiers import Digest, Vertical
-from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.rollout.flags_by_hand import FlagSwitched, affected, behind, flag_of, refuse_off, refuse_on
-from sidecar.core.rollout.step import By, Change, event_about
-from sidecar.operations.rollout.definition_lookup import Found
+from sidecar.core.rollout.manual_flags import FlagSwitched, affected, definitions_using, flag_of, refuse_off, refuse_on
+from sidecar.core.rollout.step import Actor, Change, event_about
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch
 from sidecar.operations.rollout.requests import SwitchFlag, SwitchFlagOn
-from sidecar.operations.rollout.store.flag_writes import FlagWrite, KeepsFlags
+from sidecar.operations.rollout.store.flag_writes import FlagStore, FlagWrite
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutWrite, StoredFlag
 from sidecar.policy.protocols import FlagWriter
 
@@ -50,7 +50,7 @@ class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
         after = self.told.after if switched else self.told.before
         return msgspec.structs.replace(self.told, after=after, version=version + switched if self.kept else 0)
 
-    def written(self, write: RolloutWrite, by: By) -> RolloutWrite:
+    def written(self, write: RolloutWrite, by: Actor) -> RolloutWrite:
         """Return a write that switches the flag, too, if the store keeps it."""
         if self.kept is None or not self.change.events:
             return write
@@ -58,7 +58,7 @@ class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
         return FlagWrite(**msgspec.structs.asdict(write), flag=flag)
 
 
-class FlagsByHand(msgspec.Struct, frozen=True, kw_only=True):
+class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """Lays out switches by hand.
 
     Attributes:
@@ -73,7 +73,9 @@ class FlagsByHand(msgspec.Struct, frozen=True, kw_only=True):
     killed: Callable[[], frozenset[Digest]]
     recorder: RolloutRecorder
 
-    async def laid_out(self, asked: SwitchFlag, found: Found, rollouts: Sequence[SlotRollout], by: By) -> FlagPlan:
+    async def laid_out(
+        self, asked: SwitchFlag, found: DefinitionMatch, rollouts: Sequence[SlotRollout], by: Actor
+    ) -> FlagPlan:
         """Return what a switch comes to.
 
         Raises:
@@ -84,10 +86,10 @@ class FlagsByHand(msgspec.Struct, frozen=True, kw_only=True):
         rollout, facts = found
         name, backend_of = flag_of(facts, asked.flag), self.flags().routes.backend_of
         home, on = backend_of(facts.vertical), isinstance(asked, SwitchFlagOn)
-        everybody = behind(rollouts, name, lambda vertical: backend_of(vertical) == home)
+        everybody = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == home)
         others = [each for each in everybody if each.facts.digest != facts.digest]
         writer = self.writer_of(facts.vertical)
-        if isinstance(writer, KeepsFlags):
+        if isinstance(writer, FlagStore):
             kept = await writer.kept(name)
             before = None if kept is None else FlagValue.ON if kept.on else FlagValue.OFF
         else:  # as it was last heard
@@ -114,7 +116,7 @@ class FlagsByHand(msgspec.Struct, frozen=True, kw_only=True):
             affected=affected(everybody, on=on),
         )
         detail = f"{asked.flag} flag {name}: {told.before.value} -> {wanted.value}"
-        event = event_about(rollout, facts, Happening.FLAG_SWITCHED, by, to=facts.ramp, detail=detail)
+        event = event_about(rollout, facts, RolloutEventKind.FLAG_SWITCHED, by, to=facts.ramp, detail=detail)
         change = Change(rollout, (), () if told.before is wanted else (event,))
         return FlagPlan(change=change, writer=writer, on=on, kept=kept, told=told)
 

@@ -13,17 +13,17 @@ from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_of, proven
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.rollback import cannot_succeed, successor_of
 from sidecar.operations.ports import Definitions
-from sidecar.operations.rollout.requests import Activate, Asked, RollBack, Transition
+from sidecar.operations.rollout.requests import Activate, RollBack, StepRequest, Transition
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.policy.lifecycle import Step
 
-Validates = Callable[[], Awaitable[Loaded]]
+Validates = Callable[[], Awaitable[LoadedCatalogue]]
 """Loads the configuration as it is now, and says everything that is wrong with it."""
 
 NOT_WHOLE: Final = "its content is kept nowhere whole, or hashes to another digest"
@@ -33,7 +33,7 @@ LONGEST_LOAD: Final = 20.0
 """Seconds for the validator: a folder on a network may hang."""
 
 
-class Proofs(Struct, frozen=True):
+class ContentProofs(Struct, frozen=True):
     """Proves what a step needs.
 
     Attributes:
@@ -46,7 +46,7 @@ class Proofs(Struct, frozen=True):
     store: RolloutStore
     validate: Validates
 
-    async def prove(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> None:
+    async def prove(self, asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -> None:
         """Prove what `asked` needs.
 
         Raises:

@@ -46,7 +46,7 @@ GateRouting = Callable[[Vertical, str], GateClient | None]
 """Returns the client of a vertical's gate; None: there is none, and the gate holds."""
 
 
-class Gatekeeper(msgspec.Struct, frozen=True):
+class GateEvaluator(msgspec.Struct, frozen=True):
     """Asks the gates of a step.
 
     Attributes:

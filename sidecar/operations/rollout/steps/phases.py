@@ -5,7 +5,7 @@ revision; apply the rules; prove; ask policies, then gates; check and switch fla
 one transaction; answer. Source: PF1-FR-9, PF1-D-31, DESIGN section 8.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, auto, unique
 from typing import Final
 
@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from sidecar.core.errors import RequestIdReused, RevisionConflict, SubagentsError
 from sidecar.operations.rollout import requests
-from sidecar.operations.rollout.requests import Asked
-from sidecar.operations.rollout.store.ports import StopKind
+from sidecar.operations.rollout.requests import StepRequest
+from sidecar.operations.rollout.store.ports import LocalStop, RolloutWrite, StopKind
 from sidecar.policy.lifecycle import Step
 
 
 @unique
-class Reused(Enum):
+class AnswerReuse(Enum):
     """What it means that the id of a request was used before."""
 
     ANSWERED = auto()
@@ -28,6 +28,19 @@ class Reused(Enum):
     """As `ANSWERED`; but a step that was already answered as held here is taken under another id."""
     TAKEN_UNANSWERED = auto()
     """The step is taken all the same, and no answer is kept; the same request is repeated once nothing is left."""
+
+
+class StopInEffect(Struct, frozen=True, kw_only=True):
+    """A stop that was answered as held in this replica, and is to be put on record.
+
+    Attributes:
+        judged: of a kill: that its kill flag cannot be seen now does not end it.
+        write: writes it instead of the store.
+    """
+
+    stop: LocalStop
+    judged: bool = True
+    write: Callable[[RolloutWrite], Awaitable[None]] | None = None
 
 
 class Phases(Struct, frozen=True, kw_only=True):
@@ -48,7 +61,7 @@ class Phases(Struct, frozen=True, kw_only=True):
 
     holds: StopKind | None = None
     dated_as_held: bool = False
-    reused: Reused = Reused.ANSWERED
+    reused: AnswerReuse = AnswerReuse.ANSWERED
     by_revision: bool = True
     tries: int = 1
     proven: bool = False
@@ -60,7 +73,7 @@ class Phases(Struct, frozen=True, kw_only=True):
     @property
     def repeats(self) -> bool:
         """Whether an earlier answer under the same id ends the step before anything is read."""
-        return self.reused is not Reused.TAKEN_UNANSWERED
+        return self.reused is not AnswerReuse.TAKEN_UNANSWERED
 
     @property
     def overtaken(self) -> tuple[type[SubagentsError], ...]:
@@ -68,7 +81,7 @@ class Phases(Struct, frozen=True, kw_only=True):
         return (RevisionConflict,) if self.repeats else (RevisionConflict, RequestIdReused)
 
 
-PHASES: Final[Mapping[type[Asked] | Step, Phases]] = {
+PHASES: Final[Mapping[type[StepRequest] | Step, Phases]] = {
     Step.TO_TEST: Phases(policies=Step.TO_TEST),
     Step.PROMOTE: Phases(proven=True, policies=Step.PROMOTE, gates=True),
     requests.SetRamp: Phases(policies=Step.SET_RAMP, gates=True),
@@ -84,11 +97,11 @@ PHASES: Final[Mapping[type[Asked] | Step, Phases]] = {
     requests.SwitchFlagOn: Phases(flags=False),
     requests.SwitchFlagOff: Phases(flags=False, tries=5),
     requests.RollBack: Phases(proven=True, tries=5),
-    requests.RampDown: Phases(holds=StopKind.RAMP_DOWN, reused=Reused.RENAMED, tries=5),
+    requests.RampDown: Phases(holds=StopKind.RAMP_DOWN, reused=AnswerReuse.RENAMED, tries=5),
     requests.Kill: Phases(
         holds=StopKind.KILL,
         dated_as_held=True,
-        reused=Reused.TAKEN_UNANSWERED,
+        reused=AnswerReuse.TAKEN_UNANSWERED,
         by_revision=False,
         tries=20,
         flags=False,
@@ -98,6 +111,6 @@ PHASES: Final[Mapping[type[Asked] | Step, Phases]] = {
 """By kind of request; a move of the lifecycle by its `Step`."""
 
 
-def phases_of(asked: Asked) -> Phases:
+def phases_of(asked: StepRequest) -> Phases:
     """Return what a request passes. Raises `KeyError`: its kind is no step."""
     return PHASES[asked.step if isinstance(asked, requests.Transition) else type(asked)]

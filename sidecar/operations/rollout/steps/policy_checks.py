@@ -16,14 +16,14 @@ from typing import Final
 
 from sidecar.core.errors import GateFailed, GateHeld, PolicyDenied
 from sidecar.core.identifiers import Slot, Vertical
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.audit.audit_log import NOT_TAKEN, pages_of
-from sidecar.operations.rollout.definition_lookup import Found
-from sidecar.operations.rollout.requests import Asked, Configure, OverrideGate
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch
+from sidecar.operations.rollout.requests import Configure, OverrideGate, StepRequest
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutRecorder, RolloutStore
-from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
+from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combine_answers
 from sidecar.policy.platform import PLATFORM, PlatformRules
 
 LONGEST_REASON: Final = 300
@@ -32,7 +32,7 @@ GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 
 STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
 """Refusals behind which a subject still stands; what the rules refuse outright nobody can approve of."""
-MORE_FOR_USERS: Final = frozenset({Happening.ACTIVATED, Happening.REVISED})
+MORE_FOR_USERS: Final = frozenset({RolloutEventKind.ACTIVATED, RolloutEventKind.REVISED})
 
 AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
 """Asks one policy; raises what it raises, or `TimeoutError`."""
@@ -69,7 +69,9 @@ class Policies:
         self._recorder = recorder
         self._ask_one = ask
 
-    async def check(self, step: Step, found: Found, to: int, asked: Asked, actor: str) -> tuple[str, ...]:
+    async def check(
+        self, step: Step, found: DefinitionMatch, to: int, asked: StepRequest, actor: str
+    ) -> tuple[str, ...]:
         """Return the gates that policies ask for; an override, which is about a gate, needs none.
 
         Raises:
@@ -81,12 +83,12 @@ class Policies:
         facts_of_step = await self._facts(step, found, to, asked, actor)
         answers = [PlatformRules().check(facts_of_step)]
         answers += [await self._ask(name, policy, facts_of_step) for name, policy in own]
-        said = combined(answers)
+        said = combine_answers(answers)
         if said.denied:
             raise PolicyDenied(said.denied, metadata={"step": step})
         return () if step is Step.OVERRIDE_GATE else said.more_gates
 
-    async def _facts(self, step: Step, found: Found, to: int, asked: Asked, actor: str) -> StepFacts:
+    async def _facts(self, step: Step, found: DefinitionMatch, to: int, asked: StepRequest, actor: str) -> StepFacts:
         (rollout, facts), now = found, self._clock.now()
         rows = await self._rows(rollout.slot, facts)
         standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
@@ -174,7 +176,7 @@ def last_step_of(rows: Sequence[AuditRow], facts: DefinitionFacts) -> datetime |
         event = row.body
         if not isinstance(event, RolloutEvent) or event.digest != facts.digest:
             continue
-        raised = event.what is Happening.RAMP_SET and event.after > event.before
+        raised = event.what is RolloutEventKind.RAMP_SET and event.after > event.before
         if raised or event.what in MORE_FOR_USERS or event.mode == RolloutMode.FULL:
             return event.at
     return None

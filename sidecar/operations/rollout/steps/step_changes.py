@@ -2,72 +2,72 @@
 
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout import changes
+from sidecar.core.rollout import transitions
 from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
 from sidecar.core.rollout.rollback import roll_back
 from sidecar.core.rollout.rollout_config import configure, gates_of_mode
-from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout.step import Actor, Change
 from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
     Activate,
-    Asked,
     Configure,
     OverrideGate,
     RampDown,
     RetireFlags,
     RollBack,
     SetRamp,
+    StepRequest,
     Transition,
 )
 from sidecar.operations.rollout.steps.phases import phases_of
 from sidecar.policy.lifecycle import Step
 
 
-def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
+def changed(asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor) -> Change:
     """Return what a step makes of a rollout; decommissions are laid out elsewhere. Raises `TransitionRefused`."""
     digest: Digest = facts.digest
     match asked:
         case Transition(step=Step.TO_TEST):
-            change = changes.to_test(rollout, digest, by)
+            change = transitions.to_test(rollout, digest, by)
         case Transition():
-            change = changes.promote(rollout, digest, by)
+            change = transitions.promote(rollout, digest, by)
         case SetRamp(to=to):
-            change = changes.set_ramp(rollout, digest, to, by)
+            change = transitions.set_ramp(rollout, digest, to, by)
         case Configure(mode=mode, curve=curve):
             change = configure(rollout, digest, mode, curve, by)
         case RampDown(breach_id=breach_id):
-            change = changes.ramp_down(rollout, digest, breach_id, by)
+            change = transitions.ramp_down(rollout, digest, breach_id, by)
         case AcknowledgeBreach(breach_id=breach_id):
-            change = changes.acknowledge(rollout, digest, breach_id, by)
+            change = transitions.acknowledge(rollout, digest, breach_id, by)
         case OverrideGate(gate=gate, to=to, expires_at=expires_at):
-            change = changes.override(rollout, digest, by, gate=gate, to=to, expires_at=expires_at)
+            change = transitions.override(rollout, digest, by, gate=gate, to=to, expires_at=expires_at)
         case RollBack(to=named):
             change = roll_back(rollout, digest, by, named)
         case Activate():
-            change = changes.activate(rollout, digest, by)
+            change = transitions.activate(rollout, digest, by)
         case RetireFlags():
-            change = changes.retire_flags(rollout, digest, by)
+            change = transitions.retire_flags(rollout, digest, by)
         case _:
             raise TransitionRefused(f"{type(asked).__name__} is not a step")
     return change
 
 
-def asked_of_policies(asked: Asked, rollout: SlotRollout) -> Step | None:
+def asked_of_policies(asked: StepRequest, rollout: SlotRollout) -> Step | None:
     """Return what policies are asked about; None: no policy is asked."""
     if isinstance(asked, Configure) and asked.curve == rollout.curve and asked.mode is RolloutMode.EXPERIMENT:
         return None  # it only keeps the control arm away
     return phases_of(asked).policies
 
 
-def gates_of(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> tuple[str, ...]:
+def gates_of(asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -> tuple[str, ...]:
     """Return the platform's gates of a step."""
     if not phases_of(asked).gates:
         return ()
     match asked:
         case Transition(step=Step.PROMOTE):
-            return (changes.PRE_MERGE,)
+            return (transitions.PRE_MERGE,)
         case SetRamp(to=to):
-            return changes.gates_of_step(facts, to)
+            return transitions.gates_of_step(facts, to)
         case Configure(mode=mode):
             return gates_of_mode(rollout, mode)
         case _:

@@ -16,7 +16,7 @@ from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.step import Change
 from sidecar.core.rollout.view import sharing_flag
-from sidecar.operations.rollout.store.flag_writes import KeepsFlags
+from sidecar.operations.rollout.store.flag_writes import FlagStore
 from sidecar.policy.protocols import FlagWriter
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
@@ -74,7 +74,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
     async def _value(self, name: str, vertical: Vertical) -> FlagValue:
         """Return a flag as it is kept, or where others keep it as they said last."""
         writer = self.writer_of(vertical)
-        if not isinstance(writer, KeepsFlags):
+        if not isinstance(writer, FlagStore):
             return self.snapshot().value(name, vertical)
         kept = await writer.kept(name)
         return FlagValue.ON if kept is not None and kept.on else FlagValue.OFF
@@ -132,7 +132,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def still_named(facts: DefinitionFacts) -> tuple[str, ...]:
+def is_still_referenced(facts: DefinitionFacts) -> tuple[str, ...]:
     """Return what is left to take out of the configuration once flags have been let go. Source: TN-59."""
     if facts.flags is not FlagPair.RETIRED or facts.flag is None:
         return ()

@@ -4,7 +4,7 @@ One frame for every kind of step; `phases.py` says which phases each kind passes
 answer, too. Kills and ramp-downs hold in a replica before they come here (`stops/`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -18,60 +18,47 @@ from sidecar.core.errors import (
     SubagentsError,
     TransitionRefused,
 )
-from sidecar.core.rollout import changes
-from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout import transitions
+from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.rollout.step import By, Change, event_about
+from sidecar.core.rollout.step import Actor, Change, event_about
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.answers import (
-    DONE,
-    Surrounding,
-    answer_about,
-    answered_before,
-    asker_of,
-    by_of,
-    is_done,
-    mark_of,
-    stored_answer,
-)
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
-from sidecar.operations.rollout.definition_lookup import Found, found_on_record
-from sidecar.operations.rollout.flags.flag_switch import FlagPlan, FlagsByHand
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch, match_on_record
+from sidecar.operations.rollout.flags.flag_switch import FlagPlan, ManualFlagSwitch
 from sidecar.operations.rollout.requests import (
     HELD,
-    Asked,
+    DecommissionRequest,
     Kill,
-    OfDecommission,
     OverrideGate,
     RetireFlags,
     SetRamp,
     StepAnswer,
+    StepRequest,
     SwitchFlag,
 )
-from sidecar.operations.rollout.steps.content_proofs import Proofs
-from sidecar.operations.rollout.steps.gate_checks import Gatekeeper
-from sidecar.operations.rollout.steps.phases import Reused, phases_of
+from sidecar.operations.rollout.steps.content_proofs import ContentProofs
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator
+from sidecar.operations.rollout.steps.phases import AnswerReuse, StopInEffect, phases_of
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_changes import asked_of_policies, changed, gates_of
-from sidecar.operations.rollout.steps.step_flags import FlagSwitching, still_named
-from sidecar.operations.rollout.store.ports import LocalStop, RolloutStore, RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching, is_still_referenced
+from sidecar.operations.rollout.store.ports import RolloutStore, RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.stored_answers import (
+    DONE,
+    AuditContext,
+    actor_of,
+    answer_about,
+    is_done,
+    previous_answer,
+    request_mark,
+    requester_of,
+    stored_answer,
+)
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
-ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED, Happening.CONFIGURED)
+ASKED_GATES = (RolloutEventKind.RAMP_SET, RolloutEventKind.FLAGS_CREATED, RolloutEventKind.CONFIGURED)
 """Events of steps that gates are asked about."""
-
-
-class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """A stop that was answered as held in this replica, and is to be put on record.
-
-    Attributes:
-        judged: of a kill: that its kill flag cannot be seen now does not end it.
-        write: writes it instead of the store.
-    """
-
-    stop: LocalStop
-    judged: bool = True
-    write: Callable[[RolloutWrite], Awaitable[None]] | None = None
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,23 +69,23 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         said: what gates said.
     """
 
-    found: Found
+    found: DefinitionMatch
     change: Change
     switch: FlagPlan | None = None
     said: tuple[str, ...] = ()
 
-    def answer(self, asked: Asked, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
+    def answer(self, asked: StepRequest, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
         """Return what the step comes to in `rollout`."""
         facts = rollout.definitions[self.found.facts.digest]
         return msgspec.structs.replace(
             answer_about(rollout, facts, changed=changed),
             gates=self.said,
-            decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
+            decommission=facts.decommission if isinstance(asked, DecommissionRequest) else None,
             flag=self.switch.answer(switched=changed) if self.switch else None,
         )
 
 
-class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
+class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind every step; a kill or ramp-down holds here before.
 
     Attributes:
@@ -109,15 +96,15 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
 
     store: RolloutStore
     clock: Clock
-    surrounding: Callable[[], Surrounding]
-    proofs: Proofs
+    surrounding: Callable[[], AuditContext]
+    proofs: ContentProofs
     policies: Policies
-    gates: Gatekeeper
+    gates: GateEvaluator
     flags: FlagSwitching
-    by_hand: FlagsByHand
+    by_hand: ManualFlagSwitch
     decommissioning: Decommissioning
 
-    async def __call__(self, asked: Asked, actor: str, held: Held | None = None) -> StepAnswer:
+    async def __call__(self, asked: StepRequest, actor: str, held: StopInEffect | None = None) -> StepAnswer:
         """Take a step, or answer as before.
 
         Args:
@@ -134,7 +121,7 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
         for _ in range(1 if phases.by_revision and held is None and asked.names_revision else phases.tries):
             own, earlier = await self._identified(asked, actor, held)
             if earlier is not None and phases.repeats:
-                return answered_before(earlier, own, actor)
+                return previous_answer(earlier, own, actor)
             try:
                 return await self._taken(own, actor, held, earlier)
             except phases.overtaken as other:
@@ -142,34 +129,38 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
         # Another write was first: perhaps another attempt of this very request, here or at another replica.
         own, earlier = await self._identified(asked, actor, held)
         if earlier is not None and phases.repeats:
-            return answered_before(earlier, own, actor)
+            return previous_answer(earlier, own, actor)
         if held is not None:
             raise StoreUnavailable(conflict.message)  # what was answered is not refused by a race
         raise conflict
 
-    async def _identified(self, asked: Asked, actor: str, held: Held | None) -> tuple[Asked, StoredAnswer | None]:
+    async def _identified(
+        self, asked: StepRequest, actor: str, held: StopInEffect | None
+    ) -> tuple[StepRequest, StoredAnswer | None]:
         """Return the request with the id it is taken under, and the answer that is kept under that id."""
         earlier = await self.store.answer(asked.request_id)
-        renamed = held is not None and phases_of(asked).reused is Reused.RENAMED
+        renamed = held is not None and phases_of(asked).reused is AnswerReuse.RENAMED
         if not renamed or earlier is None or is_done(earlier, asked, actor):
             return asked, earlier
         own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
         earlier = await self.store.answer(own.request_id)
-        if earlier is not None and earlier.asker != asker_of(asked, actor):  # each of them was answered
-            own = msgspec.structs.replace(own, request_id=f"{own.request_id}/{mark_of(asked, actor)}")
+        if earlier is not None and earlier.asker != requester_of(asked, actor):  # each of them was answered
+            own = msgspec.structs.replace(own, request_id=f"{own.request_id}/{request_mark(asked, actor)}")
             earlier = await self.store.answer(own.request_id)
         return own, earlier
 
-    async def _taken(self, asked: Asked, actor: str, held: Held | None, earlier: StoredAnswer | None) -> StepAnswer:
+    async def _taken(
+        self, asked: StepRequest, actor: str, held: StopInEffect | None, earlier: StoredAnswer | None
+    ) -> StepAnswer:
         phases = phases_of(asked)
         rollouts = await self.store.rollouts()
-        found = found_on_record({each.slot: each for each in rollouts}, asked, held.stop if held else None)
+        found = match_on_record({each.slot: each for each in rollouts}, asked, held.stop if held else None)
         if phases.by_revision and held is None:
             _refuse_other_revision(asked, found.rollout)
         if earlier is not None and is_done(earlier, asked, actor) and not self._is_left(found):
-            return answered_before(earlier, asked, actor)
+            return previous_answer(earlier, asked, actor)
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
-        by = by_of(asked, actor, at, self.surrounding())
+        by = actor_of(asked, actor, at, self.surrounding())
         try:
             plan = await self._laid_out(asked, found, rollouts, by, held)
             if phases.proven:
@@ -184,24 +175,30 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
         return await self._done(asked, plan, by, held, answered=earlier is None)
 
     async def _laid_out(
-        self, asked: Asked, found: Found, rollouts: Sequence[SlotRollout], by: By, held: Held | None
+        self,
+        asked: StepRequest,
+        found: DefinitionMatch,
+        rollouts: Sequence[SlotRollout],
+        by: Actor,
+        held: StopInEffect | None,
     ) -> _Plan:
         """Return what the rules make of it; what they refuse, no policy and no gate is asked about."""
         if isinstance(asked, SwitchFlag):
             switch = await self.by_hand.laid_out(asked, found, rollouts, by)
             return _Plan(found=found, change=switch.change, switch=switch)
-        if isinstance(asked, OfDecommission):
+        if isinstance(asked, DecommissionRequest):
             return _Plan(found=found, change=await self.decommissioning.changed(asked, *found, by))
         if isinstance(asked, Kill):
             exists = (held is not None and held.judged) or self.flags.kill_flag_exists(found.facts)
-            return _Plan(found=found, change=changes.kill(found.rollout, found.facts.digest, by, flag_exists=exists))
+            killed = transitions.kill(found.rollout, found.facts.digest, by, flag_exists=exists)
+            return _Plan(found=found, change=killed)
         return _Plan(found=found, change=changed(asked, *found, by))
 
-    def _is_left(self, found: Found) -> bool:
+    def _is_left(self, found: DefinitionMatch) -> bool:
         """Say whether a kill that was done before still has something to kill."""
-        return changes.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
+        return transitions.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
 
-    async def _asked_all(self, asked: Asked, found: Found, actor: str) -> tuple[str, ...]:
+    async def _asked_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[str, ...]:
         """Ask the policies, then the gates of the step and those that a policy added."""
         rollout, facts = found
         step = asked_of_policies(asked, rollout)
@@ -226,12 +223,14 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
         gates = (*gates_of(asked, rollout, facts), *more)
         return await self.gates.pass_all(question, gates, facts.vertical, facts)
 
-    async def _done(self, asked: Asked, plan: _Plan, by: By, held: Held | None, *, answered: bool) -> StepAnswer:
+    async def _done(
+        self, asked: StepRequest, plan: _Plan, by: Actor, held: StopInEffect | None, *, answered: bool
+    ) -> StepAnswer:
         """Switch the flags, write, and answer; without `answered` no answer is kept."""
         phases, (before, facts), change = phases_of(asked), plan.found, _with_words(plan.change, plan.said)
         warnings = await self.flags.unserved(change, facts) if phases.flags else ()
         if isinstance(asked, RetireFlags):
-            warnings = still_named(change.rollout.definitions[facts.digest])
+            warnings = is_still_referenced(change.rollout.definitions[facts.digest])
         if asked.dry_run:
             return msgspec.structs.replace(plan.answer(asked, change.rollout), warnings=warnings)
         edits: tuple[str, ...] = ()
@@ -251,9 +250,11 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
             return answer
         return msgspec.structs.replace(answer, version=await self.store.version())
 
-    async def _keep_refusal(self, asked: Asked, found: Found, by: By, refused: SubagentsError) -> None:
+    async def _keep_refusal(
+        self, asked: StepRequest, found: DefinitionMatch, by: Actor, refused: SubagentsError
+    ) -> None:
         rollout, facts = found
-        what = Happening.HELD if isinstance(refused, GateHeld) else Happening.REFUSED
+        what = RolloutEventKind.HELD if isinstance(refused, GateHeld) else RolloutEventKind.REFUSED
         to = asked.to if isinstance(asked, SetRamp) else facts.ramp
         event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
         event = msgspec.structs.replace(event, sought=asked.sought)
@@ -261,7 +262,7 @@ class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
         await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))
 
 
-def _refuse_other_revision(asked: Asked, rollout: SlotRollout) -> None:
+def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:
     if asked.expected_revision not in {None, rollout.revision}:
         raise RevisionConflict(
             f"the rollout of {rollout.slot} has revision {rollout.revision}, not {asked.expected_revision}",

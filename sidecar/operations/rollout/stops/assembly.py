@@ -10,12 +10,12 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.rollout.audit.effective_transitions import EffectiveTransitions
 from sidecar.operations.rollout.requests import StepAnswer
-from sidecar.operations.rollout.steps.take_step import TakeStep
-from sidecar.operations.rollout.stops.flag_edges import FlagEdges
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
+from sidecar.operations.rollout.stops.flag_edges import KillFlagWatcher
 from sidecar.operations.rollout.stops.kills import KillDefinition
-from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce
+from sidecar.operations.rollout.stops.local_stop import ApplyStopLocally
+from sidecar.operations.rollout.stops.ramp_downs import RampDownImmediately
 from sidecar.operations.rollout.stops.record_stops import RecordStops
-from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import StopKind
 
 
@@ -26,11 +26,11 @@ class Stops(Struct, frozen=True, kw_only=True):
         edges: its `observe` belongs into the observer of the flag snapshots.
     """
 
-    first: StopFirst
+    first: ApplyStopLocally
     kill: KillDefinition
-    ramp_down: RampDownAtOnce
+    ramp_down: RampDownImmediately
     record: RecordStops
-    edges: FlagEdges
+    edges: KillFlagWatcher
     effective: EffectiveTransitions
 
     def rollouts(self) -> RolloutView:
@@ -48,7 +48,7 @@ class Stops(Struct, frozen=True, kw_only=True):
         return (self.record.run, self.edges.run, self.effective.run)
 
 
-def stops(first: StopFirst, take: TakeStep, card_of: Callable[[Digest], Card | None]) -> Stops:
+def stops(first: ApplyStopLocally, take: ExecuteStep, card_of: Callable[[Digest], Card | None]) -> Stops:
     """Build them.
 
     Args:
@@ -57,13 +57,13 @@ def stops(first: StopFirst, take: TakeStep, card_of: Callable[[Digest], Card | N
         card_of: returns a card that was ever loaded here.
     """
     kill = KillDefinition(stops=first, take=take, flags=take.flags, card_of=card_of)
-    ramp_down = RampDownAtOnce(stops=first, take=take, card_of=card_of)
+    ramp_down = RampDownImmediately(stops=first, take=take, card_of=card_of)
     return Stops(
         first=first,
         kill=kill,
         ramp_down=ramp_down,
         record=RecordStops(first, kill, ramp_down),
-        edges=FlagEdges(
+        edges=KillFlagWatcher(
             flags=take.flags.snapshot,
             view=first.views.current,
             kill=kill,

@@ -51,7 +51,7 @@ class _Watched(Struct):
     on: bool = False
 
 
-class FlagEdges:
+class KillFlagWatcher:
     """Watches the kill flag of every definition that can be killed by it.
 
     Args:

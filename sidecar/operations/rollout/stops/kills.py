@@ -13,25 +13,32 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import RequestIdReused, RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.changes import may_be_killed, refuse_kill
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.transitions import may_be_killed, refuse_kill
 from sidecar.core.rollout.view import sharing_flag
-from sidecar.operations.record.timed_access import in_time
-from sidecar.operations.rollout.answers import answer_about
-from sidecar.operations.rollout.definition_lookup import Found, found_here, found_in, not_found, unseen
+from sidecar.operations.record.timed_access import read_within
+from sidecar.operations.rollout.definition_lookup import (
+    DefinitionMatch,
+    definition_not_seen,
+    match_in,
+    match_in_memory,
+    not_found,
+)
 from sidecar.operations.rollout.requests import Kill, StepAnswer
+from sidecar.operations.rollout.steps.phases import StopInEffect
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import Held, TakeStep
-from sidecar.operations.rollout.stops.stop_first import (
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
+from sidecar.operations.rollout.stops.local_stop import (
     FLAG,
     LONGEST_WRITE,
     REPLICA,
+    ApplyStopLocally,
     Recorded,
-    StopFirst,
-    reached,
+    reach_of,
 )
 from sidecar.operations.rollout.store.ports import LocalStop, RolloutWrite, StopKind
+from sidecar.operations.rollout.stored_answers import answer_about
 
 LONGEST_SWITCH: Final = 2.0
 """Seconds for the flag's backend."""
@@ -59,8 +66,8 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         card_of: returns a card that was ever loaded here.
     """
 
-    stops: StopFirst
-    take: TakeStep
+    stops: ApplyStopLocally
+    take: ExecuteStep
     flags: FlagSwitching
     card_of: Callable[[Digest], Card | None]
     _unconfirmed: set[str] = msgspec.field(default_factory=set)
@@ -95,7 +102,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
         What is `held` here was judged when it was taken: that its flag cannot be seen now does not end it.
         """
-        taking = self.take(asked, stop.by, Held(stop=stop, judged=held, write=partial(self._write, asked)))
+        taking = self.take(asked, stop.by, StopInEffect(stop=stop, judged=held, write=partial(self._write, asked)))
         return await self.stops.recorded(stop, self._counting(asked, taking), LONGEST_WRITE)
 
     async def _write(self, asked: Kill, write: RolloutWrite) -> None:
@@ -117,11 +124,11 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
         """Kill what this replica does not know of, or holds for one that cannot be killed: the record may know more."""
-        rollouts = await in_time(self.stops.store.rollouts(), LONGEST_WRITE)
+        rollouts = await read_within(self.stops.store.rollouts(), LONGEST_WRITE)
         if isinstance(rollouts, StoreUnavailable):
             return await self._in_the_dark(asked, actor, rollouts)
         slots = {each.slot: each for each in rollouts}
-        found = found_in(slots, asked)
+        found = match_in(slots, asked)
         if found is None:
             raise not_found(slots, asked)
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
@@ -142,12 +149,12 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             refuse_kill(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
         if found is not None or not asked.digest or self.stops.is_full():
             raise away
-        found = unseen(asked.digest, asked.definition_id, asked.slot)
+        found = definition_not_seen(asked.digest, asked.definition_id, asked.slot)
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         return self._answer(stop, found, away, FlagOff(), await self.stops.hold(stop))
 
-    def _here(self, asked: Kill) -> Found | None:
-        return found_here(self.stops.views.current().slots, asked, self.card_of)
+    def _here(self, asked: Kill) -> DefinitionMatch | None:
+        return match_in_memory(self.stops.views.current().slots, asked, self.card_of)
 
     def _may_be_killed(self, facts: DefinitionFacts) -> bool:
         """Say whether a kill would change anything, as far as is known here."""
@@ -175,11 +182,11 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return FlagOff(off=True)
 
     def _answer(
-        self, stop: LocalStop, found: Found, recorded: Recorded, switched: FlagOff, warnings: tuple[str, ...]
+        self, stop: LocalStop, found: DefinitionMatch, recorded: Recorded, switched: FlagOff, warnings: tuple[str, ...]
     ) -> StepAnswer:
         """Return what a kill has reached, shown by the binds here; or raise what the record refused it with."""
         here = (REPLICA, *([FLAG] if switched.off else []))
         held = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
-        answer = reached(stop, held, recorded, warnings)
+        answer = reach_of(stop, held, recorded, warnings)
         version = self.stops.views.current().version if isinstance(recorded, StepAnswer) else 0
         return msgspec.structs.replace(answer, version=version)

@@ -11,22 +11,23 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.answers import answer_about
-from sidecar.operations.rollout.definition_lookup import found_here
+from sidecar.operations.rollout.definition_lookup import match_in_memory
 from sidecar.operations.rollout.requests import RampDown, StepAnswer
-from sidecar.operations.rollout.steps.take_step import Held, TakeStep
-from sidecar.operations.rollout.stops.stop_first import (
+from sidecar.operations.rollout.steps.phases import StopInEffect
+from sidecar.operations.rollout.steps.take_step import ExecuteStep
+from sidecar.operations.rollout.stops.local_stop import (
     LONGEST_RECORDING,
     LONGEST_WRITE,
     REPLICA,
+    ApplyStopLocally,
     Recorded,
-    StopFirst,
-    reached,
+    reach_of,
 )
 from sidecar.operations.rollout.store.ports import LocalStop, StopKind
+from sidecar.operations.rollout.stored_answers import answer_about
 
 
-class RampDownAtOnce(msgspec.Struct, frozen=True, kw_only=True):
+class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind `RampDown`.
 
     Attributes:
@@ -35,8 +36,8 @@ class RampDownAtOnce(msgspec.Struct, frozen=True, kw_only=True):
         card_of: returns a card that was ever loaded here.
     """
 
-    stops: StopFirst
-    take: TakeStep
+    stops: ApplyStopLocally
+    take: ExecuteStep
     card_of: Callable[[Digest], Card | None]
 
     async def __call__(self, asked: RampDown, actor: str) -> StepAnswer:
@@ -48,7 +49,7 @@ class RampDownAtOnce(msgspec.Struct, frozen=True, kw_only=True):
             StoreUnavailable: the store is away, and nothing here knows which definition is meant.
         """
         views, tombstones = self.stops.views, self.stops.tombstones
-        found = found_here(views.current().slots, asked, self.card_of)
+        found = match_in_memory(views.current().slots, asked, self.card_of)
         if asked.dry_run or found is None or found.facts.state is not LifecycleState.PROMOTE:
             return await views.shown(await self.take(asked, actor))
         stop = self.stops.stop_of(asked, StopKind.RAMP_DOWN, found, actor)
@@ -56,14 +57,14 @@ class RampDownAtOnce(msgspec.Struct, frozen=True, kw_only=True):
         if not answered and stop.digest in tombstones.ramped_down() and self.stops.is_full():
             return await self.take(asked, actor)
         warnings = await self.stops.hold(stop)
-        taking = self.take(asked, actor, Held(stop=stop) if answered else None)
+        taking = self.take(asked, actor, StopInEffect(stop=stop) if answered else None)
         recorded = await self.stops.recorded(stop, taking, LONGEST_WRITE)
         held = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))
-        return reached(stop, held, recorded, warnings)
+        return reach_of(stop, held, recorded, warnings)
 
     async def record(self, asked: RampDown, stop: LocalStop) -> Recorded:
         """Put a ramp-down on record, whatever revision it was asked at: it was answered as one that will be.
 
         Refused for good (there is no ramp any more), it no longer counts.
         """
-        return await self.stops.recorded(stop, self.take(asked, stop.by, Held(stop=stop)), LONGEST_RECORDING)
+        return await self.stops.recorded(stop, self.take(asked, stop.by, StopInEffect(stop=stop)), LONGEST_RECORDING)

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from sidecar.core.decoding import Undecodable
+from sidecar.core.decoding import DecodeError
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout import changes
+from sidecar.core.rollout import transitions
 from sidecar.core.rollout.facts import DefinitionFacts
 from sidecar.core.rollout.view import RolloutView, revised_by
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.requests import Kill
 from sidecar.operations.rollout.stops.kills import KillDefinition
-from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce
-from sidecar.operations.rollout.stops.stop_first import LONGEST_RECORDING, Recorded, StopFirst, asked_of
+from sidecar.operations.rollout.stops.local_stop import LONGEST_RECORDING, ApplyStopLocally, Recorded, request_of
+from sidecar.operations.rollout.stops.ramp_downs import RampDownImmediately
 from sidecar.operations.rollout.store.ports import LocalStop, Tombstones
 
 INTERVAL: Final = timedelta(seconds=1)
@@ -35,7 +35,7 @@ def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest
     return frozenset(
         digest
         for digest in tombstones.all()
-        if digest not in waiting and any(changes.may_be_killed(each) for each in _stands_for(view, digest, card_of))
+        if digest not in waiting and any(transitions.may_be_killed(each) for each in _stands_for(view, digest, card_of))
     )
 
 
@@ -61,7 +61,7 @@ class RecordStops:
         kill, ramp_down: know how to put it there.
     """
 
-    def __init__(self, stops: StopFirst, kill: KillDefinition, ramp_down: RampDownAtOnce) -> None:
+    def __init__(self, stops: ApplyStopLocally, kill: KillDefinition, ramp_down: RampDownImmediately) -> None:
         """Begin with nothing compared."""
         self._tombstones, self._views, self._card_of = stops.tombstones, stops.views, kill.card_of
         self._recorder = stops.recorder
@@ -79,7 +79,7 @@ class RecordStops:
         """Try every pending stop once, oldest first; the first that finds no store ends the look."""
         await self._find_lost()
         for stop in self._tombstones.pending():
-            recorded = await in_time(self._recorded(stop), LONGEST_RECORDING)
+            recorded = await read_within(self._recorded(stop), LONGEST_RECORDING)
             if isinstance(recorded, StoreUnavailable):
                 return
             if isinstance(recorded, SubagentsError):  # for good: it is not tried again
@@ -101,8 +101,8 @@ class RecordStops:
 
     async def _recorded(self, stop: LocalStop) -> Recorded | None:
         try:
-            asked = asked_of(stop)
-        except Undecodable:
+            asked = request_of(stop)
+        except DecodeError:
             self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id} cannot be read any more")
             await self._tombstones.recorded(stop)
             return None

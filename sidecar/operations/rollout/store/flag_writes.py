@@ -16,7 +16,7 @@ class FlagWrite(RolloutWrite, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class KeepsFlags(Protocol):
+class FlagStore(Protocol):
     """A writer whose flags are kept in the store of rollouts: `FlagWrite` switches them."""
 
     async def kept(self, name: str) -> StoredFlag | None:

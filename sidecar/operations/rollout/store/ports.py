@@ -19,11 +19,11 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
-from sidecar.core.rollout.definition_changes import Waiting
+from sidecar.core.rollout.definition_changes import PendingPromotion
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
@@ -193,7 +193,7 @@ class RolloutRecorder(Protocol):
         """Count a gate's no; an outage is none. Source: PF1-OBS-2, TN-78."""
         ...
 
-    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
         """Log that everything that `version` of the configuration brings is on record and served as the record says.
 
         `waiting` are listed, and serve nobody until an operator promotes them.
@@ -280,7 +280,7 @@ class RolloutStore(Protocol):
         """Set, or with `expected_revision` 0 create, a flag. Raises `RevisionConflict`."""
         ...
 
-    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+    async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Say which version the binds here show, and what is pinned; that may wait while the version is the same."""
         ...
 

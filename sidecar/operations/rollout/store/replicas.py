@@ -9,7 +9,7 @@ import msgspec
 from sidecar.core.identifiers import Digest, InstanceId
 
 
-class Pinned(msgspec.Struct, frozen=True):
+class PinnedTurnCount(msgspec.Struct, frozen=True):
     """The open turns that a replica has bound, as it shows them beside its version.
 
     Attributes:
@@ -21,7 +21,7 @@ class Pinned(msgspec.Struct, frozen=True):
     lasting: timedelta = timedelta(0)
 
 
-NOTHING_PINNED: Final = Pinned()
+NOTHING_PINNED: Final = PinnedTurnCount()
 
 
 class Replica(msgspec.Struct, frozen=True):

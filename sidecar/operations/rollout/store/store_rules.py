@@ -22,7 +22,7 @@ def check_whole(change: RolloutWrite) -> None:
         )
 
 
-def kept_before(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bool:
+def existing_write(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bool:
     """Say whether a write is the repetition of one that is kept: its answer was lost, and nothing is to be written.
 
     Args:

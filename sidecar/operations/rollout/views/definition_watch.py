@@ -8,8 +8,8 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.card_json import card_of, card_to_json
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.definition_changes import may_be_rolled_out, seen, waiting_for_operators
-from sidecar.core.rollout.step import By
+from sidecar.core.rollout.definition_changes import may_be_rolled_out, pending_promotions, seen
+from sidecar.core.rollout.step import Actor
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutRecorder, RolloutStore, RolloutWrite
 from sidecar.operations.rollout.views.snapshot import RolloutViews
@@ -20,7 +20,7 @@ TRIES = 5
 
 
 @dataclass(slots=True)
-class SeeDefinitions:
+class RecordDefinitions:
     """Looks at the configuration, and at the cards that rollouts need.
 
     Attributes:
@@ -71,7 +71,7 @@ class SeeDefinitions:
                     await self._see_slot(catalogue, slot)
                 await self.views.look()
                 self._seen = catalogue
-                waiting = waiting_for_operators(catalogue, self.views.current())
+                waiting = pending_promotions(catalogue, self.views.current())
                 self.recorder.definitions_seen(catalogue.agent_definition_version, waiting)
             await self.fetch(self.views.served_digests())
         except StoreUnavailable:
@@ -90,7 +90,7 @@ class SeeDefinitions:
     async def _see(self, slot: Slot, card: Card, *, at_once: bool) -> None:
         for _ in range(TRIES):
             rollout = await self.store.rollout(slot)
-            by = By(
+            by = Actor(
                 actor=CONFIGURATION,
                 reason="the configuration brings it",
                 request_id=self.ids.new("seen"),

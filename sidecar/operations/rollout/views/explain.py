@@ -11,15 +11,15 @@ import msgspec
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import WHOLE, bucket_of
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
 from sidecar.core.rollout.past_rollout import as_of
-from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, flag_share, served_by
+from sidecar.core.rollout.serving import BindSubject, CandidateVerdict, FlagReader, flag_share, serving_definition
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rollout.audit.audit_log import past_of
 from sidecar.operations.rollout.store.ports import RolloutStore
-from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, cards_now, find_rollout
+from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, current_cards, find_rollout
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 AS_NOW = (
@@ -60,7 +60,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
 
 
-class FlagsThen:
+class HistoricalFlags:
     """Flags as a rollout had switched them."""
 
     narrowed = False
@@ -88,7 +88,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
     flags: ReadsFlagBackends
     clock: Clock
 
-    async def __call__(self, name: str, asker: Asker, at: datetime | None) -> Explanation:
+    async def __call__(self, name: str, asker: BindSubject, at: datetime | None) -> Explanation:
         """Explain.
 
         Args:
@@ -104,7 +104,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         if at is None:
             return self._explained(self._as_binds_see(present), asker, self.flags.current(), None)
         then, assumptions = await self._past(present, at)
-        explanation = self._explained(then, asker, FlagsThen(then), at)
+        explanation = self._explained(then, asker, HistoricalFlags(then), at)
         return msgspec.structs.replace(explanation, assumptions=assumptions)
 
     def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
@@ -122,15 +122,17 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         bodies = [row.body for row in past.rows if row.body.at <= at]
         then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None
-        begun = isinstance(first, RolloutEvent) and first.what is Happening.SEEN
+        begun = isinstance(first, RolloutEvent) and first.what is RolloutEventKind.SEEN
         whole = begun if past.known_from is None else at >= past.known_from
         lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
         return then, (*lost, *AS_NOW)
 
-    def _explained(self, rollout: SlotRollout, asker: Asker, flags: ReadsFlags, at: datetime | None) -> Explanation:
-        cards = cards_now(self.definitions)
+    def _explained(
+        self, rollout: SlotRollout, asker: BindSubject, flags: FlagReader, at: datetime | None
+    ) -> Explanation:
+        cards = current_cards(self.definitions)
         deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
-        served = served_by(rollout, asker, flags, deprecated)
+        served = serving_definition(rollout, asker, flags, deprecated)
         bucket = bucket_of(rollout.salt, asker.key) if asker.key else None
         found = [_found(rollout.definitions[digest], verdict, bucket, flags) for digest, verdict in served.verdicts]
         return Explanation(
@@ -144,7 +146,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: ReadsFlags) -> Explained:
+def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: FlagReader) -> Explained:
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
     return Explained(
         digest=facts.digest,
@@ -158,7 +160,7 @@ def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
     )
 
 
-def _kept_away(facts: DefinitionFacts, flags: ReadsFlags, bucket: int | None) -> str:
+def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) -> str:
     """Return why a flag admits only some users, or not this one; empty: it is not the flags."""
     if flags.value(str(facts.cohort_flag), facts.vertical) is FlagValue.OFF:
         return f"its flag {facts.cohort_flag} is off: nobody is exposed"

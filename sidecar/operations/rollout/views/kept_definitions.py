@@ -7,18 +7,18 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.card_json import card_of
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Definitions
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
-from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
+from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 
 READ_SECONDS: Final = 1.0
 MOST_FETCHED: Final = 256
 """Cards; those of the configuration and of what rollouts serve are not among them."""
 
 
-class KeptDefinitions:
+class DefinitionCache:
     """The port `Definitions` over the configuration as loaded and what is kept by digest.
 
     Args:
@@ -29,7 +29,7 @@ class KeptDefinitions:
     """
 
     def __init__(
-        self, loaded: Definitions, seeing: SeeDefinitions, store: RolloutStore, recorder: RolloutRecorder
+        self, loaded: Definitions, seeing: RecordDefinitions, store: RolloutStore, recorder: RolloutRecorder
     ) -> None:
         """Join the parts."""
         self._loaded = loaded
@@ -37,7 +37,7 @@ class KeptDefinitions:
         self._store = store
         self._recorder = recorder
         self._fetched: dict[Digest, Card] = {}
-        self._reading: dict[Digest, Ending[Card | StoreUnavailable | None]] = {}
+        self._reading: dict[Digest, FirstResult[Card | StoreUnavailable | None]] = {}
 
     def current(self) -> Catalogue | None:
         """Return the newest valid state."""
@@ -62,14 +62,14 @@ class KeptDefinitions:
             return held
         reading = self._reading.get(digest)
         if reading is None:
-            reading = self._reading[digest] = Ending()
+            reading = self._reading[digest] = FirstResult()
             await self._read(digest, reading)
         came = await reading.wait()
         if isinstance(came, StoreUnavailable):
             raise came
         return came
 
-    async def _read(self, digest: Digest, reading: Ending[Card | StoreUnavailable | None]) -> None:
+    async def _read(self, digest: Digest, reading: FirstResult[Card | StoreUnavailable | None]) -> None:
         """Read, and tell all who wait; also if whoever reads is cancelled, since the others must not wait for ever."""
         came: Card | StoreUnavailable | None = _away()
         try:
@@ -79,7 +79,7 @@ class KeptDefinitions:
             reading.settle(came)
 
     async def _from_store(self, digest: Digest) -> Card | StoreUnavailable | None:
-        kept = await in_time(self._store.definition(digest), READ_SECONDS)
+        kept = await read_within(self._store.definition(digest), READ_SECONDS)
         if isinstance(kept, StoreUnavailable):
             return _away()
         if kept is None:

@@ -18,7 +18,7 @@ from sidecar.core.identifiers import DefinitionId, Digest, TurnId
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rollout.store.ports import KeptDefinition
-from sidecar.operations.rollout.store.replicas import Pinned, Replica
+from sidecar.operations.rollout.store.replicas import PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.turn import Origin
@@ -28,14 +28,14 @@ MOST_ELSEWHERE: Final = 200
 """Open turns on record that are looked at for a table, the newest first; and of one page, where all are."""
 
 
-class Held(NamedTuple):
+class TurnPins(NamedTuple):
     """What an open turn is bound to."""
 
     digests: tuple[Digest, ...] = ()
     ids: tuple[DefinitionId, ...] = ()
 
 
-class SaysWhatIsPinned(Protocol):
+class PinnedTurnSource(Protocol):
     """What is needed of the store of rollouts."""
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
@@ -64,7 +64,7 @@ class PinnedTurns:
         self,
         open_here: Callable[[], Iterable[Turn]],
         record: RecordReads,
-        said: SaysWhatIsPinned,
+        said: PinnedTurnSource,
         lasting: timedelta,
     ) -> None:
         """Join the parts."""
@@ -74,10 +74,10 @@ class PinnedTurns:
         self._lasting = lasting
         self._ids: dict[Digest, DefinitionId] = {}
 
-    def bound_here(self) -> Pinned:
+    def bound_here(self) -> PinnedTurnCount:
         """Return what this replica shows to the others: each turn is counted by the one that bound it; memory only."""
         bound = (turn for turn in self._open_here() if turn.origin is Origin.BOUND_HERE and turn.ending.closed is None)
-        return Pinned(Counter(digest for turn in bound for digest in _held_by(turn).digests), self._lasting)
+        return PinnedTurnCount(Counter(digest for turn in bound for digest in _held_by(turn).digests), self._lasting)
 
     async def count(self) -> Mapping[Digest, int]:
         """Return how many open turns hold each digest, of the newest on record. Raises `StoreUnavailable`."""
@@ -114,14 +114,14 @@ class PinnedTurns:
                 bound[self._ids[digest]] += turns
         return bound
 
-    async def _newest(self) -> list[Held]:
+    async def _newest(self) -> list[TurnPins]:
         pinned, known = self._here()
         turn_ids = await self._record.open_turns(MOST_ELSEWHERE)
         return pinned + [await self._bound_elsewhere(turn_id) for turn_id in turn_ids if turn_id not in known]
 
-    def _here(self) -> tuple[list[Held], dict[TurnId, bool]]:
+    def _here(self) -> tuple[list[TurnPins], dict[TurnId, bool]]:
         """Return what is bound here, and which turns are known here, open or not."""
-        pinned: list[Held] = []
+        pinned: list[TurnPins] = []
         known: dict[TurnId, bool] = {}
         for turn in self._open_here():
             known[turn.turn_id] = True
@@ -139,16 +139,16 @@ class PinnedTurns:
                 return
             before = page[-1]
 
-    async def _bound_elsewhere(self, turn_id: TurnId) -> Held:
+    async def _bound_elsewhere(self, turn_id: TurnId) -> TurnPins:
         turn = await self._record.turn(turn_id)
         if turn is None or turn.ended is not None or not turn.dispatches:
-            return Held()
+            return TurnPins()
         claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
         slots = tuple(slot for slot, _ in claims.tools)
         chosen = (name for slot, name, verdict in claims.candidates if verdict == CHOSEN and name and slot in slots)
-        return Held(tuple(digest for _, digest in claims.tools), tuple(chosen))
+        return TurnPins(tuple(digest for _, digest in claims.tools), tuple(chosen))
 
 
-def _held_by(turn: Turn) -> Held:
+def _held_by(turn: Turn) -> TurnPins:
     cards = [tool.card for tool in turn.surface.tools]
-    return Held(tuple(card.digest for card in cards), tuple(card.definition.id for card in cards))
+    return TurnPins(tuple(card.digest for card in cards), tuple(card.definition.id for card in cards))

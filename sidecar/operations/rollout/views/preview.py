@@ -10,8 +10,8 @@ import msgspec
 from sidecar.core.errors import TransitionRefused, UnknownSubagent
 from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.bucketing import in_ramp
-from sidecar.core.rollout.changes import gates_of_step
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.transitions import gates_of_step
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import find_rollout
 

@@ -12,7 +12,7 @@ from sidecar.core.rollout.drift import drifts_of
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock, Definitions
-from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, cards_now
+from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, current_cards
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 
@@ -20,7 +20,7 @@ NEVER: Final = 1e9
 """Seconds that stand for a backend that was never reached."""
 
 
-class RolloutStanding(Struct, frozen=True, kw_only=True):
+class RolloutGauges(Struct, frozen=True, kw_only=True):
     """Reads, whenever somebody asks; never waits.
 
     A definition id is shown by one of its digests: the active one, else the one that was seen last.
@@ -65,7 +65,7 @@ class RolloutStanding(Struct, frozen=True, kw_only=True):
 
     def drift(self) -> Mapping[tuple[str, ...], float]:
         """Return how many contradictions of configuration, flags and rollout there are, by id."""
-        cards, flags = cards_now(self.loaded), self.flags.current()
+        cards, flags = current_cards(self.loaded), self.flags.current()
         counts: dict[tuple[str, ...], float] = {}
         for rollout, facts in _all(self.views.current().slots.values()):
             configured = facts.digest in cards

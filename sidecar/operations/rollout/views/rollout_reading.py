@@ -16,7 +16,7 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.drift import drifts_of
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.operations.ports import Clock, Definitions
-from sidecar.operations.rollout.audit.audit_log import GatesSaid, LastSaid
+from sidecar.operations.rollout.audit.audit_log import LastGateVerdicts, LastVerdict
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.store.replicas import Replica
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
@@ -51,7 +51,7 @@ class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
     flags: tuple[tuple[str, FlagValue], ...]
     backend: str
-    said: GatesSaid | None
+    said: LastGateVerdicts | None
     pinned: int
     configured: bool
     deprecated: bool
@@ -108,7 +108,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     flags: ReadsFlagBackends
     pinned: PinnedTurns
     clock: Clock
-    said: LastSaid
+    said: LastVerdict
 
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
@@ -136,7 +136,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(BackendReading(name, name not in stale, ages[name]) for name in sorted(ages))
 
     def _slot(self, rollout: SlotRollout, pinned: Mapping[Digest, int]) -> SlotReading:
-        cards = cards_now(self.definitions)
+        cards = current_cards(self.definitions)
         read = [self._definition(rollout, facts, cards, pinned) for facts in rollout.definitions.values()]
         return SlotReading(rollout, tuple(read))
 
@@ -160,7 +160,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def cards_now(definitions: Definitions) -> Mapping[Digest, Card]:
+def current_cards(definitions: Definitions) -> Mapping[Digest, Card]:
     """Return the cards of the configuration as last loaded, by digest."""
     catalogue = definitions.current()
     return {card.digest: card for card in catalogue.cards.values()} if catalogue else {}

@@ -17,10 +17,10 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.view import RolloutView, in_their_place, with_ramps_down
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.requests import StepAnswer
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, StopKind, Tombstones
-from sidecar.operations.rollout.store.replicas import Pinned
+from sidecar.operations.rollout.store.replicas import PinnedTurnCount
 
 POLL: Final = timedelta(seconds=1)
 LONGEST_READ: Final = 2.0
@@ -42,7 +42,7 @@ class RolloutViews:
         self._read = RolloutView(version=-1)
         self._view = self._read
         self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
-        self._pinned: Callable[[], Pinned] = Pinned
+        self._pinned: Callable[[], PinnedTurnCount] = PinnedTurnCount
         self._preparing: list[Callable[[frozenset[Digest]], Awaitable[None]]] = []
         self._changed = asyncio.Event()
         self._looking = asyncio.Lock()
@@ -52,7 +52,7 @@ class RolloutViews:
         """Have `prepare` awaited with what binds may choose, before they are shown a state in which they may."""
         self._preparing.append(prepare)
 
-    def shown_with(self, pinned: Callable[[], Pinned]) -> None:
+    def shown_with(self, pinned: Callable[[], PinnedTurnCount]) -> None:
         """Have the others told, with each version that is shown here, which turns are bound here; memory only."""
         self._pinned = pinned
 
@@ -77,24 +77,24 @@ class RolloutViews:
     async def look(self) -> None:
         """Look once; if the version is another, read all rollouts."""
         async with self._looking:
-            version = await in_time(self._store.version(), LONGEST_READ)
+            version = await read_within(self._store.version(), LONGEST_READ)
             if isinstance(version, StoreUnavailable):
                 self._recorder.anomaly("rollout_store_away", "the store does not answer; what is known is served on")
                 return
             if version != self._read.version:
-                found = await in_time(self._store.rollouts(), LONGEST_READ)
+                found = await read_within(self._store.rollouts(), LONGEST_READ)
                 if isinstance(found, StoreUnavailable):
                     return
                 chosen = frozenset(_chosen(found))
                 for prepare in self._preparing:
-                    await in_time(prepare(chosen), LONGEST_READ)
+                    await read_within(prepare(chosen), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)
                 self._stop(self._tombstones.all(), self._tombstones.ramped_down())
                 for facts in (facts for each in found for facts in each.definitions.values()):
                     self._recorder.known(facts.definition_id)  # before anything happens to it: a first kill is a rise
             # What was bound by an earlier view is among them: a bind reads the view and is kept without a wait.
             said = self._store.show(self._view.version, self._clock.now(), self._pinned())
-            await in_time(said, LONGEST_READ)
+            await read_within(said, LONGEST_READ)
 
     def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
         """Let what was read be shown with what was stopped here."""

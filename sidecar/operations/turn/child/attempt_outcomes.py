@@ -18,13 +18,13 @@ from sidecar.core.journal.entries import AttemptFrames
 from sidecar.core.journal.facts import DelegationSettled
 from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.core.journal.marks import Values, What
-from sidecar.core.journal.reading import settled_as
 from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.turn_projection import settled_as
 from sidecar.core.replaying.frames import StoppedCall
 from sidecar.operations.ready_list import LaidOut, Refusal
-from sidecar.operations.turn.child.call_context import Errand
-from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.child.run_attempt import AttemptEnd, Broken, Finished, OutOfBudget
+from sidecar.operations.turn.child.call_context import CallContext
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.child.run_attempt import AttemptEnd, BrokenReport, Finished, OutOfBudget
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.recorded_frames import microseconds
@@ -38,25 +38,25 @@ def attempts_of(child: Child) -> int:
     return attempts_allowed(child.contract.execution)
 
 
-def lost_with_its_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
+def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     """Return how a child ends whose sidecar is gone; None if it may make another attempt. Source: SX-28."""
     if not child.restored or child.attempts < allowed:
         return None
-    return Broken(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
+    return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
 
 
-def accepted(child: Child, end: AttemptEnd) -> AttemptEnd:
+def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
     """Return the end, or a failure for an answer that says nothing, unless the card allows it or data is missing."""
     if not isinstance(end, Finished) or not end.answer.is_empty or child.tool.card.definition.allow_empty_answer:
         return end
     if child.data.forces_degraded or child.data.budget_hit:
         return end
-    return Broken(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
+    return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
 
 
-def silent(end: AttemptEnd, target: str) -> AttemptEnd:
+def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
     """Return the end of an attempt of which nothing was heard: running out of time is a transport fault then."""
-    if not (isinstance(end, Broken) and end.reason in OUT_OF_TIME):
+    if not (isinstance(end, BrokenReport) and end.reason in OUT_OF_TIME):
         return end
     remedy = "the host took the attempt and reported nothing in time: see its log, or allow the attempt more time"
     return msgspec.structs.replace(end, fault=Fault(target, target, remedy=remedy))
@@ -64,7 +64,7 @@ def silent(end: AttemptEnd, target: str) -> AttemptEnd:
 
 def fault_of(end: AttemptEnd | None) -> Fault | None:
     """Return where the way to the host broke; None if that is not why the attempt ended."""
-    return end.fault if isinstance(end, Broken) else None
+    return end.fault if isinstance(end, BrokenReport) else None
 
 
 def fault_values(end: AttemptEnd) -> Values:
@@ -80,7 +80,7 @@ def failure_of(end: AttemptEnd | None) -> str:
             return ""
         case OutOfBudget():
             return CallFailure.BUDGET_EXHAUSTED.name
-        case Broken(reason):
+        case BrokenReport(reason):
             return reason.name
         case None:
             return CallFailure.INTERNAL.name
@@ -90,7 +90,7 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
     """Return the outcome that an end means. Source: PC2-FR-10, TN-26, DESIGN section 5."""
     outcome, reason, answer = Outcome.SUCCEEDED, None, Answer()
     match end:
-        case Broken(reason=why):
+        case BrokenReport(reason=why):
             outcome, reason, answer = Outcome.FAILED, why, end.evidence
         case OutOfBudget(answer):
             outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
@@ -116,7 +116,7 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
     )
 
 
-def unrecorded(outcome: CallOutcome) -> CallOutcome:
+def unrecorded_failure(outcome: CallOutcome) -> CallOutcome:
     """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given."""
     return CallOutcome(
         call_id=outcome.call_id,
@@ -173,9 +173,9 @@ class Settlement(msgspec.Struct, frozen=True):
         place: of its call in the dispatch; None: a delegation, which is not one of the orchestrator's calls.
     """
 
-    outside: Outside
+    outside: TurnDependencies
     child: Child
-    errand: Errand
+    errand: CallContext
     end: AttemptEnd
     took: timedelta
     spent: Usage
@@ -194,7 +194,7 @@ class Settlement(msgspec.Struct, frozen=True):
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
             child.note(now, What.BUDGET_STOPPED, which)
         if outcome.outcome is Outcome.FAILED:
-            detail = end.detail if isinstance(end, Broken) else ""
+            detail = end.detail if isinstance(end, BrokenReport) else ""
             tokens = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
             child.fail(now, str(outcome.reason), detail, *fault_values(end), *tokens)
         else:
@@ -215,7 +215,7 @@ class Settlement(msgspec.Struct, frozen=True):
             out.reports.write(child, outcome)
         else:
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
-            outcome = unrecorded(outcome)
+            outcome = unrecorded_failure(outcome)
             self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())

@@ -7,10 +7,10 @@ from typing import Protocol
 from sidecar.core.binding.surface import Surface
 from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.executing.contract import Contract
-from sidecar.core.executing.delegation import whom_to_ask
+from sidecar.core.executing.delegation import delegate_card
 from sidecar.core.identifiers import AttemptId, CallId, DispatchId
 from sidecar.operations.deadlines import Deadlines
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
@@ -19,7 +19,7 @@ from sidecar.policy.protocols import DelegateTool, InheritedContext, RunRequest
 from subagents_errors import CallFailure
 
 
-class Errand(Protocol):
+class CallContext(Protocol):
     """One or several calls that somebody waits for.
 
     Attributes:
@@ -38,7 +38,7 @@ class Errand(Protocol):
     ready: ReadyList
     deadlines: Deadlines
 
-    def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
+    def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
         """Return what stops one call."""
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
@@ -56,7 +56,7 @@ class Errand(Protocol):
 
 
 def request_of(
-    child: Child, planned: PlannedCall, errand: Errand, attempt_id: AttemptId, grant: str, now: float
+    child: Child, planned: PlannedCall, errand: CallContext, attempt_id: AttemptId, grant: str, now: float
 ) -> RunRequest:
     """Return what the runner is given."""
     card, surface = child.tool.card, errand.turn.surface
@@ -82,6 +82,6 @@ def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ..
     return tuple(
         [
             DelegateTool(tool.name, tool.description, tool.arguments_schema_json)
-            for tool in whom_to_ask(contract, surface)
+            for tool in delegate_card(contract, surface)
         ]
     )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
 from sidecar.core.definitions.cards.card import Card, ToolEntry
-from sidecar.core.envelopes.release import expectation_of, judge
+from sidecar.core.envelopes.release import check_envelope, expectation_of
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
 from sidecar.core.envelopes.verdicts import (
     REMEDY_OF_REASON,
@@ -34,7 +34,7 @@ from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
 from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
-from sidecar.operations.ports import Clock, Ids, OffLoop, Recorder
+from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
 from sidecar.operations.turn.state.child import Child
@@ -76,7 +76,7 @@ class CallTool:
         ids: Ids,
         recorder: Recorder,
         tracing: Tracing,
-        off_loop: OffLoop,
+        off_loop: RunInThread,
     ) -> None:
         self._rules = rules
         self._grants = grants
@@ -184,7 +184,7 @@ class CallTool:
         card = child.tool.card
         check = self._rules.signatures.check_for(card.definition.vertical, tool)
         expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
-        judging = partial(judge, reply.body, expected, self._rules.envelopes, reply.form)
+        judging = partial(check_envelope, reply.body, expected, self._rules.envelopes, reply.form)
         return judging() if len(reply.body) <= SMALL_BODY else await self._off_loop(judging)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:

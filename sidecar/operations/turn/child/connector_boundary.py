@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import ToolId
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Connectors, Recorder, Spawner
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 
@@ -32,7 +32,7 @@ class _Exchange(Struct):
     tool_id: ToolId
     runs: bool = False
     left_behind: bool = False
-    ending: Ending[EnricherReply] = field(default_factory=Ending)
+    ending: FirstResult[EnricherReply] = field(default_factory=FirstResult)
 
 
 class ConnectorBorder:

@@ -6,11 +6,11 @@ from datetime import datetime
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.identifiers import CallId, ChildId
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ready_list import ReadyList
-from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.inherited_context import briefed
+from sidecar.operations.turn.state.inherited_context import with_context
 from sidecar.operations.turn.state.ledger import Delegation
 from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
@@ -35,7 +35,7 @@ class DelegatedCall:
         self,
         planned: PlannedCall,
         *,
-        errand: Errand,
+        errand: CallContext,
         parent: Child,
         settle_at: float,
         lenders: tuple[str, ...],
@@ -48,7 +48,7 @@ class DelegatedCall:
         self._errand, self._parent, self.planned = errand, parent, planned
         self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
         self.ready, self.deadlines = ReadyList(), errand.deadlines
-        self.finished: Ending[CallOutcome | Exception] = Ending()
+        self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
         self.finished.on_settled(lambda _: self.ready.close())
         self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
@@ -63,13 +63,13 @@ class DelegatedCall:
     def drains(self) -> None:
         """Nobody listens to it."""
 
-    def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
+    def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
         """Return what stops it; there is only one call."""
         return self.delegation.stop
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the child that delegates was given, with its own summary if it wrote one."""
-        return briefed(self._errand.inherited_of(self._parent.call_id), self.planned)
+        return with_context(self._errand.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""

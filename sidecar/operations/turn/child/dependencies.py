@@ -2,19 +2,19 @@
 
 from msgspec import Struct
 
-from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner
+from sidecar.operations.ports import Clock, Ids, Randomness, Recorder, Runners, Spawner
 from sidecar.operations.record.ports import Store
 from sidecar.operations.turn.child.child_reports import ChildReports
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.tracing import Tracing
 
 
-class Outside(Struct, frozen=True):
+class TurnDependencies(Struct, frozen=True):
     """What running children needs from outside."""
 
     clock: Clock
     ids: Ids
-    chance: Chance
+    chance: Randomness
     spawner: Spawner
     store: Store
     recorder: Recorder

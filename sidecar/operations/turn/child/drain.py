@@ -7,13 +7,13 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.making.settling import settled_together
-from sidecar.operations.ready_list import GoOn, LaidOut, Step
-from sidecar.operations.record.timed_access import put_on_record
-from sidecar.operations.turn.child.call_context import Errand
-from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.ready_list import Continuation, LaidOut, Step
+from sidecar.operations.record.timed_access import append_within
+from sidecar.operations.turn.child.call_context import CallContext
+from sidecar.operations.turn.child.dependencies import TurnDependencies
 
 
-async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exception], None]) -> None:
+async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
     """Lay out everything that is ready, put it on record in one append, go on with it, and begin anew.
 
     What becomes ready while the store takes its time is done by another one like this, which may go on in its place:
@@ -30,7 +30,7 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
         now = outside.clock.now()
         errand.drains()
         laid = list[LaidOut]()
-        laid_out: list[tuple[Step, GoOn]] = []
+        laid_out: list[tuple[Step, Continuation]] = []
         for step in steps:
             try:
                 more = step.lay_out(now)
@@ -45,7 +45,7 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
         try:
             opening = [each.opening for each in laid if each.opening is not None]
             drafts = (*before, *opening, *happened)
-            refused = await put_on_record(store, drafts, errand.record_by, errand.deadlines)
+            refused = await append_within(store, drafts, errand.record_by, errand.deadlines)
             if refused is None and (before or happened):
                 turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
@@ -65,7 +65,7 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
             return
 
 
-def _happened(errand: Errand, outside: Outside, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
+def _happened(errand: CallContext, outside: TurnDependencies, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
     """Return what has to be appended in any case; outcomes that come together are one fact."""
     happened = [each.happened for each in laid if each.happened is not None]
     settled = [each.settled for each in laid if each.settled is not None]

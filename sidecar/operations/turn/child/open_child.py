@@ -8,8 +8,8 @@ from sidecar.core.dispatching.plan import REQUEST_LIMIT, PlannedCall
 from sidecar.core.executing.contract import (
     GOAL_SUMMARY_LIMIT,
     Contract,
+    StoredContract,
     TurnText,
-    WrittenContract,
     contract_template,
 )
 from sidecar.core.identifiers import ChildId, DispatchId
@@ -26,7 +26,7 @@ from sidecar.core.journal.opening.contracts import (
 from sidecar.core.journal.opening.part import packed
 from sidecar.core.journal.texts import Texts
 from sidecar.operations.ports import Ids
-from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
@@ -64,9 +64,9 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, bare), own)
 
 
-def make_delegated_child(parent: Child, errand: Errand, planned: PlannedCall, contract: Contract) -> NewChild:
+def make_delegated_child(parent: Child, errand: CallContext, planned: PlannedCall, contract: Contract) -> NewChild:
     """Return a new child that `parent` delegates to; its id is the id of the planned call."""
-    written = WrittenContract(contract, contract.to_json())
+    written = StoredContract(contract, contract.to_json())
     child = _child(errand, planned, written, ChildId(planned.call.call_id), parent)
     place = below(errand.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
     bare, texts = stripped(contract, place)
@@ -80,7 +80,7 @@ def opened_later(dispatch_id: DispatchId, new: Sequence[NewChild]) -> tuple[Chil
 
 
 def _child(
-    errand: Errand, planned: PlannedCall, written: WrittenContract, child_id: ChildId, parent: Child | None = None
+    errand: CallContext, planned: PlannedCall, written: StoredContract, child_id: ChildId, parent: Child | None = None
 ) -> Child:
     turn = errand.turn
     return Child(

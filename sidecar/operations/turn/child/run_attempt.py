@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
-from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector, usage_of
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, usage_of
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.deadlines import Deadline
 from sidecar.operations.ports import Recorder, Spawner, Task
-from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.recorded_frames import AttemptFrames
 from sidecar.operations.turn.state.tracing import AttemptSpan
@@ -41,7 +41,7 @@ class Finished(msgspec.Struct, frozen=True):
     answer: Answer
 
 
-class Broken(msgspec.Struct, frozen=True):
+class BrokenReport(msgspec.Struct, frozen=True):
     """The attempt failed.
 
     Attributes:
@@ -64,7 +64,7 @@ class OutOfBudget(msgspec.Struct, frozen=True):
     which: str
 
 
-AttemptEnd = Finished | Broken | OutOfBudget
+AttemptEnd = Finished | BrokenReport | OutOfBudget
 
 
 class AttemptBounds(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class Attempt:
         span: AttemptSpan | None,
         *,
         child: Child,
-        errand: Errand,
+        errand: CallContext,
         quarantine: Quarantine,
         frames: AttemptFrames | None,
         on_end: Callable[[AttemptEnd], None],
@@ -151,7 +151,7 @@ class Attempt:
         """Begin to read the runner, in a task that `spawner` owns."""
         at = self._errand.deadlines.at
         if bounds.timeout_at is not None:
-            timed_out = Broken(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
+            timed_out = BrokenReport(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
             self._limits.append(at(bounds.timeout_at, self.end, timed_out))
         if bounds.wall_clock_at is not None:
             self._limits.append(at(bounds.wall_clock_at, self._out_of_budget, "wall_clock"))
@@ -184,7 +184,7 @@ class Attempt:
         if self._child.ledger.running:
             self._last_event = loop.time()  # who waits for another sub-agent is not silent
         if loop.time() >= self._last_event + idle:
-            self.end(Broken(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
+            self.end(BrokenReport(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
             self._idle = self._errand.deadlines.at(self._last_event + idle, self._watch_idle, idle)
 
@@ -192,31 +192,31 @@ class Attempt:
         """Read the runner's events. The border to foreign code: nothing it raises gets past."""
         try:
             await self._read(request)
-        except ResultBroken as broken:
-            self.end(Broken(broken.reason, broken.detail))
+        except InvalidResult as broken:
+            self.end(BrokenReport(broken.reason, broken.detail))
         except RunnerError as error:
             self._fail(error)
         except asyncio.CancelledError:
-            self.end(Broken(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"), heard=True)
+            self.end(BrokenReport(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"), heard=True)
             raise
         except BaseException as error:  # noqa: BLE001  SystemExit of a sub-agent must not end the process
-            self.end(Broken(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
+            self.end(BrokenReport(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
 
     def _fail(self, error: RunnerError) -> None:
         detail = str(error.detail).encode(errors="replace").decode()  # half a surrogate pair cannot be put on record
         if not (error.unreachable or error.connection_lost):
             # An error of the sub-agent or its host, which shows that the host is there.
-            self.end(Broken(CallFailure.RUNNER_FAILED, detail, transient=error.transient), heard=True)
+            self.end(BrokenReport(CallFailure.RUNNER_FAILED, detail, transient=error.transient), heard=True)
             return
         reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
         fault = error.fault or Fault(self._runner.target, remedy=UNKNOWN_REMEDY)
-        self.end(Broken(reason, detail, transient=error.transient, fault=fault))
+        self.end(BrokenReport(reason, detail, transient=error.transient, fault=fault))
 
     async def _read(self, request: RunRequest) -> None:
         events = self._runner.run(request)
         try:
             await self._read_to_the_end(events)
-        except ResultBroken:
+        except InvalidResult:
             raise
         except BaseException as error:
             self._keep_end(error)
@@ -254,11 +254,11 @@ class Attempt:
                     self.end(Finished(collector.answer(data_unavailable=bool(data_unavailable))))
                     return
                 case _:
-                    raise ResultBroken(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")
+                    raise InvalidResult(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")
             if seen % EVENTS_BETWEEN_PAUSES == 0:
                 await asyncio.sleep(0)
         self._keep_end(None)
-        broken = Broken(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True)
+        broken = BrokenReport(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True)
         self.end(broken, heard=True)
 
     def _keep_end(self, error: BaseException | None) -> None:

@@ -16,27 +16,27 @@ from sidecar.core.journal.facts import AttemptRepeated
 from sidecar.core.journal.marks import Values, What, trimmed
 from sidecar.core.journal.texts import Texts
 from sidecar.operations.deadlines import Deadline
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.attempt_outcomes import (
     Over,
     Settlement,
-    accepted,
+    accepted_result,
     attempts_of,
     failure_of,
     fault_values,
-    lost_with_its_sidecar,
-    silent,
+    idle_timeout_failure,
+    lost_with_sidecar,
 )
-from sidecar.operations.turn.child.call_context import Errand, request_of
-from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Quarantine, bounds_of
+from sidecar.operations.turn.child.call_context import CallContext, request_of
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, BrokenReport, Quarantine, bounds_of
 from sidecar.operations.turn.state.child import Child
 from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
 
-NOT_STOPPED: Final = Ending[CallFailure]()
+NOT_STOPPED: Final = FirstResult[CallFailure]()
 """What nothing settles."""
 
 
@@ -47,7 +47,7 @@ class RunChild:
         limits, quarantine: on what one attempt may bring; of attempts that run on although they were told to stop.
     """
 
-    def __init__(self, rules: DispatchRules, outside: Outside) -> None:
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
         """Begin with a full budget and closed breakers."""
         self.rules, self.outside = rules, outside
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
@@ -56,7 +56,7 @@ class RunChild:
         self.quarantine = Quarantine(outside.recorder, rules.quarantine_after.total_seconds())
 
     def __call__(
-        self, child: Child, planned: PlannedCall, errand: Errand, over: Over, *, now: datetime, began: float
+        self, child: Child, planned: PlannedCall, errand: CallContext, over: Over, *, now: datetime, began: float
     ) -> None:
         """Let `child`, which is open on record, begin; its steps go to the ready list of its errand. Does not wait.
 
@@ -78,7 +78,7 @@ class ChildRun:
     )
 
     def __init__(
-        self, shared: RunChild, child: Child, planned: PlannedCall, errand: Errand, over: Over, began: float
+        self, shared: RunChild, child: Child, planned: PlannedCall, errand: CallContext, over: Over, began: float
     ) -> None:
         self._shared, self._out = shared, shared.outside
         self._child, self._planned, self._errand, self._over = child, planned, errand, over
@@ -97,7 +97,7 @@ class ChildRun:
         self._stop.on_settled(self._stopped)
         try:
             self._runner: Runner = out.runners.runner_for(child.tool.card)
-            lost = lost_with_its_sidecar(child, attempts_of(child)) if child.restored else None
+            lost = lost_with_sidecar(child, attempts_of(child)) if child.restored else None
             if lost is None or self._stop.settled:  # one that was cancelled ends as that
                 self._try(now, self._began)
             else:
@@ -111,13 +111,13 @@ class ChildRun:
         """Make an attempt, if the call is not stopped and the breaker lets it out; `at`: of the loop's clock."""
         child, stopped = self._child, self._stop.how
         if stopped is not None:
-            self._conclude(Broken(stopped, "stopped before the attempt"))
+            self._conclude(BrokenReport(stopped, "stopped before the attempt"))
             return
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
         if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):
             _keep_refusal(child, "breaker")
             shut = f"the breaker of {self._runner.target} for {child.slot} is open"
-            self._conclude(Broken(CallFailure.RUNNER_BREAKER_OPEN, shut))
+            self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, shut))
             return
         self._breaker = breaker
         attempt_id = AttemptId(self._out.ids.new("attempt"))
@@ -142,7 +142,7 @@ class ChildRun:
                 self._guarded(self._run, attempt_id, self._out.clock.monotonic())
             else:
                 self._tell_breaker(None, heard=False)
-                self._conclude(Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
+                self._conclude(BrokenReport(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
 
         return LaidOut(go_on, happened=draft)
 
@@ -166,7 +166,7 @@ class ChildRun:
         )
         stopped = self._stop.how
         if stopped is not None:
-            attempt.end(Broken(stopped, "stopped"))
+            attempt.end(BrokenReport(stopped, "stopped"))
         else:
             attempt.start(request_of(child, self._planned, errand, attempt_id, grant, now), bounds, out.spawner)
 
@@ -179,18 +179,18 @@ class ChildRun:
             if attempt.reports:
                 child.reported(attempt.reports)
             used = out.grants.revoke(attempt.attempt_id)
-            end, usage = accepted(child, how), attempt.collector.usage
+            end, usage = accepted_result(child, how), attempt.collector.usage
             if attempt.span is not None:
                 attempt.span.ended(failure_of(end), usage)
             if usage is not None:
                 self._spent += usage
                 out.recorder.tokens_used(child.slot, usage)
-            if isinstance(end, Broken):
+            if isinstance(end, BrokenReport):
                 brought = attempt.collector.evidence()
                 self._evidence = self._evidence if brought.is_empty else brought
             heard = attempt.heard or used
             if not heard:
-                end = silent(end, self._runner.target)
+                end = idle_timeout_failure(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
             if child.ledger.running:
                 decide = partial(self._guarded, self._decide, end)
@@ -205,7 +205,7 @@ class ChildRun:
         breaker, self._breaker = self._breaker, None
         if breaker is None:
             return
-        fault = end.fault if isinstance(end, Broken) else None
+        fault = end.fault if isinstance(end, BrokenReport) else None
         if fault is None:
             breaker.succeeded() if heard else breaker.abandoned(self._out.clock.monotonic())
             return
@@ -220,7 +220,7 @@ class ChildRun:
 
     def _decide(self, end: AttemptEnd) -> None:
         """Have another attempt made after a pause, or let the end stand. Source: TN-24, SX-28, PC2-FR-12e."""
-        at = self._next_attempt_at() if isinstance(end, Broken) and end.transient else None
+        at = self._next_attempt_at() if isinstance(end, BrokenReport) and end.transient else None
         if at is None:
             self._conclude(end)
         else:
@@ -244,7 +244,7 @@ class ChildRun:
             return None
         return now + wait
 
-    def _repeat(self, end: Broken) -> None:
+    def _repeat(self, end: BrokenReport) -> None:
         """The pause is over."""
         self._pause = None
         child, now = self._child, self._out.clock.now()
@@ -257,7 +257,7 @@ class ChildRun:
         if self._child.frames is not None:
             self._child.frames.stopped(reason)
         if self._attempt is not None:
-            self._attempt.end(Broken(reason, "stopped"))
+            self._attempt.end(BrokenReport(reason, "stopped"))
         elif self._pause is not None:
             (deadline, end), self._pause = self._pause, None
             deadline.cancel()
@@ -273,7 +273,7 @@ class ChildRun:
     def _defect(self, error: Exception) -> None:
         """End with a defect of the sidecar, which must not cost the siblings anything."""
         self._out.recorder.anomaly("child_defect", type(error).__name__)
-        broken = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
+        broken = BrokenReport(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
         if self._attempt is not None:
             self._attempt.end(broken)
         self._tell_breaker(None, heard=False)
@@ -287,7 +287,7 @@ class ChildRun:
         if not self._stop.settled:
             self._stop = NOT_STOPPED  # its own leads back here: this is to be freed without the garbage collector
         took = timedelta(seconds=self._out.clock.monotonic() - self._began)
-        if isinstance(end, Broken):
+        if isinstance(end, BrokenReport):
             end = replace(end, evidence=self._evidence)
         place = self._planned.place if self._child.contract.parent_child_id is None else None
         settlement = Settlement(self._out, self._child, self._errand, end, took, self._spent, self._over, place)

@@ -6,7 +6,7 @@ from sidecar.core.dispatching.frames import CallSnapshot, CallState
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
 from sidecar.core.identifiers import CallId, ChildId, Slot
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Clock
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
@@ -29,11 +29,11 @@ class Calls:
     def __init__(self, request: DispatchRequest, plan: DispatchPlan, clock: Clock) -> None:
         self._request, self._clock = request, clock
         self._outcomes: dict[int, CallOutcome] = dict(plan.settled)
-        self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
+        self._stops: dict[CallId, FirstResult[CallFailure]] = {each.call.call_id: FirstResult() for each in plan.run}
         self._cancelled: set[CallId] = set()
         self._stopped: list[tuple[CallId, CallFailure, float]] = []
         self.outcomes: Mapping[int, CallOutcome] = self._outcomes
-        self.stops: Mapping[CallId, Ending[CallFailure]] = self._stops
+        self.stops: Mapping[CallId, FirstResult[CallFailure]] = self._stops
         self.stopped: Sequence[tuple[CallId, CallFailure, float]] = self._stopped
         self.places = {call.call_id: place for place, call in enumerate(request.calls)}
         self.planned = {each.call.call_id: each for each in plan.run}

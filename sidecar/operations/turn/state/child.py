@@ -18,7 +18,7 @@ from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
 from sidecar.operations.turn.state.data_use import DataUse
-from sidecar.operations.turn.state.ledger import Ledger
+from sidecar.operations.turn.state.ledger import BudgetLedger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.transitions import IllegalTransition
@@ -69,17 +69,17 @@ class Child:
     frames: ChildFrames | None = None
     ends_at: float = 0.0
     wall_clock_at: float | None = None
-    above: InitVar[Ledger | None] = None
+    above: InitVar[BudgetLedger | None] = None
     restored: bool = False
     repeats: bool = False
 
     slot: Slot = field(init=False)
-    ledger: Ledger = field(init=False)
+    ledger: BudgetLedger = field(init=False)
 
-    def __post_init__(self, above: Ledger | None) -> None:
+    def __post_init__(self, above: BudgetLedger | None) -> None:
         """Open the ledger."""
         self.slot = self.tool.slot
-        self.ledger = Ledger(self.contract.budgets, above)
+        self.ledger = BudgetLedger(self.contract.budgets, above)
 
     def is_ahead_of(self, stored: Sequence[ChildEvent], unconfirmed: int) -> bool:
         """Say whether the log here is the stored one, or goes on from it.

@@ -12,7 +12,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.entries import Draft
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.requests import EndTurnRequest
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from sidecar.operations.turn.state.turn_ends import BY_PARENT, PARENT_GONE, EndCause, TurnClosed
@@ -38,7 +38,7 @@ Settling: TypeAlias = Mapping[DispatchId, Mapping[CallId, CallOutcome]]
 """Outcomes by dispatch and call."""
 
 
-class LaidOut(msgspec.Struct, frozen=True):
+class EndPlan(msgspec.Struct, frozen=True):
     """What is written of an end.
 
     Attributes:
@@ -74,10 +74,10 @@ class TurnEnding:
 
     def __init__(self) -> None:
         self.stage = EndStage.OPEN
-        self.attempt: Ending[TurnClosed | SubagentsError] | None = None
+        self.attempt: FirstResult[TurnClosed | SubagentsError] | None = None
         self.request: EndTurnRequest | None = None
         self.cause: EndCause = PARENT_GONE
-        self.laid_out: LaidOut | None = None
+        self.laid_out: EndPlan | None = None
         self.closed: TurnClosed | None = None
         self.fingerprint: str | None = None
         self.unreported: RoutingRecord | None = None
@@ -90,7 +90,7 @@ class TurnEnding:
             return self.request is not None and self.request != request
         return self.fingerprint not in {"", end_fingerprint(request)}
 
-    def begin(self, request: EndTurnRequest | None, cause: EndCause) -> Ending[TurnClosed | SubagentsError]:
+    def begin(self, request: EndTurnRequest | None, cause: EndCause) -> FirstResult[TurnClosed | SubagentsError]:
         """Begin a try; only while none is under way, and before the turn has ended.
 
         Args:
@@ -105,10 +105,10 @@ class TurnEnding:
         if self.stage is EndStage.ENDING:
             self.request = self.request or request
             self.cause = cause if self.request is None else BY_PARENT
-        self.attempt = Ending()
+        self.attempt = FirstResult()
         return self.attempt
 
-    def lay_out(self, laid_out: LaidOut) -> LaidOut:
+    def lay_out(self, laid_out: EndPlan) -> EndPlan:
         """Fix what is written; returns it."""
         if self.stage is not EndStage.ENDING or self.attempt is None or self.attempt.settled:
             raise IllegalTransition("lay_out", self.stage)
@@ -127,7 +127,7 @@ class TurnEnding:
             raise IllegalTransition("give_back", self.stage)
         self.stage = EndStage.OPEN
 
-    def recorded(self) -> LaidOut:
+    def recorded(self) -> EndPlan:
         """What was laid out is on record; returns it."""
         if self.stage is not EndStage.LAID_OUT or self.laid_out is None:
             raise IllegalTransition("recorded", self.stage)

@@ -21,7 +21,7 @@ def inherited_context(claims: SurfaceClaims, request: DispatchRequest) -> Inheri
     )
 
 
-def briefed(context: InheritedContext, planned: PlannedCall) -> InheritedContext:
+def with_context(context: InheritedContext, planned: PlannedCall) -> InheritedContext:
     """Return what one call's sub-agent is given: its own `prior_context` is meant for it, and wins."""
     if not planned.prior_context.strip():
         return context

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.contract import Budgets
 from sidecar.core.identifiers import ChildId
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from subagents_errors import CallFailure
 
 
@@ -20,8 +20,8 @@ class Delegation:
 
     def __init__(self) -> None:
         """Begin with both undecided."""
-        self.stop: Ending[CallFailure] = Ending()
-        self.over: Ending[None] = Ending()
+        self.stop: FirstResult[CallFailure] = FirstResult()
+        self.over: FirstResult[None] = FirstResult()
 
     def cancel(self, reason: CallFailure) -> None:
         """Stop it, unless something else has."""
@@ -32,7 +32,7 @@ class Delegation:
         self.over.settle(None)
 
 
-class Ledger:
+class BudgetLedger:
     """One child's.
 
     Attributes:
@@ -44,7 +44,7 @@ class Ledger:
 
     __slots__ = ("_above", "_budgets", "_running", "made", "running", "tokens", "tool_calls", "usage_below")
 
-    def __init__(self, budgets: Budgets, above: "Ledger | None" = None) -> None:
+    def __init__(self, budgets: Budgets, above: "BudgetLedger | None" = None) -> None:
         """Begin with nothing used; `above` is that of the child that delegates to this one."""
         self._budgets = budgets
         self._above = above

@@ -18,9 +18,9 @@ from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
 from sidecar.core.identifiers import CallId
-from sidecar.core.status_events.relay import Reporter
+from sidecar.core.status_events.relay import ChildReporter
 from sidecar.operations.deadlines import Deadline, Deadlines
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
@@ -28,8 +28,8 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.calls import Calls
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage, Ownership
-from sidecar.operations.turn.state.inherited_context import briefed, inherited_context
-from sidecar.operations.turn.state.progress import Listener, Listeners, Progress
+from sidecar.operations.turn.state.inherited_context import inherited_context, with_context
+from sidecar.operations.turn.state.progress import Listener, Listeners, ProgressReports
 from sidecar.operations.turn.state.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from sidecar.operations.turn.state.turn import TurnState
@@ -86,15 +86,15 @@ class LiveDispatch:
         self.ownership = Ownership(Custody.HERE if settle_by is None else Custody.ELSEWHERE)
         self.finished_at: datetime | None = None
         self.result: DispatchResult | None = None
-        self.opened: Ending[Exception | None] = Ending()
-        self.finished: Ending[DispatchResult] = Ending()
+        self.opened: FirstResult[Exception | None] = FirstResult()
+        self.finished: FirstResult[DispatchResult] = FirstResult()
         self.calls = Calls(self.request, plan, clock)
         self.lane_keys: Mapping[CallId, str] = {
             each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
         }
         self._log = EventLog(rules.events_kept)
         self._listeners = Listeners()
-        self._progress = Progress(
+        self._progress = ProgressReports(
             rules.vocabulary,
             clock=clock,
             recorder=recorder,
@@ -116,7 +116,7 @@ class LiveDispatch:
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
         planned = self.calls.planned[call_id]
-        return briefed(self._inherited, planned) if planned.prior_context else self._inherited
+        return with_context(self._inherited, planned) if planned.prior_context else self._inherited
 
     # --- opening
 
@@ -180,7 +180,7 @@ class LiveDispatch:
         self.record_by = self.settle_at + margin
         self.deadlines.at(self.settle_at, self.calls.stop_all, CallFailure.JOIN_DEADLINE)
 
-    def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
+    def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
         """Return what stops one call that runs or waits to."""
         return self.calls.stops[call_id]
 
@@ -191,7 +191,7 @@ class LiveDispatch:
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("running", self.stage)
         self.calls.begin(child)
-        self._progress.began(Reporter(self.calls.places[child.call_id], child.call_id, child.slot))
+        self._progress.began(ChildReporter(self.calls.places[child.call_id], child.call_id, child.slot))
         self._log.add(now, CallStateChanged(child.call_id, CallState.RUNNING, None))
         if self._listeners.asleep:
             self._listeners.wake()

@@ -7,15 +7,15 @@ from typing import Final, TypeAlias
 
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
 from sidecar.core.binding.surface import Candidate, Surface
-from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, cohort_of, unseal
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, cohort_of, verify_token
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import SurfaceTokenExpired
 from sidecar.core.identifiers import Digest, TurnId
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
-from sidecar.operations.turn.state.places import Places
 from sidecar.operations.turn.state.turn import Origin, TurnState
 
 Turn: TypeAlias = TurnState[LiveDispatch]
@@ -69,7 +69,7 @@ class Turns:
         self._keys = keys
         self._most_idle = rules.admission.idle_turns
         longest = (rules.join_timeout + rules.record_timeout).total_seconds()
-        self.working = Places("turns", rules.admission.turns, longest, clock)
+        self.working = ConcurrencyLimit("turns", rules.admission.turns, longest, clock)
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
         self._idle: OrderedDict[TurnId, Turn] = OrderedDict()
@@ -171,7 +171,7 @@ class Turns:
             SurfaceTokenInvalid: not one of this deployment's.
             SurfaceTokenExpired: too old.
         """
-        claims = unseal(token, self._keys)
+        claims = verify_token(token, self._keys)
         if claims.turn_id in self._turns:
             raise SurfaceTokenExpired("the turn was bound again with other contents; use the newest token")
         if claims.expires_at <= self._clock.now():

@@ -11,7 +11,7 @@ from sidecar.core.journal.child_events import MICROSECOND
 from sidecar.core.journal.facts import ChildStart, DispatchOpened, Intents
 from sidecar.core.journal.opening.contracts import ContractTexts
 from sidecar.core.journal.opening.part import packed
-from sidecar.core.journal.opening.requests import Asked, CallTexts, RequestTexts
+from sidecar.core.journal.opening.requests import CallTexts, RequestTexts, StrippedCall
 from sidecar.core.journal.texts import Texts
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -34,7 +34,7 @@ def opening_of(
     body = DispatchOpened(
         dispatch.dispatch_id,
         None if claims is None else claims.claims,
-        Asked(
+        StrippedCall(
             packed((request.binding_digest,)),
             tuple([call.call_id for call in request.calls]),
             request.declared_intent_count,

@@ -10,8 +10,8 @@ from typing import Final
 from sidecar.core.dispatching.frames import EventLog, StatusUpdate
 from sidecar.core.identifiers import CallId
 from sidecar.core.status_events.policy import Handling, Vocabulary
-from sidecar.core.status_events.relay import Reporter, StatusRelay
-from sidecar.core.status_events.silence import STILL_WORKING, Silences
+from sidecar.core.status_events.relay import ChildReporter, StatusRelay
+from sidecar.core.status_events.silence import STILL_WORKING, SilenceMonitor
 from sidecar.operations.deadlines import Deadline, Deadlines
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.turn.state.child import Child
@@ -80,7 +80,7 @@ class Listeners:
             listener.wake()
 
 
-class Progress:
+class ProgressReports:
     """The reports of one dispatch.
 
     Args:
@@ -105,11 +105,11 @@ class Progress:
         self._log, self._listeners = log, listeners
         self._relay = StatusRelay(vocabulary)
         self._flushing = False
-        self._reporters: dict[CallId, Reporter] = {}
+        self._reporters: dict[CallId, ChildReporter] = {}
         self._silences = _silences_of(vocabulary)
         self._silence: tuple[float, Deadline] | None = None
 
-    def began(self, reporter: Reporter) -> None:
+    def began(self, reporter: ChildReporter) -> None:
         """A sub-agent runs from now on, and should be heard of."""
         self._reporters[reporter.call_id] = reporter
         if self._silences is not None:
@@ -179,9 +179,9 @@ class Progress:
         self._listen()
 
 
-def _silences_of(vocabulary: Vocabulary) -> Silences | None:
+def _silences_of(vocabulary: Vocabulary) -> SilenceMonitor | None:
     """Return where silences are kept; None if nobody would hear of them."""
     rule = vocabulary.rules.get(STILL_WORKING)
     if vocabulary.silence is None or rule is None or rule.handling is Handling.SUPPRESS:
         return None
-    return Silences(vocabulary.silence.total_seconds())
+    return SilenceMonitor(vocabulary.silence.total_seconds())

@@ -28,7 +28,7 @@ from sidecar.core.replaying.frames import (
     Status,
     StoppedCall,
     StoppedFrame,
-    StrayFrame,
+    UnexpectedFrame,
     UsageFrame,
 )
 from sidecar.policy.protocols import (
@@ -210,7 +210,7 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
             case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
                 frames.append(msgspec.structs.replace(event, at=at))
             case _:
-                frames.append(StrayFrame(at, type(event).__name__))
+                frames.append(UnexpectedFrame(at, type(event).__name__))
     return tuple(frames)
 
 

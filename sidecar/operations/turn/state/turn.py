@@ -18,12 +18,12 @@ from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import CallsSettled
 from sidecar.core.journal.heads import progress_of
 from sidecar.core.journal.opening.claims import UnnamedClaims, unnamed
-from sidecar.operations.first_result import Ending
+from sidecar.operations.first_result import FirstResult
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import DispatchStage, Ownership
 from sidecar.operations.turn.state.ending import EndStage, TurnEnding
-from sidecar.operations.turn.state.lanes import TurnLanes
+from sidecar.operations.turn.state.slot_queues import TurnSlotQueues
 from sidecar.operations.turn.state.transitions import IllegalTransition
 
 
@@ -45,7 +45,7 @@ class Origin(Enum):
     UNREADABLE = auto()
 
 
-class KeptDispatch(Protocol):
+class DispatchState(Protocol):
     """What a turn itself asks of its dispatches; see `LiveDispatch`."""
 
     dispatch_id: DispatchId
@@ -61,7 +61,7 @@ class KeptDispatch(Protocol):
         """Take the outcomes that the end of the turn gave to its calls, which are on record."""
 
 
-Dispatch = TypeVar("Dispatch", bound=KeptDispatch)
+Dispatch = TypeVar("Dispatch", bound=DispatchState)
 
 
 @dataclass(slots=True)
@@ -91,14 +91,14 @@ class TurnState(Generic[Dispatch]):
     bind_request: object = None
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
-    lanes: TurnLanes = field(default_factory=TurnLanes)
+    lanes: TurnSlotQueues = field(default_factory=TurnSlotQueues)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
     idle_since: float = 0.0
     works: int = 0
     ending: TurnEnding = field(default_factory=TurnEnding)
     origin: Origin = Origin.BOUND_HERE
-    restoring: Ending[SubagentsError | None] = field(default_factory=Ending)
+    restoring: FirstResult[SubagentsError | None] = field(default_factory=FirstResult)
 
     turn_id: TurnId = field(init=False)
     dispatches: Mapping[DispatchId, Dispatch] = field(init=False)
@@ -285,7 +285,7 @@ class TurnState(Generic[Dispatch]):
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.ending.slim()
-        self.lanes = TurnLanes()
+        self.lanes = TurnSlotQueues()
         for kept in (self._dispatches, self._children, self._unconfirmed):
             kept.clear()
 

@@ -13,7 +13,7 @@ from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
-from sidecar.operations.ports import ListenerGone
+from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.requests import (
     BindTurnRequest,
@@ -257,7 +257,7 @@ class _Stream:
     async def send(self, frame: Frame) -> None:
         """Let the reader have one frame."""
         if self._listener.left_at is not None:
-            raise ListenerGone
+            raise ListenerClosed
         self._listener.frames.append((self._loop.time(), frame))
 
 

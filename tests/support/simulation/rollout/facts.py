@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.operations.rollout import requests
 from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout import cards, model, wishes
@@ -184,7 +184,7 @@ def _wish_behind(facts: RolloutFacts, entry: Committed) -> Wish | None:
         fingerprint = change.answer.fingerprint
         wanted = [each for each in wanted if asked_of(each).fingerprint == fingerprint]
     elif len(wanted) > 1:
-        down = any(isinstance(each, RolloutEvent) and each.what is Happening.RAMPED_DOWN for each in written)
+        down = any(isinstance(each, RolloutEvent) and each.what is RolloutEventKind.RAMPED_DOWN for each in written)
         kind = wishes.RAMP_DOWN if down else wishes.KILL  # stops act though their id was used for something else
         wanted = [each for each in wanted if each.kind == kind and each.name == written[0].subagent_id]
     if wanted:

@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.adapters.tombstones import TombstonesInFile
-from sidecar.adapters.tombstones.lines import Read, read_lines
+from sidecar.adapters.tombstones.lines import TombstoneFileContents, read_lines
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import EpisodeId, Slot, TurnId
-from sidecar.core.rollout.definition_changes import Waiting
+from sidecar.core.rollout.definition_changes import PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 from sidecar.policy.audit import AuditEntry
@@ -161,7 +161,7 @@ class TombstoneDisk:
 
     content: bytearray = field(default_factory=bytearray)
 
-    def read(self) -> Read:
+    def read(self) -> TombstoneFileContents:
         """Return what a new process finds; half a line is cut off."""
         read = read_lines(bytes(self.content))
         del self.content[read.length :]
@@ -233,7 +233,7 @@ class CountingRecorder:
     def known(self, definition_id: str) -> None:
         """Nothing is compared here."""
 
-    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
         """Nothing is compared here."""
 
     def kill_switch_fired(self, definition_id: str) -> None:

@@ -12,16 +12,16 @@ from typing import Any, Final
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.definitions.cards.card import Card, Catalogue
-from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Digest, EpisodeId, InstanceId, Principal, TurnId
-from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.requests import BindTurnRequest, TurnSource
 from sidecar.operations.rollout.audit.export import AuditExport
-from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
+from sidecar.operations.rollout.flags.external_flags import ExternalFlags
 from sidecar.operations.rollout.steps.gate_checks import GateRules
-from sidecar.operations.rollout.views.kept_definitions import KeptDefinitions
+from sidecar.operations.rollout.views.kept_definitions import DefinitionCache
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.state.open_turns import Turn, Turns
@@ -77,9 +77,9 @@ class Configured:
         """Return it."""
         return self._catalogue
 
-    async def validated(self) -> Loaded:
+    async def validated(self) -> LoadedCatalogue:
         """Return it as it is now, without problems."""
-        return Loaded(self._catalogue, (), {})
+        return LoadedCatalogue(self._catalogue, (), {})
 
     def card_by_digest(self, digest: Digest) -> Card | None:
         """Return a card of it, or of an earlier state."""
@@ -135,7 +135,7 @@ class Replica:
         self.tombstones = TombstonesOnDisk(disk, self.weather)
         around.journal.add(Lived(self.life, place, began=True, held=disk.held()))
         self.operations = self._rollout()
-        self.definitions = KeptDefinitions(self.loaded, self.operations.seeing, self.store, self.recorder)
+        self.definitions = DefinitionCache(self.loaded, self.operations.seeing, self.store, self.recorder)
         self.turns = Turns(around.clock, self.definitions, KEYS, RULES)
         facts: Any = NoEpisodes()
         binding = BindingState(KEYS, facts, facts, rollouts=self.operations.stops.rollouts)
@@ -196,15 +196,17 @@ class Replica:
         """Return a turn by its token. Raises what `Turns` does."""
         return self.turns.of_token(token)
 
-    def _flags(self) -> FlagSnapshots:
+    def _flags(self) -> FlagSnapshotKeeper:
         kept = self._around.flags
         inner = kept if isinstance(kept, FlagService) else EmbeddedFlags(self.store)
         backend = FlagsOverTheNetwork(inner, self.weather)
-        return FlagSnapshots({"flags": backend}, FlagRoutes("flags"), self._around.clock, TIMING, lambda change: None)
+        return FlagSnapshotKeeper(
+            {"flags": backend}, FlagRoutes("flags"), self._around.clock, TIMING, lambda change: None
+        )
 
     def _writer(self) -> FlagWriter:
         if self._around.schedule.read_only:
-            return FlagsKeptElsewhere("elsewhere")
+            return ExternalFlags("elsewhere")
         kept = self._around.flags
         inner = kept if isinstance(kept, FlagService) else EmbeddedFlagWriter(self.store, self._around.clock)
         return FlagWriterOverTheNetwork(inner, self.weather)

@@ -25,7 +25,7 @@ from sidecar.operations.rollout.store.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from tests.support.simulation.ports import BEGIN, JumpingClock
 from tests.support.simulation.record.processes import Process, State
 from tests.support.simulation.rollout.journal import Committed, Effective, Journal, Shown, Switched, Troubled
@@ -237,7 +237,7 @@ class FaultyRollouts(MemoryRollouts):
         await self._forget()
         return flag
 
-    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+    async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Say what is shown, unless away."""
         if self._shown != version:
             self._shown = version

@@ -10,11 +10,11 @@ from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertica
 from sidecar.core.rollout.decommission_facts import (
     Choice,
     CleanupStep,
-    CodeFate,
-    Decided,
+    CodeStatus,
+    CompletedStep,
+    Decision,
     Decommission,
-    Matter,
-    StepTaken,
+    Subject,
 )
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, RolloutMode, SlotRollout, Tombstone
@@ -32,7 +32,7 @@ NOT_RECORDED: Final = "?"
 """In the place of a target of which nothing is recorded, not even that there is none."""
 
 
-def asked_of(wish: Wish) -> requests.Asked:
+def asked_of(wish: Wish) -> requests.StepRequest:
     """Return a wish as the sidecar is asked."""
     common = {
         "definition_id": DefinitionId(wish.name),
@@ -58,7 +58,7 @@ def asked_of(wish: Wish) -> requests.Asked:
     return msgspec.convert({**common, **own.get(wish.kind, {})}, _KINDS[wish.kind])
 
 
-_KINDS: Final[dict[str, type[requests.Asked]]] = {
+_KINDS: Final[dict[str, type[requests.StepRequest]]] = {
     wishes.TO_TEST: requests.Transition,
     wishes.PROMOTE: requests.Transition,
     wishes.SET_RAMP: requests.SetRamp,
@@ -200,18 +200,18 @@ def _facts(slot: model_values.Slot, it: model_values.Definition, window: float) 
 def _decommission(leaving: model_values.Leaving, window: float) -> Decommission:
     at = BEGIN + timedelta(seconds=leaving.began)
     choices = {
-        matter: Decided(choice=Choice(choice), at=at, by="ada", reason="before")
-        for matter, choice in ((Matter.EVALS, leaving.evals), (Matter.TOOLS, leaving.tools))
+        matter: Decision(choice=Choice(choice), at=at, by="ada", reason="before")
+        for matter, choice in ((Subject.EVALS, leaving.evals), (Subject.TOOLS, leaving.tools))
         if choice
     }
     steps = tuple(
-        StepTaken(
+        CompletedStep(
             step=_step(number),
             at=at,
             by="ada",
             reason="before",
             confirmed="looked" if number in (3, 5) else "",
-            code=CodeFate(leaving.code) if number == 3 else None,
+            code=CodeStatus(leaving.code) if number == 3 else None,
         )
         for number in sorted(leaving.taken)
     )
@@ -221,8 +221,8 @@ def _decommission(leaving: model_values.Leaving, window: float) -> Decommission:
         by="ada",
         reason="before",
         steps=steps,
-        evals=choices.get(Matter.EVALS),
-        tools=choices.get(Matter.TOOLS),
+        evals=choices.get(Subject.EVALS),
+        tools=choices.get(Subject.TOOLS),
     )
 
 

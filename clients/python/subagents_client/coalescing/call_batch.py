@@ -1,0 +1,168 @@
+"""Collects the sub-agent calls of one model response into one dispatch.
+
+Agent frameworks run each tool call of a response in a task of its own, often with hooks, approvals or guardrails around
+it. Only a call that has passed all of these may be sent. The calls of a response therefore wait here for each other.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from subagents_client.outcomes import CallOutcome, ToolCall
+from subagents_client.synthetic_outcomes import failed_call
+
+A_TICK = timedelta(0)
+"""One pass of the event loop: long enough for tasks that were created together."""
+
+
+class Sender(Protocol):
+    """Sends the dispatches of a `CallBatch`."""
+
+    async def recall(self) -> tuple[Mapping[str, CallOutcome], int]:
+        """Return what an earlier run has sent already: outcomes by call id, and the number of dispatches.
+
+        Raises:
+            SubagentsError: the sidecar cannot say, so nothing may be sent.
+        """
+        ...
+
+    async def send(self, number: int, calls: Sequence[ToolCall]) -> Mapping[str, CallOutcome]:
+        """Send calls as the dispatch of that number, from 0, and return their outcomes by call id."""
+        ...
+
+    async def cancel(self, number: int, call_id: str) -> None:
+        """Cancel one call of a dispatch; raises nothing."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Calls that go out together.
+
+    Attributes:
+        calls: in order of arrival.
+        outcomes: by call id, once the dispatch has ended.
+        number: of the dispatch; None before it is sent.
+        awaited: how many callers wait for an outcome.
+    """
+
+    calls: list[ToolCall]
+    outcomes: asyncio.Future[Mapping[str, CallOutcome]]
+    number: int | None = None
+    awaited: int = 0
+
+
+class CallBatch:
+    """Sends calls together: once all expected calls have arrived and no other call has arrived within the window.
+
+    Args:
+        expected: ids of the calls that may arrive, in emission order. Each either arrives (`ask`) or is `passed`.
+        patience: longest wait for an expected call after the last arrival. Later arrivals form a further dispatch.
+        sender: sends the dispatches.
+        spawn: runs a coroutine in the background; its owner cancels it at the end of the turn.
+        window: wait for unexpected calls after the last arrival; 0 is one pass of the event loop.
+    """
+
+    def __init__(
+        self,
+        expected: Iterable[str],
+        patience: timedelta,
+        sender: Sender,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        window: timedelta = A_TICK,
+    ) -> None:
+        self._expected: dict[str, None] = {}
+        self._places: dict[str, int] = {}
+        self._patience = patience
+        self._window = window
+        self._sender = sender
+        self._spawn = spawn
+        self._batches: dict[ToolCall, Batch] = {}
+        self._next: Batch | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._recalling = asyncio.Lock()
+        self._recalled: Mapping[str, CallOutcome] | None = None
+        self._dispatches = 0
+        self.expect(expected)
+
+    def expect(self, call_ids: Iterable[str]) -> None:
+        """Add calls to wait for, in emission order; those of one response in one call."""
+        for call_id in call_ids:
+            self._expected[call_id] = None
+            self._places.setdefault(call_id, len(self._places))
+
+    async def ask(self, call: ToolCall) -> CallOutcome:
+        """Return the outcome of a call. Safe to repeat: the same call is sent once.
+
+        A cancelled caller, e.g. after a time limit of the framework, cancels its call if other callers still wait.
+
+        Raises:
+            SubagentsError: nothing may be sent.
+        """
+        async with self._recalling:
+            if self._recalled is None:
+                self._recalled, self._dispatches = await self._sender.recall()
+                for call_id in self._recalled:
+                    self._expected.pop(call_id, None)
+        if call.call_id in self._recalled:
+            return self._recalled[call.call_id]
+        batch = self._batches.get(call) or self._join(call)
+        self.passed(call.call_id)
+        batch.awaited += 1
+        try:
+            outcomes = await asyncio.shield(batch.outcomes)
+        except asyncio.CancelledError:
+            self._withdraw(call, batch)
+            raise
+        finally:
+            batch.awaited -= 1
+        return outcomes.get(call.call_id) or failed_call(call)
+
+    def passed(self, call_id: str) -> None:
+        """Stop waiting for a call: it has arrived, or it never will. Safe to repeat."""
+        self._expected.pop(call_id, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._next is not None:
+            wait = self._patience if self._expected else self._window
+            self._timer = asyncio.get_running_loop().call_later(wait.total_seconds(), self._go, self._next)
+
+    def _join(self, call: ToolCall) -> Batch:
+        if self._next is None:
+            self._next = Batch([], asyncio.get_running_loop().create_future())
+        self._next.calls.append(call)
+        self._batches[call] = self._next
+        return self._next
+
+    def _go(self, batch: Batch) -> None:
+        if batch is self._next:
+            self._next = None
+            batch.number, self._dispatches = self._dispatches, self._dispatches + 1
+            self._spawn(self._send(batch, batch.number))
+
+    async def _send(self, batch: Batch, number: int) -> None:
+        calls = sorted(batch.calls, key=lambda call: self._places.get(call.call_id, len(self._places)))
+        try:
+            batch.outcomes.set_result(await self._sender.send(number, calls))
+        except Exception as error:  # noqa: BLE001  the caller of each call gets it, whatever it is
+            batch.outcomes.set_exception(error)
+            batch.outcomes.exception()  # retrieved, even if every caller has left
+        finally:
+            batch.outcomes.cancel()  # has no effect unless this task was cancelled
+
+    def _withdraw(self, call: ToolCall, batch: Batch) -> None:
+        if batch.number is not None:
+            self._spawn(self._cancel(call, batch, batch.number))
+        elif self._batches.pop(call, None):
+            batch.calls.remove(call)
+            if not batch.calls:
+                self._next = None
+
+    async def _cancel(self, call: ToolCall, batch: Batch, number: int) -> None:
+        # When the whole run is cancelled, its other callers leave now, too; `on_disconnect` then decides, not this.
+        await asyncio.sleep(self._patience.total_seconds())
+        if batch.awaited and not batch.outcomes.done():
+            await self._sender.cancel(number, call.call_id)

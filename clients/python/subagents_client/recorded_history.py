@@ -1,0 +1,162 @@
+"""Look at what is on record of turns: `SidecarClient.history`."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import timedelta
+
+import grpc
+
+from subagents.history.v1 import history_pb2
+from subagents_client import translate_history
+from subagents_client.errors import error_and_origin
+from subagents_client.history_values import EpisodeRow, EventBatch, RecordedTurn, TurnPage, TurnState
+from subagents_client.retrying import backoff_before, is_retryable, retry_idempotent
+from subagents_client.wire import Wire
+from subagents_errors import InternalFault, SubagentsError
+
+
+class RecordedHistory:
+    """Reads of the record. They change nothing, and every replica on the same store answers the same."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def list_turns(
+        self,
+        *,
+        page_size: int = 0,
+        page_token: str = "",
+        episode_id: str = "",
+        sub_agent_id: str = "",
+        state: TurnState = TurnState.UNSPECIFIED,
+        timeout: timedelta | None = None,
+    ) -> TurnPage:
+        """Return a page of turns, newest first. Safe to repeat.
+
+        Args:
+            page_size: most turns on it, up to 200; 0: the usual number.
+            page_token: `next_page_token` of the page before, with the same filters.
+            episode_id: only turns of this conversation.
+            sub_agent_id: only turns that called this slot.
+            state: only turns in this state.
+            timeout: None: `Limits.unary`.
+
+        Raises:
+            InvalidRequest: the request is wrong.
+            DependencyAway, OutOfTime: the record cannot be read now.
+        """
+        request = history_pb2.ListTurnsRequest(
+            page_size=page_size,
+            page_token=page_token,
+            episode_id=episode_id,
+            sub_agent_id=sub_agent_id,
+            state=f"TURN_STATE_{state.name}",
+        )
+        limit = timeout or self._wire.limits.unary
+        return translate_history.turn_page(
+            await self._wire.ask(self._wire.history.ListTurns, request, "ListTurns", limit)
+        )
+
+    async def get_turn(
+        self, turn_id: str, *, child_ids: Sequence[str] = (), timeout: timedelta | None = None
+    ) -> RecordedTurn:
+        """Return all that is on record of a turn, or of some of its children. Safe to repeat.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            InvalidRequest: the request is wrong.
+            DependencyAway, OutOfTime: the record cannot be read now.
+
+        Source: SX-39, SX-40.
+        """
+        request = history_pb2.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
+        limit = timeout or self._wire.limits.unary
+        return translate_history.recorded_turn(
+            await self._wire.ask(self._wire.history.GetTurn, request, "GetTurn", limit)
+        )
+
+    async def list_episodes(self, *, max_episodes: int = 0, timeout: timedelta | None = None) -> Sequence[EpisodeRow]:
+        """Return the conversations on record, those used last first; up to 200. Safe to repeat.
+
+        Raises:
+            InvalidRequest: the request is wrong.
+            DependencyAway, OutOfTime: the record cannot be read now.
+        """
+        request = history_pb2.ListEpisodesRequest(max_episodes=max_episodes)
+        limit = timeout or self._wire.limits.unary
+        answer = await self._wire.ask(self._wire.history.ListEpisodes, request, "ListEpisodes", limit)
+        return [translate_history.episode_row(one) for one in answer.episodes]
+
+    async def export_replay(self, turn_id: str, *, timeout: timedelta | None = None) -> str:
+        """Return everything that a replay of a turn needs, as JSON: write it to a file for `sidecar replay --from`.
+
+        Safe to repeat.
+
+        Args:
+            turn_id: which turn.
+            timeout: None: `Limits.unary`.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            InvalidRequest: the request is wrong.
+            DependencyAway, OutOfTime: the record cannot be read now.
+
+        Source: PC1-FR-10d.
+        """
+        wire = self._wire
+
+        async def read(left: float) -> str:
+            stream = wire.export(history_pb2.ExportReplayRequest(turn_id=turn_id), left)
+            try:
+                return "".join([piece.document_json async for piece in stream])
+            finally:
+                stream.cancel()
+
+        limit = timeout or wire.limits.unary
+        return await retry_idempotent(read, "ExportReplay", limit, wire.limits, wire.surroundings)
+
+    async def watch_events(
+        self, turn_id: str, *, after: Mapping[str, int] | None = None
+    ) -> AsyncGenerator[EventBatch, None]:
+        """Yield what happens to the children of a turn: what is on record first, then live until the turn has ended.
+
+        Goes on where it was when the connection breaks or the sidecar stops; nothing is lost and nothing comes twice.
+        Waits as long as the turn takes: put it into `asyncio.timeout` for less, and close it (`contextlib.aclosing`)
+        when you leave early.
+
+        Args:
+            turn_id: which turn.
+            after: by child, the newest sequence that was seen before.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            InvalidRequest: the request is wrong.
+            SubagentsError: the last failure of several in a row.
+        """
+        seen, failures = dict(after or {}), 0
+        while True:
+            stream = self._wire.watch(_watch_request(turn_id, seen))
+            try:
+                async for message in stream:
+                    failures = 0
+                    seen.update({event.child_id: event.sequence for event in message.events})
+                    yield translate_history.event_batch(message)
+                    if message.ended:
+                        return
+                failures += 1
+                error: SubagentsError = InternalFault("the stream ended before the turn did")
+            except grpc.aio.AioRpcError as failure:
+                failures += 1
+                error = error_and_origin(failure, "WatchEvents", self._wire.target)[0]
+            finally:
+                stream.cancel()
+            if failures >= self._wire.limits.most_attempts or not (
+                is_retryable(error) or isinstance(error, InternalFault)
+            ):
+                raise error
+            surroundings = self._wire.surroundings
+            await surroundings.sleep(backoff_before(failures + 1, error, self._wire.limits, surroundings.chance))
+
+
+def _watch_request(turn_id: str, seen: Mapping[str, int]) -> history_pb2.WatchEventsRequest:
+    after = [history_pb2.SeenUpTo(child_id=child_id, sequence=sequence) for child_id, sequence in seen.items()]
+    return history_pb2.WatchEventsRequest(turn_id=turn_id, after=after)

@@ -1,0 +1,121 @@
+"""The server's side of a runner host: address, health, signals."""
+
+import asyncio
+import fcntl
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+
+from subagents_client.channels import MOST_MESSAGE_BYTES, refuse_remote, unix_path
+
+SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+    ("grpc.so_reuseport", 0),  # two hosts on one port would share its calls without a word
+    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MOST_MESSAGE_BYTES),
+    ("grpc.max_concurrent_streams", 256),
+    ("grpc.max_metadata_size", 8_192),
+    ("grpc.absolute_max_metadata_size", 16_384),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),  # the sidecar pings every 10 s
+)
+CLOSING_SECONDS: Final = 1.0
+"""How long the server may take to close once nothing runs any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A started server.
+
+    Attributes:
+        address: what it listens on; the port that was chosen, where port 0 was asked for.
+        health: what it says of itself.
+    """
+
+    address: str
+    health: health_aio.HealthServicer
+
+    async def refuse_new(self) -> None:
+        """Tell health checks NOT_SERVING from here on. Calls in flight are left alone."""
+        await self.health.enter_graceful_shutdown()
+
+
+@asynccontextmanager
+async def listening(
+    target: str,
+    service: str,
+    handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]",
+    *,
+    allow_remote: bool,
+) -> AsyncIterator[Listener]:
+    """Serve one service and health on an address; no reflection.
+
+    Raises:
+        ValueError: the address is beyond this machine and that is not allowed.
+        OSError: it cannot be served, or another process serves it.
+    """
+    refuse_remote(target, allowed=allow_remote)
+    with exclusive_lock(target):
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        health = health_aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, dict(handlers))])
+        try:
+            port = server.add_insecure_port(target)
+        except RuntimeError:
+            raise OSError(f"{target} cannot be served: no such directory, no right to it, or in use") from None
+        for name in ("", service):
+            await health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await server.start()
+        try:
+            yield Listener(_bound(target, port), health)
+        finally:
+            await server.stop(CLOSING_SECONDS)
+
+
+@contextmanager
+def exclusive_lock(target: str) -> Iterator[None]:
+    """Hold a lock beside a Unix socket, since gRPC would take over a socket that another process serves.
+
+    Raises:
+        OSError: another process holds it, or the directory does not exist.
+    """
+    path = unix_path(target)
+    if path is None:
+        yield
+        return
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(f"{path} is served by another process") from None
+        yield
+    finally:
+        os.close(lock)
+
+
+@asynccontextmanager
+async def stop_signal() -> AsyncIterator[asyncio.Event]:
+    """Give an event that SIGTERM or SIGINT sets."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for one in signals:
+        loop.add_signal_handler(one, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for one in signals:
+            loop.remove_signal_handler(one)
+
+
+def _bound(target: str, port: int) -> str:
+    return target if unix_path(target) else f"{target.rpartition(':')[0]}:{port}"

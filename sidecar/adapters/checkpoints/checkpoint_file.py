@@ -1,0 +1,157 @@
+"""The second place as a file: one signed line each, appended under a lock and synchronised before it counts.
+
+Several sidecars on one machine may append to one file. A file on another disk, or one that only ever grows
+(`chattr +a`), protects more than one beside the database; the adapter only ever appends.
+"""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sidecar.core.signatures import Signer
+from sidecar.core.verifying.checkpoint_lines import (
+    NO_LINE,
+    CheckpointLine,
+    LineKind,
+    Statement,
+    furthest,
+    furthest_audit,
+    line_from,
+    line_hash,
+    line_text,
+    signed_line,
+)
+from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable, Standing
+
+LOOKS_BACK: Final = 1024 * 1024
+"""Bytes at the end of the file that are read to find the newest lines: some 2,000 of them."""
+LINE_DAMAGED: Final = "checkpoint_line_damaged"
+MOST_NAMED: Final = 5
+
+
+class CheckpointFile:
+    """Appends to one file.
+
+    Args:
+        path: of the file; made with mode 0644 if it is absent, in a folder of mode 0700 if that is absent, too.
+        signer: signs every line.
+        report: told the kind and the text of what is wrong with lines, once for each that cannot be read.
+    """
+
+    def __init__(self, path: Path, signer: Signer, report: Callable[[str, str], None]) -> None:
+        self._path = path
+        self._signer = signer
+        self._report = report
+        self._reported: set[int] = set()
+
+    async def standing(self) -> Standing:
+        """Return the furthest statement about each running root, in the last `LOOKS_BACK` bytes."""
+        standing, damaged = await asyncio.to_thread(self._standing)
+        self._tell(damaged)
+        return standing
+
+    async def append(self, statements: Sequence[Statement]) -> None:
+        """Append the statements, signed and linked; durable on return."""
+        self._tell(await asyncio.to_thread(self._append, statements))
+
+    def _tell(self, which: str) -> None:
+        if which:
+            self._report(LINE_DAMAGED, f"{which} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
+
+    def _standing(self) -> tuple[Standing, str]:
+        with self._locked() as handle:
+            lines, _, damaged = _end_of(handle)
+            roots = furthest(line for line, _ in lines)
+            days = [line.day for line, _ in lines if line.kind is LineKind.CHECKPOINT]
+            since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
+            return Standing(roots, furthest_audit(line for line, _ in lines), since), self._unreported(handle, damaged)
+
+    def _append(self, statements: Sequence[Statement]) -> str:
+        with self._locked() as handle:
+            lines, unfinished, damaged = _end_of(handle)
+            if not lines and os.fstat(handle).st_size > LOOKS_BACK:
+                raise CheckpointStoreUnavailable(
+                    f"the end of {self._path} holds no checkpoint; move the file away to begin anew"
+                )
+            sequence, previous = (lines[-1][0].sequence, line_hash(lines[-1][1])) if lines else (0, NO_LINE)
+            written = b"\n" if unfinished else b""
+            for statement in statements:
+                sequence += 1
+                text = line_text(signed_line(statement, sequence, previous, self._signer))
+                previous = line_hash(text)
+                written += text + b"\n"
+            _write_whole(handle, written)
+            os.fsync(handle)
+            return self._unreported(handle, damaged)
+
+    def _unreported(self, handle: int, damaged: Sequence[int]) -> str:
+        """Name the lines that begin at these bytes and were not reported before, by their numbers from 1."""
+        fresh = [begin for begin in damaged if begin not in self._reported]
+        self._reported.update(fresh)
+        if not fresh:
+            return ""
+        numbers = ", ".join(str(_ends_before(handle, begin) + 1) for begin in fresh[:MOST_NAMED])
+        more = f" and {len(fresh) - MOST_NAMED} more" if len(fresh) > MOST_NAMED else ""
+        return f"line{'s' if len(fresh) > 1 else ''} {numbers}{more}"
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open the file for appending, alone; what the system refuses is `CheckpointStoreUnavailable`."""
+        try:
+            is_new = not self._path.exists()
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if is_new:
+                    _synchronise_folder(self._path.parent)
+                yield handle
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise CheckpointStoreUnavailable(f"{self._path} cannot be used: {error.strerror}") from None
+
+
+def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list[int]]:
+    """Return the newest lines with their texts, oldest first.
+
+    Also whether the file ends within a line, and at which bytes whole lines begin that cannot be read.
+    """
+    size = os.fstat(handle).st_size
+    start = max(0, size - LOOKS_BACK)
+    content = os.pread(handle, size - start, start)
+    rows = content.split(b"\n")
+    whole = rows if start == 0 else rows[1:]
+    lines: list[tuple[CheckpointLine, bytes]] = []
+    damaged: list[int] = []
+    begin = start if start == 0 else start + len(rows[0]) + 1
+    for row in whole:
+        line = line_from(row)
+        if line is not None:
+            lines.append((line, row))
+        elif row and begin + len(row) < size:
+            damaged.append(begin)
+        begin += len(row) + 1
+    return lines, bool(content) and not content.endswith(b"\n"), damaged
+
+
+def _ends_before(handle: int, end: int) -> int:
+    """Return how many lines end before this byte."""
+    return sum(os.pread(handle, min(LOOKS_BACK, end - at), at).count(b"\n") for at in range(0, end, LOOKS_BACK))
+
+
+def _write_whole(handle: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(handle, content) :]
+
+
+def _synchronise_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

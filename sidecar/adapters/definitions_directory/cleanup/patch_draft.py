@@ -1,0 +1,205 @@
+"""Writes the change that the next steps of a decommission need, as a patch that people review. Source: PF1-D-41, D-62.
+
+The checkout is only read. Each file that was changed line by line has to say exactly what it is to say, and the
+configuration has to load, before the patch is handed out.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.definitions_directory.cleanup.checked_yaml import CheckedYaml
+from sidecar.adapters.definitions_directory.cleanup.diffing import FileChange, diff_of
+from sidecar.adapters.definitions_directory.cleanup.reading import Checkout, open_checkout
+from sidecar.adapters.definitions_directory.files import read_tree
+from sidecar.adapters.definitions_directory.yaml_documents import parse
+from sidecar.core.definitions.files.registries import CONFIG_FILE
+from sidecar.core.definitions.resolve import load_documents
+from sidecar.core.definitions.review.overrides import COMMENT
+from sidecar.core.rollout.checkout_inspection import MARK, CheckoutRefused, CleanupPatch, DecommissionPatchRequest
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
+
+BEFORE_CODE: Final = re.compile(r"#!|#.*coding[:=]")
+"""First lines of a module that have to stay the first."""
+
+
+@dataclass(slots=True)
+class PatchDraft:
+    """What has been laid out so far.
+
+    Attributes:
+        files: new text by path from the top; None: the file goes.
+        yaml: files that are changed line by line, by path.
+    """
+
+    checkout: Checkout
+    files: dict[str, str | None] = field(default_factory=dict)
+    yaml: dict[str, CheckedYaml] = field(default_factory=dict)
+    does: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def wish(self) -> DecommissionPatchRequest:
+        """What is wished for."""
+        return self.checkout.wish
+
+    @property
+    def config(self) -> CheckedYaml:
+        """The file `agent_config.yaml`."""
+        return self.opened(self.checkout.config_path(CONFIG_FILE))
+
+    def opened(self, path: str) -> CheckedYaml:
+        """Return a file to be changed line by line."""
+        if path not in self.yaml:
+            self.yaml[path] = CheckedYaml(self.checkout.text(path), path)
+        return self.yaml[path]
+
+    def remove_entry(self, section: str, name: str) -> None:
+        """Remove an entry of `agent_config.yaml`, if it is there."""
+        index = self.config.index(section, name)
+        if index is not None:
+            self.config.remove(section, index)
+            self.does.append(f"removes {name} from `{section}`")
+
+
+def patch_of(root: Path, wish: DecommissionPatchRequest) -> CleanupPatch:
+    """Return the patch for the steps of `wish`.
+
+    Raises:
+        CheckoutRefused: the checkout cannot be read, a decision is missing, or the change cannot be made line by line.
+    """
+    checkout = open_checkout(root, wish)
+    work = PatchDraft(checkout)
+    for step in wish.steps:
+        STEPS[step](work)
+    work.files |= {path: file.text() for path, file in work.yaml.items()}
+    changed = {path: text for path, text in sorted(work.files.items()) if text != checkout.text(path)}
+    _refuse_unloadable(checkout, changed)
+    diff = diff_of([FileChange(path, checkout.top / path, text) for path, text in changed.items()])
+    return CleanupPatch(diff, tuple(work.does), tuple(work.notes))
+
+
+def _entry(work: PatchDraft) -> None:
+    if work.wish.entry_goes:
+        work.remove_entry("agents", work.wish.definition_id)
+    elif work.checkout.entry is not None and not work.checkout.entry.deprecated:
+        _mark_deprecated(work)
+    _references(work)  # in the same change: check c of validate-refs lets no entry go that somebody names (TN-90)
+
+
+def _mark_deprecated(work: PatchDraft) -> None:
+    """Write `status: deprecated`; a `deprecated: false` beside it would contradict. Source: TN-88, TN-89."""
+    name = work.wish.definition_id
+    at = ("agents", work.config.index("agents", name) or 0)
+    entry = work.config.data["agents"][at[1]]
+    if "deprecated" in entry:
+        work.config.replace("true", *at, "deprecated")
+    if "status" in entry:
+        work.config.replace("deprecated", *at, "status")
+    else:
+        work.config.add_after("status", "deprecated", *at, "id")
+    work.config.comment(_why(work.wish), "status", *at)
+    work.does.append(f"marks {name} `status: deprecated`")
+
+
+def _references(work: PatchDraft) -> None:
+    wish = work.wish
+    slot = work.checkout.entry.slot if work.checkout.entry else wish.slot
+    for each in work.checkout.naming:
+        at = ("agents", work.config.index("agents", each.id) or 0)
+        listed = work.config.data["agents"][at[1]]["sub_agents"]
+        if slot not in listed:
+            continue
+        for index in reversed([number for number, one in enumerate(listed) if one == slot]):
+            work.config.remove(*at, "sub_agents", index)
+        work.config.comment(_why(wish), "sub_agents", *at)
+        work.does.append(f"takes {slot} off `sub_agents` of {each.id}")
+        if not listed:
+            work.notes.append(f"{each.id} has nobody left to ask; see whether it is still needed")
+
+
+def _modules(work: PatchDraft) -> None:
+    for path in work.checkout.modules:
+        if work.wish.code is CodeStatus.GONE:
+            work.files[path] = None
+            work.does.append(f"deletes {path}")
+        elif path.endswith(".py") and not work.checkout.is_marked(path):
+            work.files[path] = _marked_module(work.checkout.text(path), work.wish)
+            work.does.append(f"marks {path} deprecated")
+    if not work.checkout.modules:
+        work.notes.append(
+            f"no module of {work.wish.definition_id} is below {work.wish.modules}; see whether there is code elsewhere"
+        )
+
+
+def _blocks(work: PatchDraft) -> None:
+    """Delete blocks that nobody else uses, after the entry that names them."""
+    own = work.checkout.own_blocks
+    if work.checkout.entry is not None:
+        work.remove_entry("agents", work.wish.definition_id)
+        _references(work)
+    for name, path in own.items():
+        work.files[work.checkout.config_path(path)] = None
+        work.does.append(f"deletes the prompt block {name}")
+    if own:
+        work.notes.append("if CODEOWNERS is made by `sidecar codeowners`, make it anew after this")
+
+
+def _evals_and_tools(work: PatchDraft) -> None:
+    wish, checkout = work.wish, work.checkout
+    if wish.evals is None or wish.tools_fate is None:
+        raise CheckoutRefused(
+            f"nobody has decided yet what becomes of evals and tools of {wish.definition_id}; "
+            f"`sidecar subagent decommission decide {wish.definition_id} …`, then run this again"
+        )
+    if wish.tools_fate is Choice.REMOVE:
+        for name in checkout.own_tools:
+            work.remove_entry("tools", name)
+    if wish.evals is Choice.REMOVE:
+        for way in reversed(checkout.evaluations):
+            work.opened(checkout.manifest).remove(*way)
+            work.does.append(f"removes {'.'.join(map(str, way))} from {checkout.manifest}")
+        work.notes.append("data sets and judge configurations outside of this repository are yours to remove")
+
+
+def _marked_module(text: str, wish: DecommissionPatchRequest) -> str:
+    lines = text.splitlines(keepends=True)
+    at = next((number for number, line in enumerate(lines) if not BEFORE_CODE.match(line)), len(lines))
+    newline = "\r\n" if "\r\n" in text else "\n"
+    until = f", to be deleted by {wish.due}" if wish.due else ""
+    return "".join((*lines[:at], f"{MARK}: {wish.definition_id} is decommissioned{until}{newline}", *lines[at:]))
+
+
+def _why(wish: DecommissionPatchRequest) -> str:
+    """Return the override that check d of validate-refs asks for. Source: PF1-FR-12e."""
+    since = f", begun {wish.began}" if wish.began else ""
+    return f"{COMMENT} {wish.definition_id} is decommissioned{since}"
+
+
+def _refuse_unloadable(checkout: Checkout, changed: Mapping[str, str | None]) -> None:
+    under = checkout.config_path("")
+    prefix = "" if under == "." else f"{under}/"
+    files = read_tree(checkout.root).files
+    for path, text in changed.items():
+        name = path.removeprefix(prefix)
+        if name in files:
+            files = {each: content for each, content in files.items() if each != name}
+            files |= {} if text is None else {name: text.encode()}
+    parsed = [parse(content, path) for path, content in files.items()]
+    loaded = load_documents(
+        [each.document for each in parsed if each.document is not None],
+        earlier=[problem for each in parsed for problem in each.problems],
+    )
+    if loaded.errors:
+        raise CheckoutRefused(f"after the change the configuration would not load: {loaded.errors[0].render()}")
+
+
+STEPS: Final[Mapping[CleanupStep, Callable[[PatchDraft], None]]] = {
+    CleanupStep.ENTRY: _entry,
+    CleanupStep.REFERENCES: _references,
+    CleanupStep.MODULES: _modules,
+    CleanupStep.BLOCKS: _blocks,
+    CleanupStep.EVALS_AND_TOOLS: _evals_and_tools,
+}

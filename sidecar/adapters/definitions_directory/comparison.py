@@ -1,0 +1,135 @@
+"""Reads the two states that `sidecar validate-refs` compares: the files as they are, and a base out of git or a folder.
+
+Of the base only what differs from the head is read and parsed; git says which that is by the names of contents.
+"""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from sidecar.adapters.definitions_directory.annotations import annotations_of
+from sidecar.adapters.definitions_directory.files import Tree, read_tree
+from sidecar.adapters.definitions_directory.git_base import GitBase, open_base
+from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
+from sidecar.core.definitions.files.problems import printable
+from sidecar.core.definitions.files.registries import CONFIG_FILE
+from sidecar.core.definitions.review.overrides import Annotation
+from sidecar.core.definitions.review.references import (
+    BaseSelection,
+    Comparison,
+    ComparisonRefused,
+    Side,
+    base_side,
+    head_side,
+)
+
+OWNED: Final = "dubious ownership"
+"""How git calls a checkout that belongs to somebody else, as in a container that mounts one."""
+NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as new"
+
+
+def compare(root: Path, wish: BaseSelection) -> Comparison:
+    """Compare the files below `root` with what is wished for.
+
+    Raises:
+        ComparisonRefused: one of the states cannot be read, or there is no such base.
+    """
+    if wish.ref is not None:
+        return compare_with_commit(root, wish.ref)
+    if wish.folder is not None:
+        return compare_with_folder(root, Path(wish.folder))
+    head = read_tree(root)
+    return Comparison(base_side((), (), {}), _head(head, _parsed(head)), under=_under(root))
+
+
+def compare_with_commit(root: Path, ref: str) -> Comparison:
+    """Compare the files below `root` with the commit where HEAD and `ref` part.
+
+    Raises:
+        ComparisonRefused: git cannot say, or one of the states cannot be read.
+    """
+    try:
+        with_base = open_base(root, ref)
+        return _compared(root, with_base)
+    except FileNotFoundError:
+        raise ComparisonRefused("git is not installed; install it, or give the base as a folder: --base-dir") from None
+    except subprocess.TimeoutExpired:
+        raise ComparisonRefused("git did not answer in time; try again, or give the base as a folder") from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        raise ComparisonRefused(_refusal(said[0] if said else "it does not say why", root)) from None
+    except (OSError, ValueError) as error:
+        raise ComparisonRefused(f"the base cannot be read out of git: {printable(str(error))}") from None
+
+
+def compare_with_folder(root: Path, base: Path) -> Comparison:
+    """Compare the files below `root` with those below `base`.
+
+    Raises:
+        ComparisonRefused: `base` is not a folder, or one of the states cannot be read.
+    """
+    if not base.is_dir():
+        raise ComparisonRefused(f"{base} is not a folder; --base-dir wants one that holds {CONFIG_FILE}")
+    head = read_tree(root)
+    tree = read_tree(base)
+    _refuse_unreadable(tree)
+    parsed = {path: parse(content, path) for path, content in tree.files.items()}
+    told = () if CONFIG_FILE in tree.files else (NOTHING_BEFORE,)
+    return Comparison(_base(parsed, tree.files), _head(head, _parsed(head)), under=_under(root), told=told)
+
+
+def _refusal(said: str, root: Path) -> str:
+    """Return git's own words. Settings of a person are not read, so what they allow does not count here."""
+    remedy = f"; allow it with `git config --system --add safe.directory {root.resolve()}`" if OWNED in said else ""
+    return f"git refuses: {printable(said)}{remedy}"
+
+
+def _compared(root: Path, base: GitBase) -> Comparison:
+    tree = read_tree(root)
+    known = _parsed(tree)
+    changed = base.changed_since(tree.files)
+    contents = base.contents(changed)
+    parsed = {path: parse(contents[path], path) if path in contents else known[path] for path in base.files.blobs}
+    raw = {path: contents.get(path, tree.files.get(path, b"")) for path in base.files.blobs}
+    told = base.told if CONFIG_FILE in base.files.blobs else (*base.told, NOTHING_BEFORE)
+    head = _head(tree, known)
+    return Comparison(_base(parsed, raw), head, base.trailers(), frozenset(), base.head_under, told)
+
+
+def _under(root: Path) -> str:
+    """Guess the folder's place in the repository: commands are run at its top."""
+    plain = PurePosixPath(root.as_posix())
+    return "" if str(plain) == "." or plain.is_absolute() else f"{plain}/"
+
+
+def _parsed(tree: Tree) -> dict[str, Parsed]:
+    return {path: parse(content, path) for path, content in tree.files.items()}
+
+
+def _head(tree: Tree, parsed: Mapping[str, Parsed]) -> Side:
+    documents = [one.document for one in parsed.values() if one.document is not None]
+    unread = [*tree.unread, *(path for path, one in parsed.items() if one.document is None)]
+    earlier = [*tree.problems, *(problem for one in parsed.values() for problem in one.problems)]
+    return head_side(documents, unread, earlier, _annotations(tree.files))
+
+
+def _base(parsed: Mapping[str, Parsed], raw: Mapping[str, bytes]) -> Side:
+    config = parsed.get(CONFIG_FILE)
+    if config is not None and config.document is None:
+        raise ComparisonRefused(
+            f"the base cannot be compared with: {config.problems[-1].render()}; name an older commit that can be read "
+            "(--base), or switch off the checks that look at the base: --skip c --skip d"
+        )
+    documents = [one.document for one in parsed.values() if one.document is not None]
+    unread = [path for path, one in parsed.items() if one.document is None]
+    return base_side(documents, unread, _annotations(raw))
+
+
+def _refuse_unreadable(tree: Tree) -> None:
+    for problem in tree.problems:
+        raise ComparisonRefused(f"the base cannot be read: {problem.render()}")
+
+
+def _annotations(files: Mapping[str, bytes]) -> Mapping[str, tuple[Annotation, ...]]:
+    return {path: found for path, content in files.items() if (found := annotations_of(content))}

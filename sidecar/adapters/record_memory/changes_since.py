@@ -1,0 +1,35 @@
+"""What has changed in a journal in memory since it was read for lists."""
+
+from typing import Final
+
+from sidecar.adapters.record_memory.contents import JournalContents
+from sidecar.core.identifiers import TurnId
+from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Watermarks
+from sidecar.operations.record.ports import NotThisJournal
+
+SEQUENCE: Final = "journal"
+"""All facts are numbered in one."""
+
+
+def changes_after(kept: JournalContents, after: Watermarks, limit: int) -> Changes:
+    """Return the turns whose newest facts come after `after`; what is behind is counted in turns.
+
+    Raises `NotThisJournal`.
+    """
+    found: list[TurnId] = []
+    mark = after.reached.get(SEQUENCE, ReadPosition(0, b""))
+    if mark.number > kept.number:
+        raise NotThisJournal(f"there are {kept.number} facts, and {mark.number} were read")
+    for turn_id, number in reversed(kept.changed.items()):
+        if number == mark.number and kept.turns[turn_id].facts[-1].link != mark.link:
+            raise NotThisJournal(f"fact {number} is another one")
+        if number <= mark.number:
+            break
+        found.append(turn_id)
+    page = found[-limit:][::-1]
+    if not page:
+        return Changes((), Watermarks(after.reached, len(kept.erasures)), 0)
+    newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
+    turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
+    reached, left = Watermarks({SEQUENCE: ReadPosition(newest, last.link)}, len(kept.erasures)), len(found) - len(page)
+    return Changes(turns, reached, left, last.at if left else None)

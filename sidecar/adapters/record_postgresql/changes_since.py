@@ -1,0 +1,91 @@
+"""What has changed in the journal since it was read for lists. Facts are numbered by instance."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sidecar.adapters.postgresql import StatementExecutor
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.entries import Stored
+from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Watermarks
+from sidecar.operations.record.ports import NotThisJournal
+
+FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link, erased_under"
+ALTERATIONS: Final = "select (select count(*) from markers) + (select count(*) from erasures)"
+BEHIND: Final = """
+select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest,
+    (select array_agg(day) from roots
+      where roots.instance_id = head.instance_id and roots.newest > coalesce(mark.number, 0)) as days
+  from instance_heads head left join unnest($1::text[], $2::bigint[]) mark (instance_id, number) using (instance_id)
+  where head.number <> coalesce(mark.number, 0) and ($3::text[] is null or head.instance_id = any ($3))
+    and not exists (select from lists_settled settled where settled.instance_id = head.instance_id)
+  order by head.instance_id
+"""
+NEXT: Final = f"""
+select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) sequence (instance_id, mark, newest)
+  cross join lateral (
+    select number, version, {FACT} from facts
+      where day = any ($1) and facts.instance_id = sequence.instance_id and number > mark and number <= newest
+      order by number limit $5
+  ) fact order by fact.instance_id, fact.number limit $5
+"""  # noqa: S608 - names only
+FIRST_MISSING: Final = """
+select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id, reached)
+  cross join lateral (
+    select at from facts
+      where day = any ($1) and facts.instance_id = sequence.instance_id and number > reached order by number limit 1
+  ) next
+"""
+ERASED: Final = "select distinct turn_id from facts where texts is null order by turn_id"
+
+
+async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only: Sequence[str] | None) -> Changes:
+    """Return the turns of the next facts, those of one instance after those of another. Raises `NotThisJournal`.
+
+    Facts of an instance show in the order of their numbers, because its appends wait for each other. Alterations are
+    counted first: a turn that is altered while this reads is looked at once more. Only partitions are looked at that
+    have any of these facts. Facts that retention has removed are passed over.
+    """
+    alterations: int = await asking.value(ALTERATIONS)
+    marks = {who: mark.number for who, mark in after.reached.items()}
+    behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
+    for who, mark, newest, _ in behind:
+        if mark > newest:
+            raise NotThisJournal(f"there are {newest} facts of {who}, and {mark} were read")
+    days = sorted({day for row in behind for day in row["days"] or ()})
+    sequences = [row[:3] for row in behind if row["days"]]
+    rows = await asking.rows(NEXT, days, *map(list, zip(*sequences, strict=True)), limit) if sequences else []
+    reached = dict(after.reached)
+    for row in rows:
+        reached[row["instance_id"]] = ReadPosition(row["number"], row["link"])
+    missing: dict[str, int] = {}
+    left = 0
+    for who, mark, newest, of_days in behind:
+        number = reached[who].number if who in reached else mark
+        if number == newest:
+            continue
+        if not of_days or len(rows) < limit:  # what follows was removed
+            reached[who] = ReadPosition(newest, b"")
+        else:
+            missing[who] = number
+            left += newest - number
+    as_of = await asking.value(FIRST_MISSING, days, list(missing), list(missing.values())) if missing else None
+    return Changes(_turns(rows), Watermarks(reached, alterations, after.generation), left, as_of)
+
+
+def _turns(rows: Sequence[Any]) -> tuple[ChangedTurn, ...]:
+    """Return the turns of some facts. Of one whose facts lie apart only the newest is told: all have to be read."""
+    facts: dict[TurnId, dict[int, Stored]] = {}
+    for row in rows:
+        facts.setdefault(TurnId(row["turn_id"]), {})[row["version"]] = fact_from(row)
+    turns: list[ChangedTurn] = []
+    for turn_id, kept in facts.items():
+        versions = sorted(kept)
+        whole = versions[-1] - versions[0] == len(versions) - 1
+        told = versions if whole else versions[-1:]
+        turns.append(ChangedTurn(turn_id, told[0], tuple(kept[version] for version in told)))
+    return tuple(turns)
+
+
+def fact_from(row: Any) -> Stored:
+    """Return the fact of a row."""
+    return Stored(*(row[name] for name in FACT.split(", ")))

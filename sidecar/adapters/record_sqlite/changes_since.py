@@ -1,0 +1,59 @@
+"""What has changed in the journal since it was read for lists."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import apsw
+
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, Row, fact_from, first, rows_of
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.entries import Stored
+from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Watermarks
+from sidecar.operations.record.ports import NotThisJournal
+
+SEQUENCE: Final = "journal"
+"""All facts of a file are numbered in one."""
+LINK: Final = "SELECT link FROM facts WHERE number = ?"
+NEXT: Final = f"""
+SELECT f.number, t.turn_id, f.version, {FACT_COLUMNS}
+  FROM facts f JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
+  WHERE f.number > ? ORDER BY f.number LIMIT ?
+"""  # noqa: S608 - names only
+END: Final = "SELECT coalesce(max(number), 0) FROM facts"
+ALTERATIONS: Final = "SELECT (SELECT count(*) FROM markers) + (SELECT count(*) FROM erasures)"
+ERASED: Final = """
+SELECT turn_id FROM turns WHERE number IN (SELECT turn FROM facts WHERE texts IS NULL) ORDER BY number
+"""
+
+
+def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Changes:
+    """Return the turns of the next facts. Raises `NotThisJournal`."""
+    mark = after.reached.get(SEQUENCE, ReadPosition(0, b""))
+    _check(connection, mark)
+    end: int = connection.execute(END).get
+    rows: list[Row] = rows_of(connection, NEXT, (mark.number, limit)) if end > mark.number else []
+    alterations: int = connection.execute(ALTERATIONS).get
+    if not rows:
+        return Changes((), Watermarks(after.reached, alterations), 0)
+    first_versions: dict[TurnId, int] = {}
+    facts: dict[TurnId, list[Stored]] = {}
+    for _, turn_id, version, *columns in rows:
+        first_versions.setdefault(turn_id, version)
+        facts.setdefault(turn_id, []).append(fact_from(turn_id, tuple(columns)))
+    turns = tuple(ChangedTurn(turn_id, first_versions[turn_id], tuple(kept)) for turn_id, kept in facts.items())
+    reached, newest = rows[-1][0], facts[rows[-1][1]][-1]
+    marks = Watermarks({SEQUENCE: ReadPosition(reached, newest.link)}, alterations)
+    return Changes(turns, marks, end - reached, newest.at if end > reached else None)
+
+
+def _check(connection: apsw.Connection, mark: ReadPosition) -> None:
+    if mark.number == 0:
+        return
+    kept = first(rows_of(connection, LINK, (mark.number,)))
+    if kept is None or kept[0] != mark.link:
+        raise NotThisJournal(f"fact {mark.number} is {'not there' if kept is None else 'another one'}")
+
+
+def erased_turns(connection: apsw.Connection) -> Sequence[TurnId]:
+    """Return the turns that have facts without texts."""
+    return [TurnId(turn_id) for (turn_id,) in rows_of(connection, ERASED)]

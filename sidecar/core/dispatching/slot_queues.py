@@ -1,0 +1,93 @@
+"""Decides which of a turn's waiting calls may run now.
+
+A call runs as soon as nothing that came before it owns something in common and its dispatch has a parallel place free.
+Different sub-agents own different things unless their cards say otherwise (TN-21); two calls to the same sub-agent
+always share its slot, so they run one after the other (TN-17).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+
+class QueuedCall(msgspec.Struct, frozen=True):
+    """A call that wants to run.
+
+    Attributes:
+        key: unique in the turn.
+        group: the dispatch it belongs to.
+        parallel: most calls of the group that may run at the same time; at least 1.
+    """
+
+    key: str
+    group: str
+    parallel: int
+    boundaries: tuple[str, ...]
+
+
+class SlotQueues:
+    """The calls of one turn that wait or run, in order of arrival.
+
+    Attributes:
+        waiting: in order of arrival.
+        running: by key.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: Sequence[QueuedCall] = ()
+        self._running: dict[str, QueuedCall] = {}
+        self.running: Mapping[str, QueuedCall] = self._running
+        self._beside: dict[str, QueuedCall] = {}
+
+    @property
+    def occupied(self) -> int:
+        """Calls that wait or run: what the cap counts. A delegation has the place of the call that waits for it."""
+        return len(self.waiting) + len(self._running)
+
+    def enter(self, calls: Sequence[QueuedCall]) -> None:
+        """Let calls wait, behind those that already do."""
+        self.waiting = (*self.waiting, *calls)
+
+    def leave(self, key: str) -> None:
+        """Forget a call that has ended, or that gave up waiting. Unknown keys are ignored."""
+        if self._running.pop(key, None) is None and self._beside.pop(key, None) is None:
+            self.waiting = [call for call in self.waiting if call.key != key]
+
+    def start_beside(self, call: QueuedCall, lenders: Collection[str]) -> bool:
+        """Let a delegation run now, or never: whoever delegates holds lanes itself, and two could wait for each other.
+
+        Args:
+            call: its key is unique in the turn; `leave` forgets it.
+            lenders: keys of the calls that wait for it; what they own they lend.
+
+        Returns False if anybody else holds, or waits for, what it would own: nobody is overtaken.
+        """
+        lent = {boundary for each in self._holding() if each.key in lenders for boundary in each.boundaries}
+        held = {boundary for each in self._holding() if each.key not in lenders for boundary in each.boundaries}
+        awaited = {boundary for each in self.waiting for boundary in each.boundaries}
+        if not (held | (awaited - lent)).isdisjoint(call.boundaries):
+            return False
+        self._beside[call.key] = call
+        return True
+
+    def _holding(self) -> Sequence[QueuedCall]:
+        return (*self._running.values(), *self._beside.values())
+
+    def start_ready(self) -> tuple[str, ...]:
+        """Move every call that may run now to the running ones and return their keys, in order of arrival."""
+        if not self.waiting:
+            return ()
+        taken = {boundary for call in self._holding() for boundary in call.boundaries}
+        groups = [call.group for call in self._running.values()]
+        started, passed_over = [], []
+        for call in self.waiting:
+            if groups.count(call.group) < call.parallel and taken.isdisjoint(call.boundaries):
+                groups.append(call.group)
+                started.append(call)
+            else:
+                passed_over.append(call)
+            # An earlier call that still waits goes first: nobody is overtaken by somebody of his own lane.
+            taken.update(call.boundaries)
+        self._running.update({call.key: call for call in started})
+        self.waiting = passed_over
+        return tuple([call.key for call in started])

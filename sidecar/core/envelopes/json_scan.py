@@ -1,0 +1,61 @@
+"""The outside of an envelope: its members, by name, without opening any.
+
+A parser that keeps the last of two equal keys lets a producer say one principal to us and another to somebody who keeps
+the first. So members are listed as they stand, duplicates included, and values stay raw bytes.
+"""
+
+import msgspec
+
+from sidecar.core.decoding import DecodeError, JsonDecoder, from_json, from_utf8
+
+Members = tuple[tuple[str, msgspec.Raw], ...]
+
+
+class _Name:
+    """A member's name as a dictionary key that equals no other, so that a duplicate is not swallowed."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _name_of(_kind: type, text: str) -> _Name:
+    return _Name(text)
+
+
+_OUTSIDE = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
+
+
+def scan(body: bytes) -> Members | None:
+    """Return the members of the JSON object that `body` is, in their order; None if it is not exactly that.
+
+    Checked: UTF-8, no byte order mark, JSON syntax throughout (no NaN), nothing after the object.
+    """
+    try:
+        from_utf8(body)
+        members = _OUTSIDE.decode(body)
+    except DecodeError:
+        return None
+    return tuple((name.text, value) for name, value in members.items())
+
+
+def only(members: Members, name: str) -> msgspec.Raw | None:
+    """Return the value of the member `name`; None if there is not exactly one."""
+    found = [value for each, value in members if each == name]
+    return found[0] if len(found) == 1 else None
+
+
+def has_duplicates(members: Members) -> bool:
+    """Return whether two members have the same name."""
+    return len({name for name, _ in members}) != len(members)
+
+
+def text_of(value: msgspec.Raw | None) -> str | None:
+    """Return the string that `value` is, or None if it is anything else."""
+    if value is None:
+        return None
+    try:
+        return from_json(value, str)
+    except DecodeError:
+        return None

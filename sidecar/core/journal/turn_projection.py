@@ -1,0 +1,223 @@
+"""Derives the records of `core/executing` from the facts of a turn: rows, events, outcomes, the end, in one order.
+
+What is derived from the first facts never changes when another fact comes: each fact adds records at the end.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.executing.contract import Contract
+from sidecar.core.executing.records import (
+    CallSettled,
+    ChildOpened,
+    DispatchOpened,
+    DispatchTaken,
+    Record,
+    TurnEnded,
+)
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
+from sidecar.core.journal import facts
+from sidecar.core.journal.child_events import MICROSECOND, NO_VALUES, ChildReading, ChildSoFar
+from sidecar.core.journal.dispatch_projection import DispatchProjection, routing_of
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import ChildStart, Progress, Settlement
+from sidecar.core.journal.heads import progress_of
+from sidecar.core.journal.marks import Mark, Values, What, trimmed
+from sidecar.core.journal.opening.claims import BareClaims, UnnamedClaims, UserTexts, named
+from sidecar.core.journal.opening.contracts import ContractTexts, below, called, restored
+from sidecar.core.journal.opening.requests import RequestTexts, fingerprint_of, request_of
+from sidecar.core.journal.texts import EndTexts, OutcomeTexts
+
+BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
+"""The events that each child has when it is on record."""
+NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
+
+
+class TurnProjection:
+    """One turn, read fact by fact.
+
+    Attributes:
+        claims: what it was bound to last; None before the first fact.
+        dispatches, children: in order of opening; children by step.
+        steps: of the children, by id.
+    """
+
+    def __init__(self, turn_id: TurnId) -> None:
+        """Begin before the first fact."""
+        self.turn_id = turn_id
+        self.claims: SurfaceClaims | None = None
+        self.dispatches: dict[DispatchId, DispatchProjection] = {}
+        self.children: dict[int, ChildReading] = {}
+        self.steps: dict[ChildId, int] = {}
+
+    def take(self, draft: Draft) -> list[Record]:
+        """Derive what one more accepted fact adds, in order."""
+        body, texts = draft.body, draft.texts
+        records: list[Record] = []
+        match body:
+            case facts.DispatchOpened():
+                records.append(self._opened(draft, body))
+                records += self._children(draft, body.dispatch_id, body.children)
+            case facts.ChildrenOpened():
+                records += self._progressed(draft, body.children)
+                records += self._children(draft, body.dispatch_id, body.children)
+            case facts.CallsSettled():
+                records += self._settled(draft, body)
+            case facts.DispatchTaken():
+                records.append(DispatchTaken(self.turn_id, body.dispatch_id, body.epoch, draft.at))
+            case facts.TurnEnded():
+                self._bind(body.claims, texts.user)
+                records += [*self._progressed(draft), *self._ended(draft, body)]
+            case _:
+                records += self._progressed(draft)
+        return records
+
+    # --- one kind each
+
+    def _bind(self, claims: BareClaims | None, user: UserTexts | None) -> SurfaceClaims:
+        if claims is not None:
+            self.claims = named(UnnamedClaims(claims, user or UserTexts()), self.turn_id)
+        if self.claims is None:
+            raise LookupError(f"no fact of turn {self.turn_id} says what it was bound to")
+        return self.claims
+
+    def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
+        claims = self._bind(body.claims, draft.texts.user)
+        request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts())
+        request_json = request.to_json()
+        opened = DispatchOpened(
+            turn_id=self.turn_id,
+            dispatch_id=body.dispatch_id,
+            episode_id=claims.episode_id,
+            principal=claims.principal,
+            claims_json=msgspec.json.encode(claims).decode(),
+            request_json=request_json,
+            fingerprint=fingerprint_of(request_json),
+            first_step=body.first_step,
+            places=body.places,
+            calls=len(body.asked.call_ids),
+            intents=IntentReport(*msgspec.structs.astuple(body.intents)),
+            cap=body.cap or CapBehaviour.WITHIN,
+            opened_at=draft.at,
+            settle_by=draft.at + body.settle_after * MICROSECOND,
+            turn_expires_at=claims.expires_at,
+        )
+        self.dispatches[body.dispatch_id] = DispatchProjection(opened, request, claims)
+        return opened
+
+    def _children(self, draft: Draft, dispatch_id: DispatchId, starts: Sequence[ChildStart]) -> Iterator[Record]:
+        texts = draft.texts.contracts or (NO_CONTRACT_TEXTS,) * len(starts)
+        for start, said in zip(starts, texts, strict=True):
+            child = self._child(self.dispatches[dispatch_id], start, said, draft.at)
+            self.children[start.step] = child
+            self.steps[start.child_id] = start.step
+            yield child.opened
+            for mark in BEGUN:
+                yield child.take(mark, NO_VALUES, child.opened.opened_at, child.so_far.about())
+
+    def _child(
+        self, dispatch: DispatchProjection, start: ChildStart, texts: ContractTexts, at: datetime
+    ) -> ChildReading:
+        of, parent = dispatch.opened, None if start.parent is None else self.children[start.parent]
+        place = start.step - of.first_step
+        contract: Contract = restored(
+            start.contract,
+            texts,
+            called(dispatch.claims, start.slot, start.step, dispatch.request, place)
+            if parent is None
+            else below(dispatch.claims, start.slot, start.step, parent.opened.child_id, parent.so_far.contract),
+        )
+        opened = ChildOpened(
+            child_id=start.child_id,
+            turn_id=self.turn_id,
+            episode_id=of.episode_id,
+            dispatch_id=of.dispatch_id,
+            call_id=dispatch.request.calls[place].call_id if parent is None else CallId(start.child_id),
+            slot=start.slot,
+            step_idx=start.step,
+            context_json=contract.to_json(),
+            opened_at=at + start.after * MICROSECOND,
+            parent_child_id=None if parent is None else parent.opened.child_id,
+        )
+        return ChildReading(ChildSoFar(opened, contract, start.parent))
+
+    def _progressed(self, draft: Draft, starts: Sequence[ChildStart] = ()) -> Iterator[Record]:
+        """Derive the events of the children that a fact concerns, child after child."""
+        values: Iterator[Values] = iter(draft.texts.values)
+        for each in progress_of(draft.body):
+            yield from self._events(each, draft, values, _delegated(each, starts), NO_VALUES)
+
+    def _events(
+        self, progress: Progress, draft: Draft, values: Iterator[Values], delegated: Values, settled: Values
+    ) -> Iterator[Record]:
+        child = self.children[progress.step]
+        for mark in progress.marks:
+            yield child.take(mark, next(values, None), draft.at, child.so_far.about(settled, delegated))
+
+    def _settled(self, draft: Draft, body: facts.CallsSettled) -> Iterator[Record]:
+        dispatch = self.dispatches[body.dispatch_id]
+        values: Iterator[Values] = iter(draft.texts.values)
+        texts = draft.texts.outcomes or (OutcomeTexts(),) * len(body.calls)
+        outcomes = {
+            (each.place, each.revision): dispatch.outcome(each, said, self._row_of(dispatch, each))
+            for each, said in zip(body.calls, texts, strict=True)
+        }
+        first = dispatch.opened.first_step
+        for each in body.progress:
+            settled = next((outcome for (place, _), outcome in outcomes.items() if place == each.step - first), None)
+            yield from self._events(each, draft, values, NO_VALUES, settled_as(settled))
+        for call in body.calls:
+            outcome = outcomes[call.place, call.revision]
+            dispatch.keep(call, outcome)
+            at = draft.at + call.after * MICROSECOND
+            yield CallSettled(self.turn_id, body.dispatch_id, outcome, at, call.revision)
+
+    def _row_of(self, dispatch: DispatchProjection, settled: Settlement) -> ChildOpened | None:
+        return self.children[dispatch.opened.first_step + settled.place].opened if settled.ran else None
+
+    def _ended(self, draft: Draft, body: facts.TurnEnded) -> Iterator[Record]:
+        claims = self._bind(None, None)
+        texts = draft.texts.end or EndTexts()
+        yield TurnEnded(
+            turn_id=self.turn_id,
+            episode_id=claims.episode_id,
+            principal=claims.principal,
+            fingerprint=texts.fingerprint,
+            narration=texts.narration,
+            close_reason=body.close_reason,
+            ended_at=draft.at,
+            user_message=texts.user_message,
+        )
+        yield routing_of(claims, self.dispatches, body, draft.at)
+
+
+def _delegated(progress: Progress, starts: Sequence[ChildStart]) -> Values:
+    start = next((each for each in starts if each.parent == progress.step), None)
+    return NO_VALUES if start is None else delegated_as(start)
+
+
+def delegated_as(start: ChildStart) -> Values:
+    """Return what a child that delegates says of the child that starts."""
+    return (start.child_id, start.slot, start.step)
+
+
+def settled_as(outcome: CallOutcome | None) -> Values:
+    """Return what the end of a child's work says of its outcome."""
+    if outcome is None:
+        return NO_VALUES
+    usage = outcome.usage
+    spent = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    return trimmed((outcome.outcome.value, len(outcome.answer.components), outcome.answer.data_unavailable, *spent))
+
+
+def read(turn_id: TurnId, drafts: Sequence[Draft]) -> list[Record]:
+    """Return what a turn's facts say, in the order of the facts."""
+    reading = TurnProjection(turn_id)
+    return [record for draft in drafts for record in reading.take(draft)]

@@ -1,0 +1,98 @@
+"""What is asked about a checkout of the configuration repository in a decommission, and what is answered. Values only.
+
+`adapters/definitions_directory/cleanup` does it, and never writes into the checkout. Source: PF1-FR-6, PF1-D-62.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
+
+MODULES: Final = "src/consumer_agent/agents"
+"""Where the consumer-agent keeps the modules of its sub-agents. Source: PF1-D-53."""
+MANIFEST: Final = "evaluation_manifest.yaml"
+MARK: Final = "# status: deprecated"
+"""How a module says that it is kept for a while only; one of its first lines begins so."""
+
+
+class CheckoutRefused(Exception):
+    """The checkout cannot be read, or not be changed line by line; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecommissionPatchRequest:
+    """Whose cleanup it is, and how far it is to go.
+
+    Attributes:
+        definition_id, slot: as ids of the configuration.
+        steps: that are asked about.
+        blocks, tools: that the definition named, as its sidecar keeps them; empty: what its entry says is taken.
+        rolled_back: ids that are in `rollback`: they fill no slot, whatever the configuration says.
+        code: what step 3 makes of the modules.
+        evals, tools_fate: what was decided; None: nobody has.
+        remove_entry: step 1 removes the entry instead of marking it.
+        began, due: days, for comments; `2026-11-22`.
+        modules: folder of modules, from the top of the checkout or of the configuration.
+    """
+
+    definition_id: str
+    slot: str
+    steps: tuple[CleanupStep, ...]
+    blocks: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    rolled_back: frozenset[str] = frozenset()
+    code: CodeStatus = CodeStatus.GONE
+    evals: Choice | None = None
+    tools_fate: Choice | None = None
+    remove_entry: bool = False
+    began: str = ""
+    due: str = ""
+    modules: str = MODULES
+
+    @property
+    def entry_goes(self) -> bool:
+        """Say whether the entry is removed; blocks cannot go while it names them."""
+        return CleanupStep.BLOCKS in self.steps or (self.remove_entry and CleanupStep.ENTRY in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPatch:
+    """What would be changed.
+
+    Attributes:
+        diff: as `git apply` takes it at the top of the checkout; empty: there is nothing to change.
+        does: what it does, a phrase each.
+        notes: what a person has to see to besides, a sentence each.
+    """
+
+    diff: str
+    does: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that a checkout still holds.
+
+    Attributes:
+        step: that sees to it.
+        where: file, from the top of the checkout, and line where there is one.
+        what: a phrase.
+    """
+
+    step: CleanupStep
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutReport:
+    """What a look at a checkout found.
+
+    Attributes:
+        left: empty: nothing of what was asked about.
+        state: which state was looked at: the commit, and whether files differ from it.
+    """
+
+    left: tuple[Leftover, ...]
+    state: str

@@ -1,0 +1,155 @@
+"""Which flag of a definition may be switched by hand, and what that means for whoever is behind it.
+
+Off narrows, so it is possible wherever the flag decides anything. On gives users back, so it must not give more than
+the gates have passed: the ramp decides about that, and a flag that it never switched on is left to it.
+Source: TN-56, TN-61, TN-82, PF1-D-7.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum, unique
+
+import msgspec
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.flag_states import FlagValue
+from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+
+
+@unique
+class FlagKind(StrEnum):
+    """Which of the two flags. Source: TN-58."""
+
+    KILL = "kill"
+    COHORT = "cohort"
+
+
+class FlaggedDefinition(msgspec.Struct, frozen=True):
+    """A definition that a flag decides about; `kind`: as which of its two flags."""
+
+    slot: Slot
+    facts: DefinitionFacts
+    kind: FlagKind
+
+
+class SwitchEffect(msgspec.Struct, frozen=True):
+    """What a switch means for a definition, in words."""
+
+    slot: Slot
+    definition_id: DefinitionId
+    digest: Digest
+    state: LifecycleState
+    words: str
+
+
+class FlagSwitched(msgspec.Struct, frozen=True, kw_only=True):
+    """What a switch by hand did to a flag.
+
+    Attributes:
+        backend: that has it, by name.
+        after: as `before` where nothing was changed.
+        version: of the flag now; 0: its backend keeps none.
+        affected: everybody behind the flag.
+    """
+
+    kind: FlagKind
+    name: str
+    backend: str
+    before: FlagValue
+    after: FlagValue
+    version: int
+    affected: tuple[SwitchEffect, ...]
+
+
+def flag_of(facts: DefinitionFacts, kind: FlagKind) -> str:
+    """Return the name of a flag. Raises `TransitionRefused` if none decides about the definition."""
+    name = facts.flag if kind is FlagKind.KILL else facts.cohort_flag
+    if name is None:
+        raise TransitionRefused(f"{facts.definition_id} names no flag: none decides about it")
+    if not facts.gated:
+        raise TransitionRefused(f"the flags of {facts.definition_id} are retired: they decide nothing any more")
+    return name
+
+
+def definitions_using(
+    rollouts: Iterable[SlotRollout], name: str, is_there: Callable[[Vertical], bool]
+) -> tuple[FlaggedDefinition, ...]:
+    """Return every definition that a flag decides about, by slot.
+
+    Args:
+        rollouts: all of them.
+        name: of the flag.
+        is_there: says whether the flags of a vertical are in the backend that is meant.
+    """
+    found = [
+        FlaggedDefinition(rollout.slot, facts, FlagKind.KILL if facts.flag == name else FlagKind.COHORT)
+        for rollout in rollouts
+        for facts in rollout.definitions.values()
+        if facts.gated and name in {facts.flag, facts.cohort_flag} and is_there(facts.vertical)
+    ]
+    return tuple(found)
+
+
+def refuse_off(name: str, kind: FlagKind, others: Iterable[FlaggedDefinition]) -> None:
+    """Raise `TransitionRefused` if to pause somebody would kill somebody else."""
+    for each in others:
+        if kind is FlagKind.COHORT and each.kind is FlagKind.KILL:
+            raise TransitionRefused(
+                f"{name} is the kill flag of {each.facts.definition_id}: off, it kills that; set the ramp to 0 instead"
+            )
+
+
+def refuse_on(
+    facts: DefinitionFacts, kind: FlagKind, others: Iterable[FlaggedDefinition], before: FlagValue | None
+) -> None:
+    """Raise `TransitionRefused` if a flag may not be switched on by hand.
+
+    Args:
+        facts: of the definition that was named.
+        kind: which of its flags.
+        others: who else is behind that flag.
+        before: what the flag is; None: nobody has created it.
+    """
+    name, flag = facts.definition_id, flag_of(facts, kind)
+    if facts.state is LifecycleState.ROLLBACK:
+        raise TransitionRefused(f"{name} is in rollback, for good: no flag brings it back")
+    if facts.state is not LifecycleState.PROMOTE or facts.flags is not FlagPair.ON:
+        raise TransitionRefused(
+            f"{name} is in {facts.state} and its ramp has not switched its flags on: a raise of the ramp does that,"
+            " once its gates have passed"
+        )
+    if before is None:
+        raise TransitionRefused(f"nobody has created the flag {flag}: promotion and the ramp do that, and nothing else")
+    if kind is FlagKind.KILL and before is FlagValue.OFF and facts.confirmed_on == flag:
+        raise TransitionRefused(
+            f"the kill flag {flag} fell, which kills {name}: it does not come back by a flag; activate another"
+            " definition, or promote a new one"
+        )
+    for each in others:
+        unseen = each.facts.state is LifecycleState.PROMOTE and each.facts.flags is not FlagPair.ON
+        if unseen and each.facts.ramp:
+            raise TransitionRefused(
+                f"{flag} is a flag of {each.facts.definition_id} in {each.slot}, too, whose ramp has not switched it on"
+            )
+
+
+def affected(everybody: Iterable[FlaggedDefinition], *, on: bool) -> tuple[SwitchEffect, ...]:
+    """Return what a switch means for each definition behind a flag."""
+    return tuple(
+        SwitchEffect(each.slot, each.facts.definition_id, each.facts.digest, each.facts.state, _words(each, on=on))
+        for each in everybody
+    )
+
+
+def _words(each: FlaggedDefinition, *, on: bool) -> str:
+    facts = each.facts
+    if not facts.killable:
+        return f"nothing: it is in {facts.state}"
+    if on:
+        return f"it serves again as far as its ramp of {facts.ramp / 100:g} % goes"
+    if each.kind is FlagKind.COHORT:
+        return f"it serves nobody until the flag is on again; state and ramp ({facts.ramp / 100:g} %) stay"
+    if facts.confirmed_on == facts.flag:
+        return "it serves nobody, and the fall of the flag kills it for good"
+    return "it serves nobody; it is killed only if a sidecar has seen the flag on: `sidecar subagent kill` makes sure"

@@ -1,0 +1,287 @@
+"""Every step that can be taken with a rollout, as pure functions from the rollout before to the one after.
+
+Gates, policies and flags have been asked before; here it is decided what they had to be asked, and whether the step is
+possible at all. Nothing steps by itself: no clock is read here, and no step follows from another (PF1-D-4).
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
+from sidecar.core.errors import RoleRequired, TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.roles import Role
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.events import RolloutEventKind
+from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
+from sidecar.core.rollout.remedies import REMEDY, Remedy
+from sidecar.core.rollout.states import LifecycleState, Trigger, moved
+from sidecar.core.rollout.step import (
+    Actor,
+    Change,
+    event_about,
+    facts_of,
+    next_revision,
+    refuse_unless,
+    transition,
+    with_events,
+)
+
+PRE_MERGE = "pre_merge"
+PRE_RAMP = "pre_ramp"
+PRE_FULL = "pre_full"
+
+
+def to_test(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
+    """`dev` to `test`: developer-driven, no platform gate. Source: PF1-D-5."""
+    facts = facts_of(rollout, digest)
+    return transition(rollout, facts, LifecycleState.TEST, Trigger.OPERATOR, by)
+
+
+def promote(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
+    """`test` to `promote`, at 0 %, not active; its two flags are created off. The gate `pre_merge` has passed.
+
+    Raises:
+        TransitionRefused: another state; killed; or no flag gates it (PF1-FR-3a).
+    """
+    facts = facts_of(rollout, digest)
+    moved(facts.state, LifecycleState.PROMOTE)
+    if facts.flag is None:
+        raise TransitionRefused(
+            f"{facts.definition_id} names no `enabled_via_flag`; a new definition is promoted behind its flags only: "
+            f"add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{facts.definition_id}` to its entry"
+        )
+    created = msgspec.structs.replace(facts, ramp=0, flags=FlagPair.CREATED, overrides=_unused(facts, 0))
+    change = transition(rollout, created, LifecycleState.PROMOTE, Trigger.GATE, by)
+    return with_events(change, event_about(rollout, created, RolloutEventKind.FLAGS_CREATED, by))
+
+
+def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
+    """Return the gates that a step to `to` basis points needs: none to lower, else by where it leads. Source: TN-73."""
+    if to <= facts.ramp:
+        return ()
+    needed = [PRE_FULL if to == WHOLE else PRE_RAMP]
+    if facts.breach is not None and PRE_RAMP not in needed:
+        needed.insert(0, PRE_RAMP)  # after a breach it is needed again, whatever the step
+    return tuple(needed)
+
+
+def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change:
+    """Set a ramp; the gates of the step have passed. The first non-zero step makes the definition active.
+
+    The first raise switches the flags on, and so does one after a revision that named them in `promote`. Only an
+    operator raises; whoever may call the step may lower. Source: PF1-D-64.
+
+    Raises:
+        RoleRequired: a raise by another role.
+        TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
+            the declared curve does not have; an open breach that nobody has acknowledged.
+    """
+    facts = facts_of(rollout, digest)
+    refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
+    promoted = facts.state is LifecycleState.PROMOTE
+    before = Remedy.PROMOTE if facts.state in {LifecycleState.DEV, LifecycleState.TEST} else None
+    refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps", before)
+    if to == facts.ramp:
+        return Change(rollout)
+    first = facts.activated_at is None
+    if rollout.active != digest and not first:
+        raise TransitionRefused(
+            f"{facts.definition_id} is not active in {rollout.slot}; activate it, or roll back to it"
+        )
+    stepped, raised = msgspec.structs.replace(facts, ramp=to), to > facts.ramp
+    if raised:
+        _refuse_other_role(by)
+        _refuse_raise(rollout, facts, to, first=first)
+        stepped = msgspec.structs.replace(stepped, breach=None, overrides=_unused(facts, to))
+    events = [event_about(rollout, facts, RolloutEventKind.RAMP_SET, by, to=to)]
+    if first:
+        stepped = _first_active(rollout, stepped, by.at)
+        what = [RolloutEventKind.FLAGS_ON] if facts.flag else []
+        events += [event_about(rollout, stepped, each, by) for each in (*what, RolloutEventKind.ACTIVATED)]
+        rollout = msgspec.structs.replace(rollout, active=digest)
+    elif raised and facts.flags is FlagPair.NAMED:
+        stepped = msgspec.structs.replace(stepped, flags=FlagPair.ON, confirmed_on=str(facts.flag), confirmed_at=by.at)
+        events.append(event_about(rollout, stepped, RolloutEventKind.FLAGS_ON, by))
+    return Change(next_revision(rollout.with_facts(stepped)), (), tuple(events))
+
+
+def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -> Change:
+    """Set the ramp to 0 and nothing else, because a safety floor was breached; waits for no gate. Source: PF1-D-31."""
+    facts = facts_of(rollout, digest)
+    refuse_unless(facts.state is LifecycleState.PROMOTE, f"{facts.definition_id} is in {facts.state}; there is no ramp")
+    if facts.breach is not None and facts.breach.breach_id == breach_id and facts.ramp == 0:
+        return Change(rollout)
+    down = msgspec.structs.replace(facts, ramp=0, breach=Breach(breach_id, by.at, by.reason))
+    event = event_about(rollout, facts, RolloutEventKind.RAMPED_DOWN, by, to=0, detail=breach_id)
+    return Change(next_revision(rollout.with_facts(down)), (), (event,))
+
+
+def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -> Change:
+    """Take note of a breach, which the next non-zero step needs. Raises `TransitionRefused` if there is none such."""
+    facts = facts_of(rollout, digest)
+    breach = facts.breach
+    if breach is None:
+        raise TransitionRefused(f"{facts.definition_id} has no open breach: there is nothing to acknowledge")
+    named = f"{facts.definition_id} has the open breach {breach.breach_id!r}, not {breach_id[:64]!r}"
+    refuse_unless(breach.breach_id == breach_id, named)
+    if breach.acknowledged_by:
+        return Change(rollout)
+    noted = msgspec.structs.replace(facts, breach=msgspec.structs.replace(breach, acknowledged_by=by.actor))
+    return Change(
+        next_revision(rollout.with_facts(noted)),
+        (),
+        (event_about(rollout, noted, RolloutEventKind.BREACH_ACKNOWLEDGED, by, detail=breach_id),),
+    )
+
+
+def activate(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
+    """Put a definition that is still in `promote` back into an empty slot, at its own last ramp.
+
+    Raises:
+        TransitionRefused: the slot is not empty, another state, killed, or it was never active.
+    """
+    facts = facts_of(rollout, digest)
+    refuse_unless(rollout.active is None, f"{rollout.slot} is not empty; roll its active definition back first")
+    usable = facts.state is LifecycleState.PROMOTE and facts.killed is None and facts.activated_at is not None
+    refuse_unless(
+        usable, f"{facts.definition_id} is in {facts.state} and cannot serve; only one that was active in `promote` can"
+    )
+    back = msgspec.structs.replace(rollout, active=digest)
+    event = event_about(back, facts, RolloutEventKind.ACTIVATED, by, to=facts.ramp)
+    return Change(next_revision(back), (), (event,))
+
+
+def kill(rollout: SlotRollout, digest: Digest, by: Actor, *, flag_exists: bool = False) -> Change:
+    """Take a definition off every surface, for everybody; nobody takes its place.
+
+    On one that is in `rollback` already it changes nothing. Source: PF1-FR-9, TN-60, TN-54, TN-55.
+
+    Args:
+        rollout: of the slot.
+        digest: which definition.
+        by: who asks, and why.
+        flag_exists: its backend has its kill flag, whoever created that.
+
+    Raises:
+        TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
+    """
+    facts = facts_of(rollout, digest)
+    refuse_kill(facts, flag_exists=flag_exists)
+    if facts.state is LifecycleState.ROLLBACK:
+        return Change(rollout)
+    dead = msgspec.structs.replace(facts, killed=Tombstone(by.at, by.actor, by.reason))
+    if rollout.active == digest:
+        rollout = msgspec.structs.replace(rollout, active=None)
+    change = transition(rollout, dead, LifecycleState.ROLLBACK, Trigger.KILL_SWITCH, by)
+    return with_events(change, event_about(rollout, dead, RolloutEventKind.KILLED, by))
+
+
+def refuse_kill(facts: DefinitionFacts, *, flag_exists: bool) -> None:
+    """Raise `TransitionRefused` if a kill of a definition is refused; arguments as of `kill`."""
+    begun = facts.decommission_began_at is not None
+    refuse_unless(not begun, f"{facts.definition_id} is being decommissioned: nobody is served by it")
+    refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
+    refuse_unless(
+        facts.state is not LifecycleState.TEST or flag_exists or _flags_created(facts),
+        f"{facts.definition_id} is in test, and its kill flag {facts.flag} was never created, or cannot be seen;"
+        " nobody is served by it: roll it back, which needs no flag",
+    )
+
+
+def may_be_killed(facts: DefinitionFacts, *, flag_exists: bool = False) -> bool:
+    """Say whether a kill would change anything, and is not refused; arguments as of `kill`."""
+    created = flag_exists or _flags_created(facts)
+    return facts.state is LifecycleState.PROMOTE or (facts.state is LifecycleState.TEST and created)
+
+
+def _flags_created(facts: DefinitionFacts) -> bool:
+    return facts.flags not in {FlagPair.NONE, FlagPair.NAMED}
+
+
+def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: int, expires_at: datetime) -> Change:
+    """Let one `fail` of one gate pass for the step to a ramp, once, until it expires.
+
+    Source: PF1-FR-4c, DESIGN section 8.
+
+    Args:
+        rollout: of the slot.
+        digest: which definition.
+        by: who lets it pass, and why.
+        gate: whose `fail` passes.
+        to: ramp of the step in basis points.
+        expires_at: until when.
+
+    Raises:
+        TransitionRefused: the step does not need that gate, there is no such step from the definition's state, or it
+            has expired already.
+    """
+    facts = facts_of(rollout, digest)
+    steps = {LifecycleState.TEST: (PRE_MERGE,), LifecycleState.PROMOTE: gates_of_step(facts, to)}
+    needed = steps.get(facts.state, ())
+    refuse_unless(
+        gate in needed, f"the step to {to / 100:g} % does not need {gate}; it needs: {', '.join(needed) or 'none'}"
+    )
+    refuse_unless(by.at < expires_at, "the override has expired already; set a later time")
+    kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
+    granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)
+    passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
+    event = event_about(rollout, facts, RolloutEventKind.GATE_OVERRIDDEN, by, to=to, detail=gate)
+    return Change(next_revision(rollout.with_facts(passing)), (), (event,))
+
+
+def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
+    """Let the flags go: they have served. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
+    facts = facts_of(rollout, digest)
+    if facts.flags is FlagPair.RETIRED:
+        return Change(rollout)
+    whole = rollout.active == digest and facts.ramp == WHOLE
+    refuse_unless(whole, f"{facts.definition_id} does not serve everybody; its flags are still needed")
+    still_named = None if facts.flag_dropped else facts.flag
+    retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED, flag=still_named, flag_dropped=False)
+    return Change(
+        next_revision(rollout.with_facts(retired)),
+        (),
+        (event_about(rollout, retired, RolloutEventKind.FLAGS_RETIRED, by),),
+    )
+
+
+def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) -> DefinitionFacts:
+    """Return the facts of a definition that takes its place: whom it displaces is its target; its flags are on."""
+    return msgspec.structs.replace(
+        facts,
+        activated_at=at,
+        flags=FlagPair.ON if facts.flag else facts.flags,
+        confirmed_on=facts.flag or "",
+        confirmed_at=at if facts.flag else None,
+        target=rollout.active,
+        target_recorded=True,
+    )
+
+
+def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
+    """Return the overrides that are left once a step is taken: each lets one step pass."""
+    return tuple(each for each in facts.overrides if (each.from_ramp, each.to_ramp) != (facts.ramp, to))
+
+
+def _refuse_other_role(by: Actor) -> None:
+    if by.actor_role != Role.OPERATOR:
+        raise RoleRequired(
+            f"the role {by.actor_role or 'of nobody'} may lower a ramp and not raise it; that takes: {Role.OPERATOR}",
+            metadata={"cause": "role", "roles": Role.OPERATOR},
+        )
+
+
+def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, first: bool) -> None:
+    name = facts.definition_id
+    refuse_unless(not (first and to == WHOLE), f"the first step of {name} must be below 100 %", Remedy.FIRST_RAMP)
+    if facts.breach is not None and not facts.breach.acknowledged_by:
+        raise TransitionRefused(
+            f"{name} was ramped down by breach {facts.breach.breach_id}; acknowledge it before the next step",
+            metadata={"breach_id": facts.breach.breach_id, REMEDY: Remedy.ACKNOWLEDGE},
+        )
+    steps = ", ".join(f"{each / 100:g} %" for each in rollout.curve)
+    declared = not rollout.curve or to in rollout.curve
+    said = f"{to / 100:g} % is not a declared step of {name}; its curve is: {steps}"
+    refuse_unless(declared, said, Remedy.DECLARED_RAMP)

@@ -1,0 +1,218 @@
+"""Lines of the second place: signed statements about running roots, each linked to the line before it.
+
+A line is one JSON object. Its signature covers every other field, so that no line can be altered; its sequence and the
+hash of the line before show a line that was taken out. What a line cannot show is that it was the last one.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from enum import StrEnum, unique
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from sidecar.core.decoding import DecodeError, from_json
+from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.appends import RootState
+from sidecar.core.journal.markers import FactsRemoved, TextsErased
+from sidecar.core.signatures import Signer
+from sidecar.core.verifying.audit_chain import AuditHead
+
+NO_LINE: Final = "0" * 64
+"""What the first line has in the place of the hash of a line before it."""
+NO_CLAIMS: Final[Mapping[int, str]] = MappingProxyType({})
+
+
+class RootKey(NamedTuple):
+    """Names a running root: the facts that an instance appended to turns of a day."""
+
+    instance: InstanceId
+    day: date
+
+
+@unique
+class LineKind(StrEnum):
+    """What a line states."""
+
+    CHECKPOINT = "checkpoint"
+    """The running root of `instance` and `day` was `root` after `number` facts."""
+    RETENTION = "retention"
+    """These facts were about to be removed, because every turn of the day had ended before `ended_before`."""
+    AUDIT = "audit"
+    """The newest row of the audit of rollouts was row `number`, and its link `root`."""
+    ERASURE = "erasure"
+    """Texts of `number` facts in turns of `day` were about to be erased under `marker`; `root` is over their links."""
+
+
+OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
+"""Lines that say where a running root stood."""
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be signed and kept in the second place.
+
+    Attributes:
+        ended_before: of a retention only.
+        marker: id of the marker of an erasure.
+    """
+
+    kind: LineKind
+    instance: InstanceId
+    day: date
+    number: int
+    root: str
+    time: datetime
+    ended_before: datetime | None = None
+    marker: str | None = None
+
+
+class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line.
+
+    Attributes:
+        sequence: from 1, without gaps, per file.
+        previous: `line_hash` of the line before; `NO_LINE` in the first.
+        key_id: of the key that signed.
+        signature: over `signed_bytes`, in hex.
+    """
+
+    sequence: int
+    previous: str
+    kind: LineKind
+    instance: InstanceId
+    day: date
+    number: int
+    root: str
+    time: datetime
+    ended_before: datetime | None = None
+    marker: str | None = None
+    key_id: str
+    signature: str
+
+    def signed_bytes(self) -> bytes:
+        """Return what the signature covers: every other field, in order, as JSON, after a prefix of its own."""
+        return b"line\x1f" + msgspec.json.encode(msgspec.structs.astuple(self)[:-1])
+
+    @property
+    def key(self) -> RootKey:
+        """The running root that it is about."""
+        return RootKey(self.instance, self.day)
+
+    @property
+    def state(self) -> RootState:
+        """Where that root stood."""
+        return RootState(self.instance, self.day, self.number, self.root)
+
+
+def signed_line(statement: Statement, sequence: int, previous: str, signer: Signer) -> CheckpointLine:
+    """Return the line for a statement, signed."""
+    fields = msgspec.structs.asdict(statement)
+    unsigned = CheckpointLine(sequence=sequence, previous=previous, key_id=signer.key_id, signature="", **fields)
+    return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.signed_bytes()))
+
+
+def line_text(line: CheckpointLine) -> bytes:
+    """Return the line as it is written, without its end."""
+    return msgspec.json.encode(line)
+
+
+def line_hash(text: bytes) -> str:
+    """Return the hash by which the next line names this one; 64 hex digits."""
+    return sha256(text).hexdigest()
+
+
+def line_from(text: bytes) -> CheckpointLine | None:
+    """Read a line; None if it is none of ours."""
+    try:
+        return from_json(text, CheckpointLine)
+    except DecodeError:
+        return None
+
+
+def checkpoint_of(state: RootState, at: datetime) -> Statement:
+    """Return the statement about where a running root stands."""
+    return Statement(kind=LineKind.CHECKPOINT, time=at, **msgspec.structs.asdict(state))
+
+
+def retention_of(marker: FactsRemoved) -> Statement:
+    """Return the statement about what is to be removed."""
+    return Statement(
+        kind=LineKind.RETENTION,
+        instance=marker.instance,
+        day=marker.partition,
+        number=marker.number,
+        root=marker.root,
+        time=marker.made_at,
+        ended_before=marker.ended_before,
+    )
+
+
+def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
+    """Return the statement about what is to be erased.
+
+    Args:
+        marker: under which.
+        instance: that erases.
+    """
+    return Statement(
+        kind=LineKind.ERASURE,
+        instance=instance,
+        day=marker.partition,
+        number=marker.facts,
+        root=marker.root,
+        time=marker.made_at,
+        marker=marker.marker_id,
+    )
+
+
+def audit_statement(head: AuditHead, instance: InstanceId, at: datetime) -> Statement:
+    """Return the statement about where the audit of rollouts stands; `instance` looked."""
+    day = at.astimezone(UTC).date()
+    return Statement(kind=LineKind.AUDIT, instance=instance, day=day, number=head.number, root=head.link, time=at)
+
+
+def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
+    """Return how far the audit of rollouts reaches, as some lines say."""
+    heads = [AuditHead(line.number, line.root) for line in lines if line.kind is LineKind.AUDIT]
+    return max(heads, key=lambda head: head.number, default=AuditHead())
+
+
+def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
+    """Return how far each running root reaches, as some lines say."""
+    of_roots = (line for line in lines if line.kind in OF_ROOTS)
+    by_number = sorted(of_roots, key=lambda line: line.number)
+    return {line.key: line.state for line in by_number}
+
+
+class CheckpointClaims(msgspec.Struct):
+    """What the second place says, gathered from its lines.
+
+    Attributes:
+        roots: of each running root, by number of facts. The first line about a number stands.
+        removed: where roots stood that were to be removed.
+        erased: how many facts, of which day and with which root, were to be erased, by marker.
+        audit: links of the audit of rollouts, by number of the row.
+    """
+
+    roots: dict[RootKey, dict[int, str]] = msgspec.field(default_factory=dict)
+    removed: dict[RootKey, RootState] = msgspec.field(default_factory=dict)
+    erased: dict[str, tuple[date, int, str]] = msgspec.field(default_factory=dict)
+    audit: dict[int, str] = msgspec.field(default_factory=dict)
+
+    def add(self, line: CheckpointLine) -> bool:
+        """Take in a line whose signature fits; say whether it agrees with those before."""
+        if line.kind is LineKind.AUDIT:
+            return self.audit.setdefault(line.number, line.root) == line.root
+        if line.kind is LineKind.ERASURE:
+            said = line.day, line.number, line.root
+            return self.erased.setdefault(line.marker or "", said) == said
+        first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
+        if line.kind is LineKind.RETENTION:
+            self.removed[line.key] = line.state
+        return first == line.root
+
+    def of(self, key: RootKey) -> Mapping[int, str]:
+        """Return what is said of a running root, by number."""
+        return self.roots.get(key, NO_CLAIMS)

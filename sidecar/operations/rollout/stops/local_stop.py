@@ -1,0 +1,139 @@
+"""What a kill and a ramp-down have in common: they hold here before anything is asked. Source: DESIGN section 12.
+
+With the store away a stop holds in the replicas that were asked; `RecordStops` puts it on record as soon as the store
+is back, and however many replicas do so, it is one event.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.timed_access import read_within
+from sidecar.operations.rollout.definition_lookup import DefinitionMatch
+from sidecar.operations.rollout.requests import Kill, RampDown, StepAnswer
+from sidecar.operations.rollout.store.ports import LocalStop, RolloutRecorder, RolloutStore, StopKind, Tombstones
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+
+LONGEST_KEEPING: Final = 2.0
+"""Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
+LONGEST_LOOK: Final = 2.0
+LONGEST_WRITE: Final = 2.0
+"""Seconds for the store."""
+LONGEST_RECORDING: Final = 8.0
+"""Seconds for one stop that waits to be put on record."""
+REPLICA, FLAG, RECORD = "replica", "flag", "record"
+"""What a stop reaches, in the words of its answer."""
+MOST_PENDING: Final = 1000
+"""Stops that wait for the store; one more is taken only if it takes something away that is still served."""
+NOT_KEPT: Final = (
+    "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
+    " cannot be written; repeat it once the disk is well, or see that it is put on record"
+)
+Recorded = StepAnswer | SubagentsError
+"""The record's answer to a stop, or why there is none."""
+
+
+def request_of(stop: LocalStop) -> Kill | RampDown:
+    """Return what was asked when a stop was taken. Raises `Undecodable` if that cannot be read any more."""
+    kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
+    return from_json(stop.request_json, kind)
+
+
+def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tuple[str, ...]) -> StepAnswer:
+    """Return what a stop has reached.
+
+    Args:
+        stop: what was asked.
+        held: the answer if it holds here only; `reach_of` and `edits` are kept.
+        recorded: the record's answer, or why there is none.
+        warnings: of what holds here.
+
+    Raises:
+        SubagentsError: the record has refused the stop.
+    """
+    if isinstance(recorded, StepAnswer):
+        everywhere = (*held.reached, RECORD)
+        return msgspec.structs.replace(recorded, reached=everywhere, edits=held.edits, warnings=warnings)
+    if not isinstance(recorded, StoreUnavailable):
+        raise recorded
+    follows = f"the store is away: the {stop.kind.replace('_', '-')} is put on record as soon as that is back"
+    return msgspec.structs.replace(held, changed=True, warnings=(*warnings, follows))
+
+
+class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets stops hold here, and releases them to the record."""
+
+    store: RolloutStore
+    tombstones: Tombstones
+    views: RolloutViews
+    clock: Clock
+    recorder: RolloutRecorder
+
+    def stop_of(self, asked: Kill | RampDown, kind: StopKind, found: DefinitionMatch, actor: str) -> LocalStop:
+        """Return the stop that `asked` means, as of now."""
+        return LocalStop(
+            kind=kind,
+            digest=found.facts.digest,
+            definition_id=found.facts.definition_id,
+            slot=found.rollout.slot,
+            at=self.clock.now(),
+            by=actor,
+            request_json=msgspec.json.encode(asked).decode(),
+        )
+
+    def is_full(self) -> bool:
+        """Say whether so many stops wait that one which changes nothing here is refused: the file must not fill up."""
+        return len(self.tombstones.pending()) >= MOST_PENDING
+
+    async def hold(self, stop: LocalStop) -> tuple[str, ...]:
+        """Let a stop count here at once, and keep it; returns the warning if it is not kept."""
+        try:
+            async with asyncio.timeout(LONGEST_KEEPING):
+                await self.tombstones.add(stop)
+        except (OSError, TimeoutError) as error:  # TimeoutError: a disk that hangs
+            self.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
+            return (NOT_KEPT,)
+        return ()
+
+    async def recorded(self, stop: LocalStop, writing: Awaitable[StepAnswer], longest: float) -> Recorded:
+        """Wait for the record's answer to a stop, or return why there is none; releases the stop unless it waits on.
+
+        Args:
+            stop: what holds here.
+            writing: puts it on record.
+            longest: seconds for that.
+        """
+        try:
+            answer: Recorded = await read_within(writing, longest)
+        except SubagentsError as refused:
+            answer = refused
+        if isinstance(answer, StepAnswer):
+            await self._release_once_shown(stop)
+        elif not isinstance(answer, StoreUnavailable):
+            await self._release(stop)
+        return answer
+
+    async def _release_once_shown(self, stop: LocalStop) -> None:
+        """Let the record speak from here on; not before binds show it, or what was stopped would come back meanwhile.
+
+        For a kill, too: binds may still show another content of the definition than the one that was killed.
+        """
+        version = await read_within(self.store.version(), LONGEST_LOOK)
+        if isinstance(version, StoreUnavailable):
+            return
+        await read_within(self.views.look(), LONGEST_LOOK)
+        if self.views.current().version >= version:
+            await self._release(stop)
+
+    async def _release(self, stop: LocalStop) -> None:
+        """Note that a stop is on record, or never will be; that this is not kept costs a repetition after a restart."""
+        try:
+            async with asyncio.timeout(LONGEST_KEEPING):
+                await self.tombstones.recorded(stop)
+        except (OSError, TimeoutError) as error:
+            self.recorder.anomaly("tombstone_not_kept", f"record of {stop.definition_id}: {type(error).__name__}")

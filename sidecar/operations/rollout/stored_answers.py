@@ -1,0 +1,88 @@
+"""Who asks for a step, and what is kept of the answer, with which a repetition is answered. Source: PF1-FR-10."""
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.errors import TransitionRefused, error_of_reason
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.step import Actor
+from sidecar.operations.rollout.requests import StepAnswer, StepRequest
+from sidecar.operations.rollout.store.ports import StoredAnswer
+from sidecar.operations.rollout.store.store_rules import refuse_other_request
+
+DONE: Final = "done"
+MARK_DIGITS: Final = 8
+
+
+class AuditContext(msgspec.Struct, frozen=True):
+    """What the audit says of the moment: version of the configuration, flags that are on."""
+
+    definition_version: str
+    active_flags: tuple[str, ...]
+
+
+def actor_of(asked: StepRequest, actor: str, at: datetime, surrounding: AuditContext) -> Actor:
+    """Return who asks for a step, when and why, and what the audit says of the moment."""
+    return Actor(
+        actor=actor,
+        actor_key=asked.actor_key,
+        actor_role=asked.actor_role,
+        reason=asked.reason,
+        request_id=asked.request_id,
+        at=at,
+        definition_version=surrounding.definition_version,
+        active_flags=surrounding.active_flags,
+    )
+
+
+def requester_of(asked: StepRequest, actor: str) -> str:
+    """Return who asks: the subject, and what vouches for it, since subjects are told apart within one key only."""
+    return f"{actor}\x1f{asked.actor_key}"
+
+
+def request_mark(asked: StepRequest, actor: str) -> str:
+    """Return what stands for who asks where an id needs it."""
+    return sha256(requester_of(asked, actor).encode()).hexdigest()[:MARK_DIGITS]
+
+
+def answer_about(rollout: SlotRollout, facts: DefinitionFacts, *, changed: bool = False) -> StepAnswer:
+    """Return an answer that says how a definition stands in a rollout."""
+    return StepAnswer(
+        slot=rollout.slot,
+        definition_id=facts.definition_id,
+        digest=facts.digest,
+        state=facts.state,
+        ramp=facts.ramp,
+        active=rollout.active == facts.digest,
+        revision=rollout.revision,
+        changed=changed,
+    )
+
+
+def stored_answer(asked: StepRequest, kind: str, answer_json: str, by: Actor) -> StoredAnswer:
+    """Return what is kept of the answer to a request."""
+    asker = requester_of(asked, by.actor)
+    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at, asker)
+
+
+def is_done(earlier: StoredAnswer, asked: StepRequest, actor: str) -> bool:
+    """Say whether this very request of this operator was done."""
+    said = (earlier.kind, earlier.fingerprint, earlier.asker)
+    return said == (DONE, asked.fingerprint, requester_of(asked, actor))
+
+
+def previous_answer(earlier: StoredAnswer, asked: StepRequest, actor: str) -> StepAnswer:
+    """Return the answer of an earlier request with the same id, or raise what it was refused with.
+
+    Raises:
+        RequestIdReused: it was another request, or another operator's.
+    """
+    refuse_other_request(earlier, asked.fingerprint, requester_of(asked, actor))
+    if earlier.kind == DONE:
+        return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
+    refusal = error_of_reason(earlier.kind) or TransitionRefused
+    raise refusal(earlier.answer_json, metadata={"repeated": "true"})

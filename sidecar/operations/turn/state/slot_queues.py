@@ -1,0 +1,57 @@
+"""Lets the calls of a turn wait for their lane, and wakes them in order."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sidecar.core.dispatching.slot_queues import QueuedCall, SlotQueues
+from sidecar.operations.first_result import FirstResult
+from subagents_errors import CallFailure
+
+
+class TurnSlotQueues:
+    """`core.dispatching.lanes` with somebody who waits.
+
+    Attributes:
+        running: the calls whose turn it is, by key.
+    """
+
+    def __init__(self) -> None:
+        self._lanes = SlotQueues()
+        self.running: Mapping[str, QueuedCall] = self._lanes.running
+        self._turns: dict[str, FirstResult[CallFailure | None]] = {}
+
+    @property
+    def occupied(self) -> int:
+        """Calls that wait or run: what the cap counts."""
+        return self._lanes.occupied
+
+    def enter(self, calls: Sequence[QueuedCall]) -> None:
+        """Let calls wait behind those that already do; those with a free lane have their turn at once."""
+        self._lanes.enter(calls)
+        self._start_ready()
+
+    def turn_of(self, key: str, stop: FirstResult[CallFailure]) -> FirstResult[CallFailure | None]:
+        """Return what is settled once it is the call's turn (None), or once it is stopped (why)."""
+        turn: FirstResult[CallFailure | None] = FirstResult()
+        if key in self.running:
+            turn.settle(None)
+        else:
+            self._turns[key] = turn
+            stop.on_settled(turn.settle)
+        return turn
+
+    def start_beside(self, call: QueuedCall, lenders: Collection[str]) -> bool:
+        """Let a delegation run now, or say that it cannot; see `SlotQueues.start_beside`."""
+        return self._lanes.start_beside(call, lenders)
+
+    def leave(self, key: str) -> None:
+        """The call has ended or given up; whoever waited for its lane has his turn now."""
+        self._lanes.leave(key)
+        self._turns.pop(key, None)
+        if self._lanes.waiting:
+            self._start_ready()
+
+    def _start_ready(self) -> None:
+        for key in self._lanes.start_ready():
+            turn = self._turns.pop(key, None)
+            if turn is not None:
+                turn.settle(None)

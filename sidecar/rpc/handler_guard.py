@@ -1,0 +1,127 @@
+"""What every handler is guarded by, whether its call came as an RPC or as an operation of a lane.
+
+Lets in, counts what a limit refused, and turns whatever a handler raises into one error of the tree.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from google.protobuf.message import DecodeError, Message
+from msgspec import Struct, field
+
+from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalFault, MalformedMessage, SubagentsError
+from sidecar.rpc.authorisation import CallAdmission, admit, caller_of
+from sidecar.rpc.in_flight import InFlight
+from sidecar.rpc.methods import Call, CallContext, Method, time_left
+
+OnDefect = Callable[[str, str, BaseException], None]
+"""Told of a defect: method, correlation id, what was raised. For the log; must not raise."""
+
+OnLimit = Callable[[str], None]
+"""Told of a call that a limit did not let through: which limit. For log and counter; must not raise."""
+
+
+class ServingRules(Struct, frozen=True):
+    """How calls are let in.
+
+    Attributes:
+        least_time: a call with less time than this is refused at once; begun late, it would be answered too late, and
+            take the time of one that is not late yet (research/reliability.md finding 7).
+        write_timeout: a listener that has not taken a frame for this long is given up.
+    """
+
+    least_time: timedelta = timedelta(milliseconds=10)
+    write_timeout: timedelta = timedelta(seconds=10)
+
+
+class HandlerContext(Struct, frozen=True):
+    """What the wrapper needs of the process.
+
+    Attributes:
+        in_flight: shared by all listeners; what a drain waits for.
+        on_defect: where tracebacks go, and nowhere else.
+        correlation_id: makes the id that caller and log share.
+        on_limit: what hears of refusals for a limit.
+    """
+
+    on_defect: OnDefect
+    correlation_id: Callable[[], str]
+    in_flight: InFlight = field(default_factory=InFlight)
+    rules: ServingRules = field(default_factory=ServingRules)
+    on_limit: OnLimit = lambda _: None
+
+
+class Guard:
+    """Guards the methods of one listener."""
+
+    def __init__(self, entrance: CallAdmission, around: HandlerContext) -> None:
+        self._entrance = entrance
+        self._around = around
+
+    @property
+    def in_flight(self) -> InFlight:
+        """Where calls are counted."""
+        return self._around.in_flight
+
+    async def __call__(
+        self, method: Method, context: CallContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
+    ) -> bytes | SubagentsError | None:
+        """Let a call in and do its work; returns what that returns, or why there is none.
+
+        Raises:
+            asyncio.CancelledError: the caller has gone away.
+        """
+        try:
+            return await work(self._admitted(method, context, raw))
+        except SubagentsError as error:
+            self.note(error)
+            return error
+        except asyncio.CancelledError:
+            if context.cancelled():
+                raise
+            # Nobody at the other end asked for it; without a status the client would hang to its deadline (grpc#29248).
+            return InternalFault("the sidecar stopped the call before it was answered; try again")
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  the outermost border: SystemExit of a plugin must not get past
+            return self._defect(method, error)
+
+    def note(self, error: SubagentsError) -> None:
+        """Report a call that was not answered, if a limit is why."""
+        if isinstance(error, AdmissionRefused | DeadlineTooShort):
+            self._around.on_limit(error.metadata.get("limit", ""))
+
+    def _admitted(self, method: Method, context: CallContext, raw: bytes) -> Call:
+        metadata = context.invocation_metadata()
+        grant = admit(method.name, metadata, self._entrance)
+        caller = caller_of(method.name, metadata, raw, self._entrance)
+        left = time_left(context)
+        least = self._around.rules.least_time
+        if left is not None and left < least and not (method.reserved or method.urgent):
+            raise AdmissionRefused(
+                f"less than {least.total_seconds() * 1000:g} ms are left until the deadline; set one further away, "
+                "or call less often",
+                metadata={"limit": "time_left"},
+                retry_after=timedelta(milliseconds=100),
+            )
+        if caller is None:
+            return Call(context, metadata, left, grant, guard=self)
+        return Call(context, metadata, left, grant, caller, guard=self)
+
+    def _defect(self, method: Method, error: BaseException) -> InternalFault:
+        """Return what is said of a defect: nothing but where to look for it."""
+        correlation_id = self._around.correlation_id()
+        self._around.on_defect(method.name, correlation_id, error)
+        return InternalFault(
+            "the sidecar failed; its log says more under the correlation id",
+            metadata={"correlation_id": correlation_id},
+        )
+
+
+def parsed(method: Method, raw: bytes) -> Message:
+    """Return the request that bytes hold. Raises `MalformedMessage`."""
+    try:
+        return method.parse(raw)
+    except DecodeError:
+        raise MalformedMessage("the bytes are not the message that this method takes") from None

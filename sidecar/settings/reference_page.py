@@ -1,0 +1,129 @@
+"""Writes the settings down: an example file and a table, both made from the settings themselves."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, TypeGuard, get_args, get_origin
+
+from sidecar.settings.durations import duration_text
+from sidecar.settings.section import Section, Setting
+from sidecar.settings.settings import Settings
+
+ANY_NAME: Final = "<name>"
+REQUIRED: Final = {
+    "definitions.path": "examples/config",
+    "dispatch.fan_out_cap": 3,
+    f"operators.key.{ANY_NAME}.file": "/etc/sidecar/operators/watchdog.pub",
+    f"operators.key.{ANY_NAME}.roles": ["breaker"],
+    f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],
+}
+"""Values of the example for what has no default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A section at its place.
+
+    Attributes:
+        defaults: what it holds unless something is said; None where that differs by name or is required.
+    """
+
+    path: str
+    section: type[Section]
+    defaults: Section | None
+
+    def fields(self) -> Iterator[tuple[str, Setting, Any]]:
+        """Return name, description and default of each setting that is no section itself."""
+        for name, field in self.section.SETTINGS.items():
+            if not _is_section(field.kind):
+                yield name, field, field.default if self.defaults is None else getattr(self.defaults, name)
+
+
+def example_toml() -> str:
+    """Return a settings file that holds every setting: required ones set, all others commented out at their default."""
+    lines = [
+        "# Every setting, at its default; made from the settings themselves by `python -m scripts.document_settings`.",
+        "# A variable overrides the file: SIDECAR__DISPATCH__FAN_OUT_CAP=3. Durations: 250ms, 90s, 15m, 1h30m, PT1.5S.",
+        "# Relative paths start where the process does; those of sockets begin with ./.",
+        "# Unknown keys, and variables that no setting claims, refuse the start.",
+    ]
+    for table in _tables(Settings, "", None):
+        if table.path:
+            mark = "#" if ANY_NAME in table.path else ""
+            lines += ["", f"# {_first_line(table.section)}", f"{mark}[{table.path}]"]
+        for name, field, default in table.fields():
+            lines += _example_lines(table.path, name, field, default)
+    return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """Return the page of the documentation: one table a section."""
+    lines = [
+        "# Settings",
+        "",
+        "`sidecar serve --config sidecar.toml` reads them once, at the start. A variable overrides the file: "
+        "`SIDECAR__DISPATCH__FAN_OUT_CAP=3` sets `dispatch.fan_out_cap`; tables and lists are written as JSON. "
+        "Durations carry their unit: `250ms`, `90s`, `15m`, `1h30m`, or ISO 8601. Relative paths start where the "
+        "process does; those of sockets begin with `./`.",
+        "",
+        "An unknown key, and a `SIDECAR__*` variable that no setting claims, refuse the start (exit code 78); all "
+        "problems are listed at once. Secrets stand in files that only their owner may read, never in settings.",
+        "",
+        "`examples/settings.example.toml` holds every setting at its default, `examples/sidecar.toml` is one to start "
+        "with. Both this page and the former are made by `python -m scripts.document_settings`.",
+    ]
+    for table in _tables(Settings, "", None):
+        rows = list(table.fields())
+        if rows:
+            title = f"`[{table.path}]`" if table.path else "Top level"
+            lines += ["", f"## {title}", "", _first_line(table.section), ""]
+            lines += ["| setting | default | meaning |", "|---|---|---|"]
+            lines += [f"| `{name}` | {_cell(field, default)} | {field.description} |" for name, field, default in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(section: type[Section], path: str, defaults: Section | None) -> Iterator[Table]:
+    yield Table(path, section, defaults)
+    for name, field in section.SETTINGS.items():
+        inner, kind = (f"{path}.{name}" if path else name), field.kind
+        if _is_section(kind):
+            yield from _tables(kind, inner, None if field.is_required() else field.default)
+        elif get_origin(kind) is dict and _is_section(get_args(kind)[1]):
+            yield from _tables(get_args(kind)[1], f"{inner}.{ANY_NAME}", None)
+
+
+def _example_lines(path: str, name: str, field: Setting, default: Any) -> list[str]:
+    """Return comment and assignment of one setting."""
+    comment = f"# {field.description}"
+    if field.is_required():
+        mark = "#" if ANY_NAME in path else ""
+        return [comment, f"{mark}{name} = {_toml(REQUIRED[f'{path}.{name}'])}"]
+    if default is None or default == {}:
+        return [f"{comment} (`{name}` is unset.)"]
+    return [comment, f"#{name} = {_toml(default)}"]
+
+
+def _cell(field: Setting, default: Any) -> str:
+    if field.is_required():
+        return "**required**"
+    return "none" if default is None or default in ("", {}) else f"`{_toml(default)}`"
+
+
+def _toml(value: Any) -> str:
+    """Return a default as TOML; JSON's strings, numbers, booleans and lists are TOML's."""
+    if isinstance(value, timedelta):
+        return json.dumps(duration_text(value))
+    if isinstance(value, Enum):
+        return json.dumps(value.value)
+    return json.dumps(str(value) if isinstance(value, Path) else value)
+
+
+def _first_line(section: type[Section]) -> str:
+    return (section.__doc__ or "").strip().partition("\n")[0]
+
+
+def _is_section(annotation: Any) -> TypeGuard[type[Section]]:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
