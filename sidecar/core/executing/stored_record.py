@@ -85,7 +85,8 @@ class TurnRow(msgspec.Struct, frozen=True):
         slots: called, each once, in order of opening.
         failed: children closed as failed.
         outcomes: of its calls so far, each kind once, by name.
-        definitions: ids of those that its children run, each once, by name.
+        definitions: ids of those that its children run, each once, by name. Lists are filtered by these two; the row of
+            a single turn leaves them out.
     """
 
     turn_id: TurnId

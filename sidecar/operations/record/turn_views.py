@@ -10,7 +10,7 @@ from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.errors import UnknownTurn
 from sidecar.core.executing.events import CLOSED, FAILED_STATUS, ChildEvent
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn, TurnRow, TurnState
-from sidecar.core.identifiers import ChildId, DefinitionId, TurnId
+from sidecar.core.identifiers import ChildId, TurnId
 
 LOST: Final = "parent_lost"
 """Close reason of turns that the sidecar closed for their parent."""
@@ -53,8 +53,6 @@ def row_of(turn: StoredTurn) -> TurnRow:
         slots=distinct([child.opened.slot for child in children]),
         children=len(children),
         failed=sum(1 for child in children if _failed(child)),
-        outcomes=tuple(sorted({each.outcome for dispatch in turn.dispatches for each in dispatch.outcomes})),
-        definitions=tuple(sorted({DefinitionId(child.opened.contract.definition_id) for child in children})),
     )
 
 
