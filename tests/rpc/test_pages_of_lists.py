@@ -34,7 +34,7 @@ async def ids(sidecar: SidecarForTests, **filters: Any) -> list[str]:
 
 async def pages(ask: Ask, request: Any, rows: str) -> list[list[Any]]:
     """Read all pages of a list."""
-    found = []
+    found: list[list[Any]] = []
     while not found or request.page_token:
         answer = await ask(request)
         found.append(list(getattr(answer, rows)))

@@ -3,6 +3,7 @@
 Lists are long, so that a line is derived from what it shows alone: no event is made, no link is checked.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, date, datetime
@@ -120,6 +121,7 @@ class TurnLineBuilder:
         began_at = self._began_at or self._ended_at
         if self._of is None or began_at is None:
             return None
+        called = Counter(self.slots[step] for step in sorted(self.slots))
         return TurnRow(
             turn_id=self.turn_id,
             episode_id=self._of[0],
@@ -127,11 +129,12 @@ class TurnLineBuilder:
             state=self._state,
             began_at=began_at,
             ended_at=self._ended_at,
-            slots=distinct([self.slots[step] for step in sorted(self.slots)]),
+            slots=tuple(called),
             children=len(self.slots),
             failed=len(self.failed),
             outcomes=tuple(sorted({outcome for _, outcome in self.outcomes.values()})),
             definitions=tuple(sorted(self.definitions)),
+            calls=tuple(called.values()),
         )
 
 

@@ -1,5 +1,7 @@
 """A token of a page is good for one list with one set of filters."""
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,8 +10,16 @@ from sidecar.core.decoding import base64url, from_base64url
 from sidecar.core.listing.page_tokens import LONGEST, PageTokenInvalid, page_token, place_of
 
 SCOPES = st.binary(max_size=40)
-PLACES = st.tuples(st.integers(0, 2**50), st.text(max_size=40))
-Place = tuple[int, str]
+
+
+class Place(NamedTuple):
+    """Of a row."""
+
+    at: int
+    name: str
+
+
+PLACES = st.builds(Place, st.integers(0, 2**50), st.text(max_size=40))
 
 
 @given(SCOPES, PLACES)
