@@ -33,8 +33,8 @@ NUMBERS: Final = ("builtins.int", "builtins.float")
 """Left out: the budget of retries keeps the time of each call for some seconds, and Python shares small numbers."""
 LONG: Final = 60.0
 KEPT_BY_A_LANE: Final = (
-    "sidecar.core.session.incoming.Incoming",
-    "sidecar.core.session.outgoing.Outgoing",
+    "sidecar.core.session.incoming.IncomingValidator",
+    "sidecar.core.session.outgoing.OutgoingQueue",
     "sidecar.rpc.methods.Call",
     "sidecar.rpc.session.lane.Lane",
     "sidecar.rpc.session.writing.LaneWriter",
