@@ -158,6 +158,7 @@ def _policy(parts: Components) -> PolicyMap:
     host: PluginHost = load_plugins(
         (*BUILT_INS, *parts.replaced.plugins), PluginSelection(tuple(settings.plugins.enabled))
     )
+    parts.plugin_modules.update(host.modules())
     sections = plugin_sections(settings)
     check_sections(host, sections)
     for (kind, name), registered in host.registered.items():
