@@ -80,6 +80,7 @@ LOADS = {
     "health --config /nowhere": (41, COMMON),
     "validate examples/config": (71, CHECKING),
     "codeowners examples/config": (44, CHECKING),
+    "doctor --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
     "subagent list --target unix:/nowhere": (44, CALLING),
     "subagent ramp shop 5 --reason x --target unix:/nowhere": (63, CALLING),
