@@ -27,8 +27,8 @@ def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], exam
         ] = None,
         as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
         timeout: Annotated[
-            float, typer.Option(min=0.1, max=60, help="Seconds that each host, service or database may take to answer.")
-        ] = 2.0,
+            int, typer.Option(min=1, max=60, help="Seconds that each host, service or database may take to answer.")
+        ] = 2,
     ) -> None:
         """Examine settings, definitions, plugins, files, record, and everything the sidecar talks to; change nothing.
 

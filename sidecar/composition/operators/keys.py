@@ -20,7 +20,7 @@ class OperatorKeys(Struct, frozen=True):
     limits: Mapping[str, KeyLimits]
 
     @property
-    def configured_beside_others(self) -> tuple[str, ...]:
+    def anybody_beside_others(self) -> tuple[str, ...]:
         """Names of keys that make the limits of the others idle; none if all are alike in that."""
         free = tuple(each.name for each in self.limits.values() if each.is_unrestricted)
         return free if len(free) < len(self.limits) else ()
