@@ -3,7 +3,6 @@
 Lists are long, so that a line is derived from what it shows alone: no event is made, no link is checked.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, date, datetime
@@ -121,7 +120,9 @@ class TurnLineBuilder:
         began_at = self._began_at or self._ended_at
         if self._of is None or began_at is None:
             return None
-        called = Counter(self.slots[step] for step in sorted(self.slots))
+        called: dict[Slot, int] = {}
+        for step in sorted(self.slots):
+            called[self.slots[step]] = called.get(self.slots[step], 0) + 1
         return TurnRow(
             turn_id=self.turn_id,
             episode_id=self._of[0],
@@ -141,9 +142,9 @@ class TurnLineBuilder:
 def labels_of(row: TurnRow) -> list[str]:
     """Return what a list finds a turn by, beside its own columns; each kind has a prefix of its own."""
     return [
-        *(f"slot:{slot}" for slot in row.slots),
-        *(f"outcome:{outcome.value}" for outcome in row.outcomes),
-        *(f"definition:{definition}" for definition in row.definitions),
+        *[f"slot:{slot}" for slot in row.slots],
+        *[f"outcome:{outcome}" for outcome in row.outcomes],
+        *[f"definition:{definition}" for definition in row.definitions],
     ]
 
 
