@@ -1,13 +1,12 @@
 """Refuses the calls of a plan that a principal has no calls left for today."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.dispatching.plan import DispatchPlan, outcomes_without_run
-from sidecar.core.executing.stored_record import TurnRow
 from sidecar.core.identifiers import Slot
 from subagents_errors import CallFailure
 
@@ -36,11 +35,6 @@ def within_daily_limits(plan: DispatchPlan, left: CallsLeft) -> DispatchPlan:
         hint = "" if calls is None else "It can be asked again tomorrow."
         settled[planned.place] = outcomes_without_run(planned, Outcome.REFUSED, reason, hint)
     return replace(plan, run=tuple(run), settled=dict(sorted(settled.items())))
-
-
-def calls_of(slot: Slot, rows: Iterable[TurnRow]) -> int:
-    """Return how many children of a slot there are in some turns."""
-    return sum(calls for row in rows for each, calls in zip(row.slots, row.calls, strict=True) if each == slot)
 
 
 def day_of(moment: datetime) -> datetime:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum, unique
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -126,8 +126,14 @@ class TurnQuery(msgspec.Struct, frozen=True):
     limit: int = 50
 
 
-EpisodeMark = tuple[datetime, EpisodeId, Principal]
-"""Last use, id and user: the place of an episode in a list."""
+class EpisodeMark(NamedTuple):
+    """The place of an episode in a list, which is sorted by it."""
+
+    last_at: datetime
+    episode_id: EpisodeId
+    principal: Principal
+
+
 Row = TypeVar("Row")
 
 

@@ -221,7 +221,7 @@ def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMar
 
 def mark_of(row: EpisodeRow) -> EpisodeMark:
     """Return the place of an episode in lists, which are newest first."""
-    return row.last_at, row.episode_id, row.principal
+    return EpisodeMark(row.last_at, row.episode_id, row.principal)
 
 
 def _episode(uses: list[EpisodeActivity]) -> EpisodeRow:

@@ -7,15 +7,15 @@ dispatch too many for each further replica.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from sidecar.core.dispatching.daily_limits import CallsLeft, calls_of, day_of
+from sidecar.core.dispatching.daily_limits import CallsLeft, day_of
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored_record import TurnQuery
+from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.identifiers import DispatchId, Principal, Slot
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.ports import RecordReads
@@ -52,7 +52,7 @@ class RecordedCallCounts:
         if found.as_of is not None:
             return None
         full = len(found.rows) >= query.limit
-        return 0 if full else max(0, limit - calls_of(slot, found.rows))
+        return 0 if full else max(0, limit - _calls_of(slot, found.rows))
 
 
 class DailyCalls:
@@ -72,3 +72,8 @@ class DailyCalls:
             lock = self._turns[principal] = asyncio.Lock()
         async with lock:
             yield {slot: await self._counts.left(principal, dispatch_id, slot, limit) for slot, limit in limits.items()}
+
+
+def _calls_of(slot: Slot, rows: Iterable[TurnRow]) -> int:
+    """Return how many children of a slot there are in some turns."""
+    return sum(calls for row in rows for each, calls in zip(row.slots, row.calls, strict=True) if each == slot)
