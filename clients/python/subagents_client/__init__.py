@@ -51,7 +51,7 @@ from subagents_client.outcomes import (
     TokenUsage,
     ToolCall,
 )
-from subagents_client.recorded_history import RecordedHistory
+from subagents_client.recorded_history import RecordedHistory, TurnFilter
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
@@ -135,6 +135,7 @@ __all__ = [
     "ToolCall",
     "ToolMessage",
     "TurnEnd",
+    "TurnFilter",
     "TurnPage",
     "TurnRequest",
     "TurnRow",

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from clients.python.tests.support.fake_sidecar_host import Scene, scene
+from subagents.dispatch.v1 import outcome_pb2
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents_client import ClientTimeouts, EventBatch, TurnState
+from subagents_client import ClientTimeouts, EventBatch, Outcome, TurnFilter, TurnState
 from subagents_errors import AdmissionRefused, InternalFault, StoreUnavailable, UnknownTurn
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -42,13 +43,23 @@ async def test_turns_are_listed_with_filters_and_pages() -> None:
         newer.state = 99  # type: ignore[assignment]  # of a sidecar that is newer than this client
         rows = [a_row("t-1", record_pb2.TURN_STATE_OPEN), a_row("t-2", record_pb2.TURN_STATE_ENDED), newer]
         here.sidecar.history.page = history_pb2.ListTurnsResponse(turns=rows, next_page_token="next")
-        page = await here.client.history.list_turns(
-            page_size=3, page_token="this", episode_id="e-1", sub_agent_id="shop", state=TurnState.LOST
+        wanted = TurnFilter(
+            episode_id="e-1",
+            sub_agent_id="shop",
+            state=TurnState.LOST,
+            principal="ada",
+            since=AT,
+            until=AT,
+            outcome=Outcome.FAILED,
+            definition_id="shop-2",
         )
+        page = await here.client.history.list_turns(wanted, page_size=3, page_token="this")
         sent = here.sidecar.history.received[-1]
 
     assert (sent.page_size, sent.page_token, sent.episode_id, sent.sub_agent_id) == (3, "this", "e-1", "shop")
-    assert sent.state == record_pb2.TURN_STATE_LOST
+    assert (sent.state, sent.outcome) == (record_pb2.TURN_STATE_LOST, outcome_pb2.OUTCOME_FAILED)
+    assert (sent.principal, sent.definition_id) == ("ada", "shop-2")
+    assert sent.since.ToDatetime(AT.tzinfo) == sent.until.ToDatetime(AT.tzinfo) == AT
     assert here.sidecar.history.secrets == ["secret-1"]
     assert [row.state for row in page.turns] == [TurnState.OPEN, TurnState.ENDED, TurnState.UNSPECIFIED]
     assert [row.ended_at for row in page.turns[:2]] == [None, AT]

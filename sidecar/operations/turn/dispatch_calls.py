@@ -7,11 +7,10 @@ process, not to the RPC that began it, so that a broken connection costs nothing
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Final
 
 import msgspec
 
-from sidecar.core.dispatching.daily_limits import CallsLeft, within_daily_limits
+from sidecar.core.dispatching.daily_limits import NO_LIMITS, CallsLeft, within_daily_limits
 from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
@@ -47,8 +46,6 @@ from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
 from subagents_errors import CallFailure
-
-NO_LIMITS: Final[CallsLeft] = {}
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
