@@ -8,7 +8,7 @@ from typing import Final
 from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
-from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest, Overloaded
+from sidecar.core.errors import FieldProblem, InternalError, InvalidRequest, Overloaded
 from sidecar.operations.deadlines import deadline_at
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
@@ -63,7 +63,7 @@ class GrpcFrames:
     def check(self) -> None:
         """Raise if the listener was given up or lost: else the stream would end as if it were whole."""
         if self._broken:
-            raise InternalFault("the stream broke; listen again with ResumeDispatch")
+            raise InternalError("the stream broke; listen again with ResumeDispatch")
         if self._too_slow:
             raise Overloaded(
                 f"nothing was read from the stream for {self._timeout.total_seconds():g} s; read faster, and listen "
@@ -150,7 +150,7 @@ class DispatchServicer:
         listener = ResultOnly()
         await deliver_frames(begun, begun.dispatch.sequence, listener)
         if listener.result is None:
-            raise InternalFault("the dispatch ended without outcomes; repeat the request")
+            raise InternalError("the dispatch ended without outcomes; repeat the request")
         answer = pb.DispatchUnaryResponse(state=start_state(attached=begun.attached))
         fill_result(answer.result, listener.result)
         return answer

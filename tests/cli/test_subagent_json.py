@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from sidecar.cli.output.json_output import message_from_json, message_to_json
 from sidecar.cli.subagent import activity, cleanup, decommission, verbs
 from sidecar.cli.subagent import views as reading
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.output.json_output import message_from_json, message_to_json
 from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -68,7 +68,7 @@ async def test_every_value_is_spelt_as_operators_write_it() -> None:
 def test_what_was_spelt_for_programs_is_read_again() -> None:
     """And so is what protobuf itself writes, as older records have it."""
     record = pb.Decommission(next_step=pb.CLEANUP_STEP_BLOCKS)
-    record.steps.add(step=pb.CLEANUP_STEP_MODULES, code=pb.CODE_FATE_DEPRECATED)
+    record.steps.add(step=pb.CLEANUP_STEP_MODULES, code=pb.CODE_STATUS_DEPRECATED)
     status = pb.DecommissionStatus(definition_id="shop", decommission=record)
     older = MessageToDict(status, preserving_proto_field_name=True)
 
@@ -97,7 +97,7 @@ async def test_a_refusal_of_the_sidecar_has_its_reason(command: str) -> None:
     async with an_operated_sidecar() as bench:
         code, said = await Desk(bench).object(ask, *arguments)
 
-    assert (code, said["problem"]["reason"]) == (1, "UNKNOWN_SUBAGENT")
+    assert (code, said["problem"]["reason"]) == (1, "UNKNOWN_DEFINITION")
     assert "sidecar subagent" in said["problem"]["next"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from sidecar.policy.lifecycle import PolicyAnswer
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 from tests.rpc.raw_calls import raw_failure
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.operators_outside import BEGAN
 from tests.support.requests import failure_of
@@ -17,7 +18,7 @@ LIFECYCLE: Final = "/subagents.lifecycle.v1.LifecycleService/"
 async def refused_rows(bench: OperatedSidecar) -> list[reading_pb2.AuditRow]:
     """Return the rows of refused steps, once what was noted is written."""
     await bench.rollout.refusals.write()
-    return [row for row in await bench.audit() if row.rollout.what == "refused"]
+    return [row for row in await bench.audit() if word(row.rollout, "kind") == "refused"]
 
 
 async def test_a_step_that_the_role_does_not_allow_is_on_the_audit() -> None:
@@ -29,7 +30,7 @@ async def test_a_step_that_the_role_does_not_allow_is_on_the_audit() -> None:
         viewer, automation = await refused_rows(bench)
 
     assert (viewer.actor, viewer.actor_key) == ("eve@example", bench.signer.key_id)
-    assert (viewer.rollout.subagent_id, viewer.reason) == ("shop", "because a test says so")
+    assert (viewer.rollout.definition_id, viewer.reason) == ("shop", "because a test says so")
     assert viewer.rollout.detail == (
         "ROLE_REQUIRED: the role viewer may not call Transition; it takes: operator; asked for: Transition"
     )
@@ -85,7 +86,7 @@ async def test_an_old_revision_and_a_used_request_id_are_on_the_audit_and_can_be
         old = await bench.refused("Transition", header={"expected_revision": 99, "request_id": "once"}, **to_test)
         moved = await bench.step("Transition", header={"request_id": "once"}, **to_test)
         used = await failure_of(
-            bench.step("Configure", header={"request_id": "once"}, mode=reading_pb2.ROLLOUT_MODE_FULL)
+            bench.step("ConfigureRollout", header={"request_id": "once"}, mode=reading_pb2.ROLLOUT_MODE_FULL)
         )
         first, second = await refused_rows(bench)
 

@@ -129,8 +129,8 @@ async def test_a_question_without_a_cohort_is_refused() -> None:
 
 async def why(bench: OperatedSidecar, at: datetime) -> list[object]:
     """Return what is explained of a user at a time."""
-    request = reading_pb2.ExplainRequest(slot="shop", principal=INSIDE, at=timestamp(at))
-    answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+    request = reading_pb2.ExplainServingRequest(slot="shop", principal=INSIDE, at=timestamp(at))
+    answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
     return [(each.digest, each.verdict, each.ramp_basis_points, list(each.flags)) for each in answer.verdicts]
 
 

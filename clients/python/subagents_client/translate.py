@@ -9,7 +9,15 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, routing_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
-from subagents_client.ending import ChildSummary, RoutedCall, RoutingDecision, TurnEnd
+from subagents_client.ending import (
+    ChildCloseReason,
+    ChildSummary,
+    FinalStatus,
+    RoutedCall,
+    RoutingDecision,
+    TurnCloseReason,
+    TurnEnd,
+)
 from subagents_client.events import (
     CallSnapshot,
     CallState,
@@ -63,6 +71,9 @@ START_STATES: Final = _table(StartState, dispatch_pb2.StartState, "START_STATE")
 CALL_STATES: Final = _table(CallState, dispatch_pb2.CallState, "CALL_STATE")
 OUTCOMES: Final = _table(Outcome, outcome_pb2.Outcome, "OUTCOME")
 COMPACTION: Final = _table(CompactionDue, dispatch_pb2.CompactionDue, "COMPACTION_DUE")
+FINAL_STATUSES: Final = _table(FinalStatus, outcome_pb2.FinalStatus, "FINAL_STATUS")
+CHILD_CLOSE_REASONS: Final = _table(ChildCloseReason, outcome_pb2.ChildCloseReason, "CHILD_CLOSE_REASON")
+TURN_CLOSE_REASONS: Final = _table(TurnCloseReason, outcome_pb2.TurnCloseReason, "TURN_CLOSE_REASON")
 CAPS: Final = _table(CapBehaviour, outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR")
 REASONS: Final = {number: name.removeprefix("ERROR_REASON_") for name, number in error_reason_pb2.ErrorReason.items()}
 """Numbers of the wire to our members. A number newer than this version is in none of them."""
@@ -142,7 +153,7 @@ def _call_state(number: int) -> CallState:
 
 def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
     """Return an event, or None for a kind that this version does not know."""
-    at = timestamp(message.time)
+    at = timestamp(message.occurred_at)
     match message.WhichOneof("kind"):
         case "state_changed":
             settled = message.state_changed.state == dispatch_pb2.CALL_STATE_SETTLED
@@ -232,7 +243,11 @@ def intent_report(message: outcome_pb2.IntentReport) -> IntentReport:
 def child_summary(message: dispatch_pb2.ChildSummary) -> ChildSummary:
     """Return the end state of one child."""
     return ChildSummary(
-        message.child_id, message.sub_agent_id, message.step_idx, message.final_status, message.close_reason
+        message.child_id,
+        message.sub_agent_id,
+        message.emission_index,
+        FINAL_STATUSES.get(message.final_status, FinalStatus.UNSPECIFIED),
+        CHILD_CLOSE_REASONS.get(message.close_reason, ChildCloseReason.UNSPECIFIED),
     )
 
 
@@ -242,11 +257,17 @@ def turn_end(message: dispatch_pb2.EndTurnResponse) -> TurnEnd:
         start_state(message.state),
         [child_summary(one) for one in message.children],
         message.gate_passed,
-        _routing_decision(message.routing_decision),
+        routing_decision(message.routing_decision),
     )
 
 
-def _routing_decision(message: routing_pb2.RoutingDecision) -> RoutingDecision:
+def turn_close_reason(number: int) -> TurnCloseReason:
+    """Return why a turn ended."""
+    return TURN_CLOSE_REASONS.get(number, TurnCloseReason.UNSPECIFIED)
+
+
+def routing_decision(message: routing_pb2.RoutingDecision) -> RoutingDecision:
+    """Return what was routed where."""
     return RoutingDecision(
         turn_id=message.turn_id,
         episode_id=message.episode_id,
@@ -261,7 +282,7 @@ def _routing_decision(message: routing_pb2.RoutingDecision) -> RoutingDecision:
         binding_digest=message.binding_digest,
         bound_at=timestamp(message.bound_at) if message.HasField("bound_at") else None,
         ended_at=timestamp(message.ended_at) if message.HasField("ended_at") else None,
-        close_reason=message.close_reason,
+        close_reason=turn_close_reason(message.close_reason),
         overhead=message.overhead.ToTimedelta(),
         principal_asserted_by=message.principal_asserted_by,
         gate_passed=message.gate_passed,

@@ -61,7 +61,7 @@ async def test_an_episode_is_read_for_its_user_with_the_boot_secret() -> None:
     assert (sent.episode_id, sent.principal, sent.max_turns) == ("episode-1", "user-1", 5)
     assert sent.view == history_pb2.EPISODE_VIEW_FULL
     assert here.sidecar.history.secrets == ["secret-1"]
-    assert (read.revision, read.turns_left_out, read.size.tokens) == (3, 4, 99)
+    assert (read.revision, read.turns_left_out, read.size.token_count) == (3, 4, 99)
     assert read.turns[1].answers[0].narration == "ANSWERED"
     assert read.turns[1].references[0].component_ids == ["o-1"]
     assert read.turns[1].tool_messages[0].component_data_json == "DATA"

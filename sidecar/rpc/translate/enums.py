@@ -7,20 +7,25 @@ from typing import Any, Final, TypeVar
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.events import SUB_AGENT
 from sidecar.core.executing.stored_record import TurnState
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Subject
+from sidecar.core.rollout.events import GateVerdict
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.history.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
+from sidecar.policy.kinds import PluginKind
+from sidecar.policy.loading import PluginState
+from subagents.admin.v1 import admin_pb2
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents.lifecycle.v1 import flags_pb2, reading_pb2
+from subagents.lifecycle.v1 import flags_pb2, lifecycle_pb2, reading_pb2
 from subagents_errors import Axis, CallFailure
 
 Ours = TypeVar("Ours", bound=Enum)
@@ -34,6 +39,12 @@ def names_of(enum: Any) -> dict[int, str]:
 def _numbers(enum: Any, prefix: str, ours: Iterable[Ours]) -> dict[Ours, Any]:
     """Pair our values with the proto's by name: `over` is `<PREFIX>_OVER`."""
     return {value: enum.Value(f"{prefix}_{value.name}") for value in ours}
+
+
+def _numbers_by_word(enum: Any, prefix: str) -> Mapping[str, Any]:
+    """Pair words of ours with the proto's names: `parent_lost` with `<PREFIX>_PARENT_LOST`, the empty word with 0."""
+    names = {name.removeprefix(f"{prefix}_").lower(): number for name, number in enum.items()}
+    return {"": 0, **names}
 
 
 def _values(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
@@ -83,13 +94,13 @@ FLAG_KINDS: Final = _values(FLAG_KIND)
 FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
 CLEANUP_STEP: Final = _numbers(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
 CLEANUP_STEPS: Final = _values(CLEANUP_STEP)
-CLEANUP_MATTERS: Final = _values(_numbers(reading_pb2.CleanupMatter, "CLEANUP_MATTER", Subject))
+CLEANUP_MATTERS: Final = _values(_numbers(reading_pb2.CleanupSubject, "CLEANUP_SUBJECT", Subject))
 CLEANUP_CHOICE: Final = _numbers(reading_pb2.CleanupChoice, "CLEANUP_CHOICE", Choice)
 CLEANUP_CHOICES: Final = _values(CLEANUP_CHOICE)
-CODE_FATE: Final = _numbers(reading_pb2.CodeFate, "CODE_FATE", CodeStatus)
-CODE_FATES: Final[Mapping[int, CodeStatus | None]] = {
-    reading_pb2.CODE_FATE_UNSPECIFIED: None,
-    **_values(CODE_FATE),
+CODE_STATUS: Final = _numbers(reading_pb2.CodeStatus, "CODE_STATUS", CodeStatus)
+CODE_STATUSES: Final[Mapping[int, CodeStatus | None]] = {
+    reading_pb2.CODE_STATUS_UNSPECIFIED: None,
+    **_values(CODE_STATUS),
 }
 """Of a step that is about no code: unspecified."""
 TRIGGER: Final = _numbers(reading_pb2.Trigger, "TRIGGER", Trigger)
@@ -98,6 +109,20 @@ AXIS: Final[Mapping[Axis, Any]] = {
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,
     Axis.DATA: error_reason_pb2.FAILURE_AXIS_DATA,
 }
+FINAL_STATUS: Final = _numbers_by_word(outcome_pb2.FinalStatus, "FINAL_STATUS")
+CHILD_CLOSE_REASON: Final = _numbers_by_word(outcome_pb2.ChildCloseReason, "CHILD_CLOSE_REASON")
+TURN_CLOSE_REASON: Final = _numbers_by_word(outcome_pb2.TurnCloseReason, "TURN_CLOSE_REASON")
+EVENT_ACTOR: Final = {
+    **_numbers_by_word(record_pb2.EventActor, "EVENT_ACTOR"),
+    SUB_AGENT: record_pb2.EVENT_ACTOR_SUB_AGENT,
+}
+STOP_REACH: Final = _numbers_by_word(lifecycle_pb2.StopReach, "STOP_REACH")
+GATE_VERDICT: Final = _numbers(reading_pb2.GateVerdict, "GATE_VERDICT", GateVerdict)
+ROLLOUT_EVENT_KIND: Final = _numbers_by_word(reading_pb2.RolloutEventKind, "ROLLOUT_EVENT_KIND")
+DECOMMISSION_EVENT_KIND: Final = _numbers_by_word(reading_pb2.DecommissionEventKind, "DECOMMISSION_EVENT_KIND")
+ACTOR_ROLE: Final = _numbers_by_word(reading_pb2.ActorRole, "ACTOR_ROLE")
+PLUGIN_KIND: Final = _numbers(admin_pb2.PluginKind, "PLUGIN_KIND", PluginKind)
+PLUGIN_STATE: Final = _numbers(admin_pb2.PluginState, "PLUGIN_STATE", PluginState)
 
 
 def flag_pair(facts: DefinitionFacts) -> Any:

@@ -47,10 +47,10 @@ class AdminServiceStub:
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.SerializeToString,
                 response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.FromString,
                 _registered_method=True)
-        self.EndTurn = channel.unary_unary(
-                '/subagents.admin.v1.AdminService/EndTurn',
-                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.SerializeToString,
-                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.FromString,
+        self.ForceEndTurn = channel.unary_unary(
+                '/subagents.admin.v1.AdminService/ForceEndTurn',
+                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnRequest.SerializeToString,
+                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnResponse.FromString,
                 _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/subagents.admin.v1.AdminService/GetStatus',
@@ -94,7 +94,7 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def EndTurn(self, request, context):
+    def ForceEndTurn(self, request, context):
         """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
 
         The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
@@ -152,10 +152,10 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.FromString,
                     response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.SerializeToString,
             ),
-            'EndTurn': grpc.unary_unary_rpc_method_handler(
-                    servicer.EndTurn,
-                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.FromString,
-                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.SerializeToString,
+            'ForceEndTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForceEndTurn,
+                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnRequest.FromString,
+                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -241,7 +241,7 @@ class AdminService:
             _registered_method=True)
 
     @staticmethod
-    def EndTurn(request,
+    def ForceEndTurn(request,
             target,
             options=(),
             channel_credentials=None,
@@ -254,9 +254,9 @@ class AdminService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.admin.v1.AdminService/EndTurn',
-            subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.SerializeToString,
-            subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.FromString,
+            '/subagents.admin.v1.AdminService/ForceEndTurn',
+            subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnRequest.SerializeToString,
+            subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnResponse.FromString,
             options,
             channel_credentials,
             insecure,

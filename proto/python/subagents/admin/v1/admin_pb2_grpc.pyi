@@ -30,7 +30,7 @@ class AdminServiceStub:
     While it drains, health says NOT_SERVING and `BindTurn` fails with `DRAINING`. Safe to repeat.
     Errors: `INVALID_REQUEST`.
     """
-    EndTurn: _aio.UnaryUnaryMultiCallable[_admin_pb2.EndTurnRequest, _admin_pb2.EndTurnResponse]
+    ForceEndTurn: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForceEndTurnRequest, _admin_pb2.ForceEndTurnResponse]
     """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
 
     The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
@@ -90,11 +90,11 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def EndTurn(
+    def ForceEndTurn(
         self,
-        request: _admin_pb2.EndTurnRequest,
-        context: _aio.ServicerContext[_admin_pb2.EndTurnRequest, _abc.Awaitable[_admin_pb2.EndTurnResponse]],
-    ) -> _abc.Awaitable[_admin_pb2.EndTurnResponse]:
+        request: _admin_pb2.ForceEndTurnRequest,
+        context: _aio.ServicerContext[_admin_pb2.ForceEndTurnRequest, _abc.Awaitable[_admin_pb2.ForceEndTurnResponse]],
+    ) -> _abc.Awaitable[_admin_pb2.ForceEndTurnResponse]:
         """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
 
         The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is

@@ -90,7 +90,7 @@ class DispatchServiceStub:
     its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
     Ends with OK once the client has closed its side and every operation has its status.
     Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
-    Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
+    Errors of an operation: those of its RPC, `DEADLINE_EXCEEDED`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
     """
 
 class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -217,7 +217,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
         Ends with OK once the client has closed its side and every operation has its status.
         Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
-        Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
+        Errors of an operation: those of its RPC, `DEADLINE_EXCEEDED`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
         """
 
 def add_DispatchServiceServicer_to_server(servicer: DispatchServiceServicer, server: _aio.Server) -> None: ...

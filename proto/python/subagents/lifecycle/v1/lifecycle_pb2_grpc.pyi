@@ -31,7 +31,7 @@ class LifecycleServiceStub:
 
     In `promote` it is at 0 % and not active; its flags are created, off. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT` (read again),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SetRamp: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SetRampRequest, _lifecycle_pb2.SetRampResponse]
     """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
@@ -40,15 +40,15 @@ class LifecycleServiceStub:
     lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
     will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
-    `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    Configure: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ConfigureRequest, _lifecycle_pb2.ConfigureResponse]
+    ConfigureRollout: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ConfigureRolloutRequest, _lifecycle_pb2.ConfigureRolloutResponse]
     """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
     From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
     What is declared already changes nothing. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
-    `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     RampDown: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RampDownRequest, _lifecycle_pb2.RampDownResponse]
@@ -57,12 +57,12 @@ class LifecycleServiceStub:
     Acts before it is on record, as `Kill` does (see `StepResult.reached`).
     The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     AcknowledgeBreach: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.AcknowledgeBreachRequest, _lifecycle_pb2.AcknowledgeBreachResponse]
     """Takes note of a breach; the next raise needs that. Safe to repeat, also with another `request_id`.
 
-    Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     OverrideGate: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.OverrideGateRequest, _lifecycle_pb2.OverrideGateResponse]
@@ -70,7 +70,7 @@ class LifecycleServiceStub:
 
     Takes no step itself. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (the step does not need that gate, or it has expired), `POLICY_DENIED`,
-    `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     RollBack: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RollBackRequest, _lifecycle_pb2.RollBackResponse]
     """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
@@ -79,14 +79,14 @@ class LifecycleServiceStub:
     bound to. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
     `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
-    have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    have), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Activate: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ActivateRequest, _lifecycle_pb2.ActivateResponse]
     """Puts a definition that is still in `promote` back into an empty slot, at its own last ramp.
 
     Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (the slot is not empty, or it was never active), `POLICY_DENIED`, `REVISION_CONFLICT`,
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Kill: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.KillRequest, _lifecycle_pb2.KillResponse]
     """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
@@ -95,14 +95,14 @@ class LifecycleServiceStub:
     the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
     were bound to. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-    flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`.
     """
     RetireFlags: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RetireFlagsRequest, _lifecycle_pb2.RetireFlagsResponse]
     """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
 
     Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+    Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SwitchFlagOn: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchFlagOnRequest, _lifecycle_pb2.SwitchFlagOnResponse]
@@ -113,7 +113,7 @@ class LifecycleServiceStub:
     is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
     nothing is changed. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
-    again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SwitchCohortFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchCohortFlagOffRequest, _lifecycle_pb2.SwitchCohortFlagOffResponse]
     """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
@@ -121,7 +121,7 @@ class LifecycleServiceStub:
     Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
     changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
     """
     SwitchKillFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchKillFlagOffRequest, _lifecycle_pb2.SwitchKillFlagOffResponse]
     """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
@@ -136,7 +136,7 @@ class LifecycleServiceStub:
     The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
     is. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
-    `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
     """
     TakeDecommissionStep: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.TakeDecommissionStepRequest, _lifecycle_pb2.TakeDecommissionStepResponse]
@@ -146,13 +146,13 @@ class LifecycleServiceStub:
     somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
     holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
-    `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     DecideDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.DecideDecommissionRequest, _lifecycle_pb2.DecideDecommissionResponse]
     """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
 
     May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+    Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     UndoDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.UndoDecommissionRequest, _lifecycle_pb2.UndoDecommissionResponse]
@@ -160,35 +160,35 @@ class LifecycleServiceStub:
 
     The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
     `request_id`.
-    Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    Get: _aio.UnaryUnaryMultiCallable[_reading_pb2.GetRequest, _reading_pb2.GetResponse]
+    GetRollout: _aio.UnaryUnaryMultiCallable[_reading_pb2.GetRolloutRequest, _reading_pb2.GetRolloutResponse]
     """Returns one slot's rollout with all its definitions.
 
-    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     GetFlags: _aio.UnaryUnaryMultiCallable[_flags_pb2.GetFlagsRequest, _flags_pb2.GetFlagsResponse]
     """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
-    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    List: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListRequest, _reading_pb2.ListResponse]
+    ListRollouts: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListRolloutsRequest, _reading_pb2.ListRolloutsResponse]
     """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
     Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
     """
-    Explain: _aio.UnaryUnaryMultiCallable[_reading_pb2.ExplainRequest, _reading_pb2.ExplainResponse]
+    ExplainServing: _aio.UnaryUnaryMultiCallable[_reading_pb2.ExplainServingRequest, _reading_pb2.ExplainServingResponse]
     """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
 
     The past is replayed from the audit; what the audit does not keep is taken as it is now, and `assumptions` names it.
-    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     PreviewRamp: _aio.UnaryUnaryMultiCallable[_reading_pb2.PreviewRampRequest, _reading_pb2.PreviewRampResponse]
     """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
     Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-    must not be: report it), `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    must not be: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     WatchAudit: _aio.UnaryStreamMultiCallable[_reading_pb2.WatchAuditRequest, _reading_pb2.WatchAuditResponse]
     """Sends audit rows, oldest first, then each new one within about a second; ends only when the client leaves.
@@ -200,12 +200,12 @@ class LifecycleServiceStub:
     """Says when a definition was active for a cohort: for one user, or for a share of all.
 
     From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
-    Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    Replicas: _aio.UnaryUnaryMultiCallable[_reading_pb2.ReplicasRequest, _reading_pb2.ReplicasResponse]
+    ListReplicas: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListReplicasRequest, _reading_pb2.ListReplicasResponse]
     """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
-    A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
+    A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to repeat.
     Errors: `STORE_UNAVAILABLE`.
     """
     ListDecommissions: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListDecommissionsRequest, _reading_pb2.ListDecommissionsResponse]
@@ -234,7 +234,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         In `promote` it is at 0 % and not active; its flags are created, off. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT` (read again),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -249,21 +249,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
         will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
-        `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Configure(
+    def ConfigureRollout(
         self,
-        request: _lifecycle_pb2.ConfigureRequest,
-        context: _aio.ServicerContext[_lifecycle_pb2.ConfigureRequest, _abc.Awaitable[_lifecycle_pb2.ConfigureResponse]],
-    ) -> _abc.Awaitable[_lifecycle_pb2.ConfigureResponse]:
+        request: _lifecycle_pb2.ConfigureRolloutRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.ConfigureRolloutRequest, _abc.Awaitable[_lifecycle_pb2.ConfigureRolloutResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.ConfigureRolloutResponse]:
         """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
         From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
         What is declared already changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -278,7 +278,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         Acts before it is on record, as `Kill` does (see `StepResult.reached`).
         The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -289,7 +289,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.AcknowledgeBreachResponse]:
         """Takes note of a breach; the next raise needs that. Safe to repeat, also with another `request_id`.
 
-        Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -303,7 +303,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Takes no step itself. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the step does not need that gate, or it has expired), `POLICY_DENIED`,
-        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -318,7 +318,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         bound to. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
         `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
-        have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        have), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -331,7 +331,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the slot is not empty, or it was never active), `POLICY_DENIED`, `REVISION_CONFLICT`,
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -346,7 +346,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`.
         """
 
@@ -359,7 +359,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
 
         Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -376,7 +376,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
         nothing is changed. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
-        again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -390,7 +390,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
         changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
         """
 
     @_abc_1.abstractmethod
@@ -417,7 +417,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
         is. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
         """
 
@@ -433,7 +433,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
         holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
-        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -445,7 +445,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
 
         May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -459,19 +459,19 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
         `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Get(
+    def GetRollout(
         self,
-        request: _reading_pb2.GetRequest,
-        context: _aio.ServicerContext[_reading_pb2.GetRequest, _abc.Awaitable[_reading_pb2.GetResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.GetResponse]:
+        request: _reading_pb2.GetRolloutRequest,
+        context: _aio.ServicerContext[_reading_pb2.GetRolloutRequest, _abc.Awaitable[_reading_pb2.GetRolloutResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.GetRolloutResponse]:
         """Returns one slot's rollout with all its definitions.
 
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -482,30 +482,30 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_flags_pb2.GetFlagsResponse]:
         """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def List(
+    def ListRollouts(
         self,
-        request: _reading_pb2.ListRequest,
-        context: _aio.ServicerContext[_reading_pb2.ListRequest, _abc.Awaitable[_reading_pb2.ListResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.ListResponse]:
+        request: _reading_pb2.ListRolloutsRequest,
+        context: _aio.ServicerContext[_reading_pb2.ListRolloutsRequest, _abc.Awaitable[_reading_pb2.ListRolloutsResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ListRolloutsResponse]:
         """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
         Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Explain(
+    def ExplainServing(
         self,
-        request: _reading_pb2.ExplainRequest,
-        context: _aio.ServicerContext[_reading_pb2.ExplainRequest, _abc.Awaitable[_reading_pb2.ExplainResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.ExplainResponse]:
+        request: _reading_pb2.ExplainServingRequest,
+        context: _aio.ServicerContext[_reading_pb2.ExplainServingRequest, _abc.Awaitable[_reading_pb2.ExplainServingResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ExplainServingResponse]:
         """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
 
         The past is replayed from the audit; what the audit does not keep is taken as it is now, and `assumptions` names it.
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -517,7 +517,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
         Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-        must not be: report it), `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        must not be: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -541,18 +541,18 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says when a definition was active for a cohort: for one user, or for a share of all.
 
         From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
-        Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Replicas(
+    def ListReplicas(
         self,
-        request: _reading_pb2.ReplicasRequest,
-        context: _aio.ServicerContext[_reading_pb2.ReplicasRequest, _abc.Awaitable[_reading_pb2.ReplicasResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.ReplicasResponse]:
+        request: _reading_pb2.ListReplicasRequest,
+        context: _aio.ServicerContext[_reading_pb2.ListReplicasRequest, _abc.Awaitable[_reading_pb2.ListReplicasResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ListReplicasResponse]:
         """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
-        A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
+        A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to repeat.
         Errors: `STORE_UNAVAILABLE`.
         """
 
