@@ -46,7 +46,7 @@ async def test_ending_again_says_how_it_ended_and_an_unknown_turn_is_refused() -
         code, again = await desk.object(end_turn, wish("turn-1"))
         refused, out, errors = await desk.say(end_turn, wish("turn-2"), as_json=True)
 
-    assert (code, again) == (0, {"turn_id": "turn-1", "ended_before": True, "close_reason": "ended", "children": 0})
+    assert (code, again) == (0, {"turn_id": "turn-1", "ended_before": True, "close_reason": "ended", "child_count": 0})
     assert word(ended.routing_decision, "close_reason") == "ended"
     assert (refused, json.loads(out)["problem"]["reason"]) == (1, "UNKNOWN_TURN")
     assert "next: `sidecar turns --state open`" in errors

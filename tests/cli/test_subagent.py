@@ -172,10 +172,14 @@ async def test_a_ramp_rises_by_fractions_of_a_percent_and_to_everybody_only_when
     assert "done: promote, active, ramp 0.25 %" in first[1]
     assert (alone[0], "give --yes" in alone[2], refused[0], refused[2]) == (2, True, 2, "nothing was done\n")
     assert no.asked == yes.asked == ["shop will serve everybody. Go on?"]
-    assert (done, result["steps"][0]["ramp_basis_points"], result["steps"][0]["gates"]) == (
+    assert (
+        done,
+        result["steps"][0]["ramp_basis_points"],
+        [each["gate"] for each in result["steps"][0]["gate_answers"]],
+    ) == (
         0,
         10_000,
-        ["pre_full: pass: as scripted"],
+        ["pre_full"],
     )
     assert (retired[0], "retire ai_assistant_subagent_shop, " in retired[1]) == (0, True)
 

@@ -43,7 +43,7 @@ def a_child(
             child_id=child.child_id,
             sequence=number,
             name=f"agent.{full}",
-            actor="parent" if short in {"closed", "integration_accepted"} else "sidecar",
+            actor="EVENT_ACTOR_PARENT" if short in {"closed", "integration_accepted"} else "EVENT_ACTOR_SIDECAR",
             summary=summary,
             details_json=json.dumps(details),
         )
@@ -61,7 +61,9 @@ def a_turn(*children: record_pb2.RecordedChild, seconds: float | None = 4.0) -> 
     turn.turn.started_at.FromDatetime(BEGIN)
     if seconds is not None:
         turn.turn.ended_at.FromDatetime(after(seconds))
-    dispatch = turn.dispatches.add(dispatch_id="dispatch-1", calls=len(children), owner="sidecar-1", owner_alive=True)
+    dispatch = turn.dispatches.add(
+        dispatch_id="dispatch-1", call_count=len(children), owner_instance_id="sidecar-1", owner_alive=True
+    )
     for child in children:
         failed = "failed" in [event.name.removeprefix("agent.subagent_") for event in child.events]
         outcome = dispatch.outcomes.add(

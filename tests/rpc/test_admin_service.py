@@ -126,7 +126,12 @@ async def test_the_content_of_a_user_is_erased_and_the_log_does_not_say_whose() 
 
     assert (len(refused.open_turn_ids), refused.done) == (1, False)
     assert (found.turn_count, found.fact_count, found.done) == (1, 0, False)
-    assert (done.turn_count, done.fact_count > 0, done.HasField("conversations"), done.done) == (1, True, True, True)
+    assert (done.turn_count, done.fact_count > 0, done.HasField("conversation_count"), done.done) == (
+        1,
+        True,
+        True,
+        True,
+    )
     assert (again.turn_count, again.fact_count, again.done) == (0, 0, True)
     assert [list(each.findings) for each in news] == [[]]
     assert [reason for _, reason in bench.erasures] == ["they asked for it"] * 3

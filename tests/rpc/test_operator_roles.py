@@ -164,7 +164,9 @@ async def test_a_token_that_is_not_whole_ours_and_of_now_opens_nothing() -> None
     async with an_operated_sidecar() as bench:
         found = {}
         for name, (forge, _) in FORGED.items():
-            failure = await raw_failure(bench.channel, f"{LIFECYCLE}List", metadata=[(ROLE_TOKEN_KEY, forge(bench))])
+            failure = await raw_failure(
+                bench.channel, f"{LIFECYCLE}ListRollouts", metadata=[(ROLE_TOKEN_KEY, forge(bench))]
+            )
             assert (failure.code, failure.reason) == (grpc.StatusCode.UNAUTHENTICATED, "ROLE_TOKEN_INVALID"), name
             found[name] = failure.metadata["cause"]
 
@@ -174,7 +176,9 @@ async def test_a_token_that_is_not_whole_ours_and_of_now_opens_nothing() -> None
 async def test_two_tokens_are_none() -> None:
     """A proxy that appends one cannot choose who calls."""
     async with an_operated_sidecar() as bench:
-        failure = await raw_failure(bench.channel, f"{LIFECYCLE}List", metadata=(*bench.role("viewer"), *bench.role()))
+        failure = await raw_failure(
+            bench.channel, f"{LIFECYCLE}ListRollouts", metadata=(*bench.role("viewer"), *bench.role())
+        )
 
     assert (failure.reason, failure.metadata["cause"]) == ("ROLE_TOKEN_INVALID", "repeated")
 

@@ -87,7 +87,7 @@ async def test_each_row_of_the_audit_says_as_which_role_it_was_asked_for() -> No
 
     roles = {(row.actor, word(row, "actor_role")) for row in rows}
     assert roles == {
-        ("configuration", ""),
+        ("configuration", "unspecified"),
         ("ada@example", "operator"),
         ("pipeline@ci", "automation"),
         ("eve@example", "viewer"),

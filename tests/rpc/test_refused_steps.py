@@ -53,7 +53,7 @@ async def test_who_has_no_genuine_token_names_no_definition_or_tries_it_dry_leav
             await raw_failure(bench.channel, f"{LIFECYCLE}Kill", body, metadata)
         await bench.refused("Kill", "nobody-knows-it", role="viewer")
         await bench.refused("Kill", role="viewer", header={"dry_run": True})
-        await raw_failure(bench.channel, f"{LIFECYCLE}Get", b"", bench.role("breaker"))
+        await raw_failure(bench.channel, f"{LIFECYCLE}GetRollout", b"", bench.role("breaker"))
 
         assert await refused_rows(bench) == []
         assert len(bench.reports.of("refused")) == 8
@@ -92,7 +92,10 @@ async def test_an_old_revision_and_a_used_request_id_are_on_the_audit_and_can_be
 
     assert (old.reason, used.reason, moved.changed) == ("REVISION_CONFLICT", "REQUEST_ID_REUSED", True)
     assert first.rollout.detail.startswith("REVISION_CONFLICT: the rollout of shop has revision")
-    assert second.rollout.detail == "REQUEST_ID_REUSED: request_id was used for another request; asked for: Configure"
+    assert (
+        second.rollout.detail
+        == "REQUEST_ID_REUSED: request_id was used for another request; asked for: ConfigureRollout"
+    )
 
 
 async def test_with_the_store_away_the_refusal_is_answered_all_the_same() -> None:

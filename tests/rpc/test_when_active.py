@@ -28,7 +28,7 @@ async def periods(bench: OperatedSidecar, **cohort: Any) -> list[Period]:
     """Return begin, end and ramp of each."""
     request = pb.ListActivePeriodsRequest(definition_id="shop", **cohort)
     answer = await bench.lifecycle.ListActivePeriods(request, timeout=10, metadata=bench.role("viewer"))
-    return [(_time(each, "began_at"), _time(each, "ended_at"), each.ramp_basis_points) for each in answer.periods]
+    return [(_time(each, "started_at"), _time(each, "ended_at"), each.ramp_basis_points) for each in answer.periods]
 
 
 def _time(period: pb.ActivePeriod, name: str) -> datetime | None:

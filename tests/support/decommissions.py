@@ -81,7 +81,7 @@ def fields_of(step: int) -> dict[str, Any]:
 
 async def decide(bench: OperatedSidecar, matter: int, choice: int, **fields: Any) -> lifecycle_pb2.StepResult:
     """Decide."""
-    return await bench.step("DecideDecommission", matter=matter, choice=choice, **fields)
+    return await bench.step("DecideDecommission", subject=matter, choice=choice, **fields)
 
 
 async def listed(bench: OperatedSidecar, *, finished: bool = False) -> list[pb.DecommissionStatus]:

@@ -70,7 +70,7 @@ async def test_rows_go_after_ninety_days_under_a_signed_marker_and_the_record_st
     assert isinstance(key, Ed25519PrivateKey)
     assert (marker.rows, marker.number) == (len(written), max(written))
     assert Ed25519Signer(key).sign(marker.signed_bytes()) == marker.signature
-    assert [each.HasField("began_at") for each in still.periods] == [False]
+    assert [each.HasField("started_at") for each in still.periods] == [False]
     assert still.HasField("known_from")
     assert offered == ["ask_support"]
     assert code == 0, said

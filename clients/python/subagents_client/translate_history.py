@@ -20,7 +20,8 @@ from subagents_client.history_values import (
     TurnRow,
     TurnState,
 )
-from subagents_client.translate import call_outcome, routing_decision, timestamp, turn_close_reason
+from subagents_client.translate import call_outcome, timestamp
+from subagents_client.translate_ending import routing_decision, turn_close_reason
 
 STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for state in TurnState}
 ACTORS = {record_pb2.EventActor.Value(f"EVENT_ACTOR_{actor.name}"): actor for actor in EventActor}

@@ -16,7 +16,7 @@ AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 def a_row(turn_id: str, state: record_pb2.TurnState) -> record_pb2.TurnRow:
     """Return a row, ended if it has ended."""
-    row = record_pb2.TurnRow(turn_id=turn_id, principal="user-1", state=state, sub_agent_ids=["shop"], children=1)
+    row = record_pb2.TurnRow(turn_id=turn_id, principal="user-1", state=state, sub_agent_ids=["shop"], child_count=1)
     row.started_at.FromDatetime(AT)
     if state == record_pb2.TURN_STATE_ENDED:
         row.ended_at.FromDatetime(AT)
@@ -67,7 +67,9 @@ async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
             narration="N",
             texts_left_out=2,
         )
-        turn.dispatches.add(dispatch_id="d-1", calls=1, owner_alive=True).outcomes.add(call_id="c-1", narration="Two.")
+        turn.dispatches.add(dispatch_id="d-1", call_count=1, owner_alive=True).outcomes.add(
+            call_id="c-1", narration="Two."
+        )
         here.sidecar.history.turn = turn
         read = await here.client.history.get_turn("turn-1", child_ids=["child-1"])
         sent = here.sidecar.history.received[-1]
@@ -89,11 +91,13 @@ async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
 async def test_episodes_are_listed() -> None:
     """With their principals."""
     async with scene() as here:
-        here.sidecar.history.rows.episodes.add(episode_id="e-1", principal="user-1", turns=2, sub_agent_ids=["shop"])
+        here.sidecar.history.rows.episodes.add(
+            episode_id="e-1", principal="user-1", turn_count=2, sub_agent_ids=["shop"]
+        )
         (row,) = await here.client.history.list_episodes(max_episodes=7)
         assert here.sidecar.history.received[-1].max_episodes == 7
 
-    assert (row.episode_id, row.principal, row.turns, row.sub_agent_ids) == ("e-1", "user-1", 2, ["shop"])
+    assert (row.episode_id, row.principal, row.turn_count, row.sub_agent_ids) == ("e-1", "user-1", 2, ["shop"])
 
 
 @pytest.mark.parametrize(

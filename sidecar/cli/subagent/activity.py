@@ -78,7 +78,7 @@ def period_lines(wish: ActivePeriodsOptions, answer: pb.ListActivePeriodsRespons
     whom = "the user" if wish.user else "everybody" if wish.share == WHOLE else f"the first {percent(wish.share)}"
     yield [Part(f"{clean(wish.name)} in slot {clean(answer.slot)}, active for {whom}:", "bold")]
     for each in answer.periods:
-        began = moment(utc(each.started_at)) if each.HasField("began_at") else "before that"
+        began = moment(utc(each.started_at)) if each.HasField("started_at") else "before that"
         ended = moment(utc(each.ended_at)) if each.HasField("ended_at") else "now"
         by = f", request {clean(each.request_id)}" if each.request_id else ""
         yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{by}", "dim")]

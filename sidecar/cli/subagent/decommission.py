@@ -39,7 +39,7 @@ def begin(operating: OperatorCommands, wish: StepWish) -> int:
 def decide(operating: OperatorCommands, wish: StepWish, matter: str, choice: Choice) -> int:
     """Decide; return the exit code."""
     fields = {
-        "matter": pb.CleanupSubject.Value(f"CLEANUP_MATTER_{matter.upper()}"),
+        "subject": pb.CleanupSubject.Value(f"CLEANUP_SUBJECT_{matter.upper()}"),
         "choice": pb.CleanupChoice.Value(f"CLEANUP_CHOICE_{choice.name}"),
     }
     return take(operating, wish, lambda found: [Verb("DecideDecommission", f"{choice} its {matter}", fields)])

@@ -34,7 +34,9 @@ def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommiss
 def decide(message: pb.DecideDecommissionRequest) -> requests.DecideDecommission:
     """Return the decision. Raises `InvalidRequest`."""
     fields = Fields("DecideDecommissionRequest")
-    matter = fields.member("matter", message.subject, enums.CLEANUP_MATTERS, enums.names_of(reading_pb2.CleanupSubject))
+    matter = fields.member(
+        "subject", message.subject, enums.CLEANUP_SUBJECTS, enums.names_of(reading_pb2.CleanupSubject)
+    )
     choice = fields.member("choice", message.choice, enums.CLEANUP_CHOICES, enums.names_of(reading_pb2.CleanupChoice))
     asked = steps.header(fields, message.header, requests.DecideDecommission, matter=matter, choice=choice)
     fields.check()

@@ -247,7 +247,7 @@ def _fill_incidents(message: pb.DefinitionStatus, reading: DefinitionReading) ->
             gate=each.gate,
             from_basis_points=each.from_ramp,
             to_basis_points=each.to_ramp,
-            by=each.by,
+            overridden_by=each.by,
             reason=each.reason,
         )
         fill_timestamp(granted.expires_at, each.expires_at)

@@ -6,8 +6,9 @@ from sidecar.cli.output.drawing import clean
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.subagent.output.decommission_tables import next_for
 from sidecar.cli.subagent.output.flag_tables import switch_lines
+from sidecar.cli.subagent.output.gate_words import gate_words
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.output.tables import gate_words, ramp_word, short, state_word
+from sidecar.cli.subagent.output.tables import ramp_word, short, state_word
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
 

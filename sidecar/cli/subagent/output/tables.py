@@ -9,6 +9,7 @@ from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, m
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
+from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -166,7 +167,8 @@ def audit_line(row: Any) -> TextLine:
         more = f"({trigger}; {effect})"
         name = moved.definition_id
     elif row.HasField("decommission"):
-        name, what = row.decommission.definition_id, f"decommission {_decommission_word(row)}"
+        step = enum_word(pb.DecommissionEventKind, row.decommission.kind)
+        name, what = row.decommission.definition_id, f"decommission {step}"
         more = clean(row.decommission.detail)
     else:
         event = row.rollout
@@ -180,23 +182,6 @@ def audit_line(row: Any) -> TextLine:
         Part(f"{what}  {more}".rstrip()),
         Part(f"  by {_who(row)}: {clean(row.reason)}", "dim"),
     ]
-
-
-def gate_words(answer: pb.GateAnswer) -> str:
-    """Return what one gate answered, in one line."""
-    held = answer.verdict == pb.GATE_VERDICT_UNAVAILABLE
-    said = f"{clean(answer.gate)}: {'held' if held else enum_word(pb.GateVerdict, answer.verdict)}"
-    said += f": {clean(answer.summary)}" if answer.summary else ""
-    return f"{said}; passed by an operator's override" if answer.overridden else said
-
-
-def gates_words(each: pb.DefinitionStatus) -> str:
-    """Return what the gates of a definition answered last, in one line; empty if none was asked."""
-    return "; ".join(map(gate_words, each.last_gate_answers))
-
-
-def _decommission_word(row: Any) -> str:
-    return enum_word(pb.DecommissionEventKind, row.decommission.kind)
 
 
 def _who(row: Any) -> str:
