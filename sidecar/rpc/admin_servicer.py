@@ -9,15 +9,17 @@ from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.process.administration import Administer, SidecarStatus, Verified
 from sidecar.operations.record.erase_user import ErasureReport
 from sidecar.policy.kinds import PluginKind
-from sidecar.policy.loading import InventoryRow
+from sidecar.policy.loading import InventoryRow, PluginState
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
 from sidecar.rpc.methods import Call, Method, MethodShape
-from sidecar.rpc.translate.enums import PLUGIN_KIND, PLUGIN_STATE, TURN_CLOSE_REASON
+from sidecar.rpc.translate.enums import TURN_CLOSE_REASON, numbers_of
 from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from sidecar.rpc.translate.steps import LONGEST_REASON
 from subagents.admin.v1 import admin_pb2 as pb
 
 SERVICE: Final = "subagents.admin.v1.AdminService"
+PLUGIN_KIND: Final = numbers_of(pb.PluginKind, "PLUGIN_KIND", PluginKind)
+PLUGIN_STATE: Final = numbers_of(pb.PluginState, "PLUGIN_STATE", PluginState)
 
 
 class AdminServicer:

@@ -201,4 +201,5 @@ def _message(request: TurnRequest, turn_id: str) -> dispatch_pb2.BindTurnRequest
         location=request.location,
         experiment_arm=request.experiment_arm,
         date=request.date,
+        required_features=request.required_features,
     )

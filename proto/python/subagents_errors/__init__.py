@@ -9,8 +9,8 @@
         Unauthenticated       who is calling is not proven
         NotAllowed            who is calling may not do this
         Overloaded            too much at once; come back after `retry_after`
-        DeadlineExceeded             the deadline leaves no room for the work
-        DependencyUnavailable        something this needs is not there now
+        DeadlineExceeded      the deadline leaves no room for the work
+        DependencyUnavailable something this needs is not there now
         InternalError         a defect of the sidecar; details are in its log only
 
 The sidecar raises these, maps them to a gRPC status in one table (`sidecar/rpc/errors.py`), and the SDK raises the same
@@ -59,6 +59,7 @@ from subagents_errors.tree import (
     DependencyUnavailable,
     DispatchIdReused,
     Draining,
+    FeatureUnsupported,
     InlineComponent,
     InternalError,
     InvalidRequest,
@@ -109,6 +110,7 @@ __all__ = [
     "DependencyUnavailable",
     "DispatchIdReused",
     "Draining",
+    "FeatureUnsupported",
     "FieldProblem",
     "GrantInvalid",
     "GrantSpent",

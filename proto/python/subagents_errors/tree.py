@@ -131,6 +131,12 @@ class RunsElsewhere(Refused):
     reason = "RUNS_ELSEWHERE"
 
 
+class FeatureUnsupported(Refused):
+    """The request relies on a feature that this sidecar does not offer. `metadata` names what is missing."""
+
+    reason = "FEATURE_UNSUPPORTED"
+
+
 class Conflict(SubagentsError):
     """Lost a compare-and-set: read again."""
 

@@ -28,6 +28,7 @@ LONGEST_DIGEST: Final = 128
 MOST_REVISION: Final = 2**53
 FURTHEST: Final = timedelta(days=31)
 """How long an override may hold: one that nobody remembers is no decision any more."""
+STOP_REACH: Final = enums.numbers_by_word(pb.StopReach, "STOP_REACH")
 STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
 SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.SwitchFlagOff)
 """Steps in the safe direction; they may go without a revision."""
@@ -187,7 +188,7 @@ def result_message(answer: requests.StepAnswer) -> pb.StepResult:
         gate_answers=[gate_message(each) for each in answer.gates],
         edits=answer.edits,
         rollout_version=answer.version,
-        reached=[enums.STOP_REACH[each] for each in answer.reached],
+        reached=[STOP_REACH[each] for each in answer.reached],
         warnings=answer.warnings,
         decommission=record_message(answer.decommission) if answer.decommission else None,
         flag=switch_message(answer.flag) if answer.flag else None,

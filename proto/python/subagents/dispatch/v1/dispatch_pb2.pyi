@@ -86,7 +86,7 @@ SESSION_DRAIN_REASON_AGE: SessionDrainReason
 SESSION_DRAIN_REASON_STOPPING: SessionDrainReason
 
 class BindTurnRequest(_message.Message):
-    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date")
+    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date", "required_features")
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +96,7 @@ class BindTurnRequest(_message.Message):
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     EXPERIMENT_ARM_FIELD_NUMBER: _ClassVar[int]
     DATE_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FEATURES_FIELD_NUMBER: _ClassVar[int]
     turn_id: str
     episode_id: str
     principal: str
@@ -105,7 +106,8 @@ class BindTurnRequest(_message.Message):
     location: str
     experiment_arm: str
     date: str
-    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ...) -> None: ...
+    required_features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ..., required_features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BindTurnResponse(_message.Message):
     __slots__ = ("surface", "surface_token", "expires_at", "state", "compaction_due", "contract")
@@ -409,16 +411,18 @@ class SessionRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[SessionClientHello, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[SessionOperation, _Mapping]]] = ..., credits: _Optional[_Iterable[_Union[SessionCredit, _Mapping]]] = ..., abandons: _Optional[_Iterable[int]] = ..., heartbeat: _Optional[_Union[SessionHeartbeat, _Mapping]] = ...) -> None: ...
 
 class SessionClientHello(_message.Message):
-    __slots__ = ("contract_version", "credit_bytes", "previous_lane_id", "heartbeats")
+    __slots__ = ("contract_version", "credit_bytes", "previous_lane_id", "required_features", "heartbeats")
     CONTRACT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_LANE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FEATURES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
     contract_version: int
     credit_bytes: int
     previous_lane_id: str
+    required_features: _containers.RepeatedScalarFieldContainer[str]
     heartbeats: bool
-    def __init__(self, contract_version: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., previous_lane_id: _Optional[str] = ..., heartbeats: _Optional[bool] = ...) -> None: ...
+    def __init__(self, contract_version: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., previous_lane_id: _Optional[str] = ..., required_features: _Optional[_Iterable[str]] = ..., heartbeats: _Optional[bool] = ...) -> None: ...
 
 class SessionOperation(_message.Message):
     __slots__ = ("correlation_id", "deadline", "traceparent", "tracestate", "credit_bytes", "bind_turn", "dispatch", "resume_dispatch", "cancel_call", "close_child", "end_turn")

@@ -92,7 +92,7 @@ class DispatchServiceServicer:
 
         Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
         Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-        `ADMISSION_REFUSED`.
+        `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,7 +179,7 @@ class DispatchServiceServicer:
         beside the dispatch that it is for.
 
         A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-        `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
+        `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
         A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
         `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
         its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.

@@ -25,7 +25,7 @@ class DispatchServiceStub:
 
     Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
     Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-    `ADMISSION_REFUSED`.
+    `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
     """
     Dispatch: _aio.UnaryStreamMultiCallable[_dispatch_pb2.DispatchRequest, _dispatch_pb2.DispatchResponse]
     """Runs the sub-agent calls that one model response contained.
@@ -84,7 +84,7 @@ class DispatchServiceStub:
     beside the dispatch that it is for.
 
     A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-    `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
+    `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
     A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
     `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
     its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
@@ -110,7 +110,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
         Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-        `ADMISSION_REFUSED`.
+        `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
         """
 
     @_abc_1.abstractmethod
@@ -211,7 +211,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         beside the dispatch that it is for.
 
         A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-        `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
+        `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
         A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
         `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
         its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
