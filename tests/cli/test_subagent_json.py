@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from sidecar.cli.output.json_output import message_from_json, message_to_json
+from sidecar.cli.output.json_output import enum_word, message_from_json, message_to_json
 from sidecar.cli.subagent import activity, cleanup, decommission, verbs
 from sidecar.cli.subagent import views as reading
 from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.output.gate_words import gates_words
+from sidecar.cli.subagent.output.tables import audit_line, slot_lines
 from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -143,3 +145,20 @@ async def test_the_list_says_who_is_decommissioned_and_whose_decommission_runs(t
         ("decommissioning", "rollback"),
         ("decommissioned", "rollback"),
     ]
+
+
+def test_a_value_of_a_newer_sidecar_is_shown_as_its_number() -> None:
+    """In JSON, in tables and in lines; nothing fails."""
+    newer: Any = pb.DefinitionStatus(definition_id="shop", digest="d")
+    newer.state, newer.flag_pair = 99, 98
+    newer.last_gate_answers.add(gate="pre_ramp").verdict = 97
+    row: Any = pb.AuditRow(sequence=1)
+    row.actor_role, row.rollout.kind = 96, 95
+
+    shown = message_to_json(newer)
+    lines = slot_lines(pb.SlotStatus(definitions=[newer]))
+    assert (shown["state"], shown["flag_pair"], shown["last_gate_answers"][0]["verdict"]) == (99, 98, 97)
+    assert "unknown (99)" in "".join(part.text for line in lines for part in line)
+    assert "pre_ramp: unknown (97)" in gates_words(newer)
+    assert "unknown (95)" in "".join(part.text for part in audit_line(row))
+    assert enum_word(pb.LifecycleState, 99) == "unknown (99)"

@@ -29,8 +29,10 @@ if _version_not_supported:
 
 
 class LifecycleServiceStub:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -177,8 +179,10 @@ class LifecycleServiceStub:
 
 
 class LifecycleServiceServicer:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -213,9 +217,9 @@ class LifecycleServiceServicer:
     def ConfigureRollout(self, request, context):
         """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
-        From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+        From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
         What is declared already changes nothing. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
+        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
         `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -259,7 +263,7 @@ class LifecycleServiceServicer:
     def RollBack(self, request, context):
         """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-        The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+        The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
         bound to. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
         `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
@@ -281,13 +285,13 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Kill(self, request, context):
-        """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
+        """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
 
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
+        flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -295,7 +299,7 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetireFlags(self, request, context):
-        """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
+        """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
 
         Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
@@ -306,7 +310,7 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SwitchFlagOn(self, request, context):
-        """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+        """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
 
         Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
         no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
@@ -320,9 +324,9 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SwitchCohortFlagOff(self, request, context):
-        """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+        """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
 
-        Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+        Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
         changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
         `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
@@ -332,7 +336,7 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SwitchKillFlagOff(self, request, context):
-        """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+        """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
 
         The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
         where this fails. All else as for `SwitchCohortFlagOff`.
@@ -345,11 +349,11 @@ class LifecycleServiceServicer:
     def BeginDecommission(self, request, context):
         """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
-        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
         is. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
         `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
-        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -359,9 +363,9 @@ class LifecycleServiceServicer:
         """Puts on record that the next of the five steps was done in the configuration repository.
 
         What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-        somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+        the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-        holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+        holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
         `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -382,7 +386,7 @@ class LifecycleServiceServicer:
     def UndoDecommission(self, request, context):
         """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-        The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+        The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
         `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -431,8 +435,8 @@ class LifecycleServiceServicer:
     def PreviewRamp(self, request, context):
         """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
-        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-        must not be: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+        is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -619,8 +623,10 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LifecycleService:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other

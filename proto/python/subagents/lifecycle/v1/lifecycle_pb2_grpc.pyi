@@ -16,8 +16,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LifecycleServiceStub:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -45,9 +47,9 @@ class LifecycleServiceStub:
     ConfigureRollout: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ConfigureRolloutRequest, _lifecycle_pb2.ConfigureRolloutResponse]
     """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
-    From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+    From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
     What is declared already changes nothing. Safe to repeat with the same `request_id`.
-    Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
+    Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
     `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
@@ -75,7 +77,7 @@ class LifecycleServiceStub:
     RollBack: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RollBackRequest, _lifecycle_pb2.RollBackResponse]
     """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-    The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+    The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
     bound to. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
     `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
@@ -89,24 +91,24 @@ class LifecycleServiceStub:
     `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Kill: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.KillRequest, _lifecycle_pb2.KillResponse]
-    """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
+    """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
 
     Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
     the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
     were bound to. Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-    flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
+    flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`.
     """
     RetireFlags: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RetireFlagsRequest, _lifecycle_pb2.RetireFlagsResponse]
-    """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
+    """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
 
     Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SwitchFlagOn: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchFlagOnRequest, _lifecycle_pb2.SwitchFlagOnResponse]
-    """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+    """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
 
     Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
     no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
@@ -116,15 +118,15 @@ class LifecycleServiceStub:
     again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SwitchCohortFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchCohortFlagOffRequest, _lifecycle_pb2.SwitchCohortFlagOffResponse]
-    """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+    """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
 
-    Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+    Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
     changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
     `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
     """
     SwitchKillFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchKillFlagOffRequest, _lifecycle_pb2.SwitchKillFlagOffResponse]
-    """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+    """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
 
     The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
     where this fails. All else as for `SwitchCohortFlagOff`.
@@ -133,19 +135,19 @@ class LifecycleServiceStub:
     BeginDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.BeginDecommissionRequest, _lifecycle_pb2.BeginDecommissionResponse]
     """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
-    The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+    The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
     is. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
     `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
-    `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+    `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
     """
     TakeDecommissionStep: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.TakeDecommissionStepRequest, _lifecycle_pb2.TakeDecommissionStepResponse]
     """Puts on record that the next of the five steps was done in the configuration repository.
 
     What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-    somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+    the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-    holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+    holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
     `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     DecideDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.DecideDecommissionRequest, _lifecycle_pb2.DecideDecommissionResponse]
@@ -158,7 +160,7 @@ class LifecycleServiceStub:
     UndoDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.UndoDecommissionRequest, _lifecycle_pb2.UndoDecommissionResponse]
     """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-    The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+    The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
     `request_id`.
     Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -187,8 +189,8 @@ class LifecycleServiceStub:
     PreviewRamp: _aio.UnaryUnaryMultiCallable[_reading_pb2.PreviewRampRequest, _reading_pb2.PreviewRampResponse]
     """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
-    Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-    must not be: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+    is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     WatchAudit: _aio.UnaryStreamMultiCallable[_reading_pb2.WatchAuditRequest, _reading_pb2.WatchAuditResponse]
     """Sends audit rows, oldest first, then each new one within about a second; ends only when the client leaves.
@@ -215,8 +217,10 @@ class LifecycleServiceStub:
     """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -260,9 +264,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.ConfigureRolloutResponse]:
         """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
-        From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+        From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
         What is declared already changes nothing. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
+        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
         `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -314,7 +318,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.RollBackResponse]:
         """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-        The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+        The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
         bound to. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
         `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
@@ -340,13 +344,13 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.KillRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.KillRequest, _abc.Awaitable[_lifecycle_pb2.KillResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.KillResponse]:
-        """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
+        """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
 
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
+        flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`.
         """
 
@@ -356,7 +360,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.RetireFlagsRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.RetireFlagsRequest, _abc.Awaitable[_lifecycle_pb2.RetireFlagsResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.RetireFlagsResponse]:
-        """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
+        """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
 
         Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
@@ -369,7 +373,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.SwitchFlagOnRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.SwitchFlagOnRequest, _abc.Awaitable[_lifecycle_pb2.SwitchFlagOnResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.SwitchFlagOnResponse]:
-        """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+        """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
 
         Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
         no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
@@ -385,9 +389,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.SwitchCohortFlagOffRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.SwitchCohortFlagOffRequest, _abc.Awaitable[_lifecycle_pb2.SwitchCohortFlagOffResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.SwitchCohortFlagOffResponse]:
-        """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+        """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
 
-        Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+        Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
         changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
         `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
@@ -399,7 +403,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.SwitchKillFlagOffRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.SwitchKillFlagOffRequest, _abc.Awaitable[_lifecycle_pb2.SwitchKillFlagOffResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.SwitchKillFlagOffResponse]:
-        """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+        """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
 
         The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
         where this fails. All else as for `SwitchCohortFlagOff`.
@@ -414,11 +418,11 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.BeginDecommissionResponse]:
         """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
-        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
         is. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
         `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
-        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
         """
 
     @_abc_1.abstractmethod
@@ -430,9 +434,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Puts on record that the next of the five steps was done in the configuration repository.
 
         What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-        somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+        the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-        holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+        holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
         `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -457,7 +461,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.UndoDecommissionResponse]:
         """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-        The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+        The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
         `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -516,8 +520,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_reading_pb2.PreviewRampResponse]:
         """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
-        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-        must not be: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+        is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod

@@ -27,7 +27,11 @@ if _version_not_supported:
 
 class SubAgentRunnerServiceStub:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     def __init__(self, channel):
@@ -50,7 +54,11 @@ class SubAgentRunnerServiceStub:
 
 class SubAgentRunnerServiceServicer:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     def Run(self, request, context):
@@ -100,7 +108,11 @@ def add_SubAgentRunnerServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class SubAgentRunnerService:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     @staticmethod

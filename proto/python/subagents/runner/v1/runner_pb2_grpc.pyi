@@ -14,7 +14,11 @@ GRPC_VERSION: str
 
 class SubAgentRunnerServiceStub:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -37,7 +41,11 @@ class SubAgentRunnerServiceStub:
 
 class SubAgentRunnerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     @_abc_1.abstractmethod
