@@ -80,7 +80,11 @@ def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
         outcome=f"OUTCOME_{wish.outcome.upper() or 'UNSPECIFIED'}",
         definition_id=wish.definition,
     )
-    problem = _set_times(request, wish, seeing.now()) if wish.since or wish.until else ""
+    problem = (
+        _set_times(request, {"since": wish.since, "until": wish.until}, seeing.now())
+        if wish.since or wish.until
+        else ""
+    )
     if problem:
         seeing.errors.write(f"{problem}\n")
         return RecordExit.USAGE
@@ -99,11 +103,11 @@ def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
     return _seen(seeing, work)
 
 
-def _set_times(request: pb.ListTurnsRequest, wish: TurnsWish, now: datetime) -> str:
+def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: datetime) -> str:
     """Set the times of a request; return what is wrong with one of them, or nothing."""
     from sidecar.cli.parameters.moments import moment_of  # noqa: PLC0415  most lists name no time
 
-    for name, text in (("since", wish.since), ("until", wish.until)):
+    for name, text in times.items():
         try:
             if text:
                 getattr(request, name).FromDatetime(moment_of(text, now))
