@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import grpc
 
@@ -22,7 +22,7 @@ from subagents_client import translate
 from subagents_client.errors import error_and_origin, unreachable
 from subagents_client.events import CallStateChanged, DispatchEvent, Gap, Snapshot
 from subagents_client.outcomes import CallOutcome, DispatchResult, ToolCall
-from subagents_client.retrying import backoff_before, is_retryable
+from subagents_client.retrying import backoff_before, caller_can_mend, is_retryable
 from subagents_client.runtime import Deadline
 from subagents_client.session.operation import LaneOperation
 from subagents_client.surface import Surface
@@ -32,12 +32,9 @@ from subagents_errors import (
     DeadlineExceeded,
     DependencyUnavailable,
     InternalError,
-    Overloaded,
     SubagentsError,
     UnknownDispatch,
 )
-
-TOO_LATE: Final = "the dispatch's deadline has passed: give it a longer timeout, or raise Limits.dispatch"
 
 
 class Stage(Enum):
@@ -95,7 +92,7 @@ class DispatchStream:
     """A running dispatch: an async context manager, an async iterator of its events, and its result.
 
     Use it with `async with`, so that the connection is released; `on_disconnect` then decides about running calls.
-    Nothing happens in the background: frames are read while you iterate over events or `outcomes`, or await `result`.
+    Frames are read while you iterate over events or `outcomes`, or await `result`; nothing runs in the background.
 
     Attributes:
         dispatch_id: for `BoundTurn.resume`.
@@ -168,21 +165,20 @@ class DispatchStream:
         What was yielded is final. Calls that never began, or whose events were missed, come last. Raises as `result`.
         """
         yielded: set[str] = set()
+        result = self.known_result
         while True:
             self._pending.clear()
-            ended = self._end.outcomes if isinstance(self._end, DispatchResult) else ()
-            for outcome in [*self._told.values(), *ended]:
+            for outcome in [*self._told.values(), *(result.outcomes if result else ())]:
                 if outcome.call_id not in yielded:
                     yielded.add(outcome.call_id)
                     yield outcome
-            if isinstance(self._end, DispatchResult):
+            if result is not None:
                 return
             await self._advance()
+            result = self.known_result
 
     async def result(self) -> DispatchResult:
         """Wait for the end and return one outcome per call, in emission order. Unread events are thrown away.
-
-        Comes before the dispatch's deadline, whatever happens; see `DispatchResult.synthesised`.
 
         Raises:
             SubagentsError: the dispatch was refused, and the caller can do something about it.
@@ -205,7 +201,7 @@ class DispatchStream:
             self._let_go()
             await self._broken(*error_and_origin(failure, "Dispatch", self._wire.target), instance)
             return
-        if isinstance(message, (dispatch_pb2.DispatchResponse, dispatch_pb2.ResumeDispatchResponse)):
+        if isinstance(message, dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse):
             self._take(message.frame)
         else:
             self._let_go()
@@ -220,7 +216,9 @@ class DispatchStream:
             await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
-            self._give_up(DeadlineExceeded(TOO_LATE))
+            self._give_up(
+                DeadlineExceeded("the deadline has passed: give it a longer timeout, or raise Limits.dispatch")
+            )
             return None
         assignment = self._assignment
         if self._stage is Stage.UNSENT and assignment.request is not None:
@@ -282,7 +280,7 @@ class DispatchStream:
     def _give_up(self, error: SubagentsError) -> None:
         assignment = self._assignment
         may_run = self._stage in {Stage.UNCERTAIN, Stage.ACCEPTED}
-        if not assignment.calls or (not may_run and _caller_can_mend(error)):
+        if not assignment.calls or (not may_run and caller_can_mend(error)):
             self._end = error
             raise error
         self._end = synthesised_result(
@@ -298,10 +296,3 @@ class DispatchStream:
 def _instance_of(frames: Frames | None) -> str:
     """Return which run of the sidecar answers; empty: only a lane says so."""
     return frames.instance_id if isinstance(frames, LaneOperation) else ""
-
-
-def _caller_can_mend(error: SubagentsError) -> bool:
-    """Whether the request, not the moment, is at fault: then an exception serves better than made-up outcomes."""
-    if isinstance(error, Overloaded):
-        return error.retry_after is None
-    return not isinstance(error, DependencyUnavailable | DeadlineExceeded | InternalError)

@@ -57,11 +57,7 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """Some turns, newest first; `next_page_token` is empty on the last page.
-
-    Attributes:
-        as_of: what came on record after this may be missing, or shown as it was; None: everything is in it.
-    """
+    """Some turns, newest first; `next_page_token` is empty on the last page. What came after `as_of` may be missing."""
 
     turns: Sequence[TurnRow]
     next_page_token: str

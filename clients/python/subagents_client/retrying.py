@@ -14,7 +14,15 @@ import grpc
 
 from subagents_client.errors import error_and_origin
 from subagents_client.runtime import Chance, ClientRuntime, ClientTimeouts, Deadline
-from subagents_errors import DependencyUnavailable, Draining, Overloaded, RecordConflict, SubagentsError
+from subagents_errors import (
+    DeadlineExceeded,
+    DependencyUnavailable,
+    Draining,
+    InternalError,
+    Overloaded,
+    RecordConflict,
+    SubagentsError,
+)
 
 Answer = TypeVar("Answer")
 
@@ -75,3 +83,10 @@ async def retry_idempotent(
             if not is_retryable(error) or refusals >= limits.most_attempts or pause >= deadline.left():
                 raise error from failure
         await surroundings.sleep(pause)
+
+
+def caller_can_mend(error: SubagentsError) -> bool:
+    """Whether the request, not the moment, is at fault: then an exception serves better than made-up outcomes."""
+    if isinstance(error, Overloaded):
+        return error.retry_after is None
+    return not isinstance(error, DependencyUnavailable | DeadlineExceeded | InternalError)
