@@ -46,15 +46,16 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
             opening = [each.opening for each in laid if each.opening is not None]
             drafts = (*before, *opening, *happened)
             refused = await append_within(store, drafts, errand.record_by, errand.deadlines)
-            if refused is None and (before or happened):
+            lost = isinstance(refused, RecordConflict)  # its new owner settles what could not be recorded here
+            if (refused is None or lost) and (before or happened):
                 turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
             for step, _ in laid_out:
                 give_up(step.call_id, defect)
-            refused, laid_out = None, []
+            refused, lost, laid_out = None, False, []
         if store.waits:
             now = outside.clock.now()
-        if isinstance(refused, RecordConflict):
+        if lost:
             errand.lose()
         for step, go_on in laid_out:
             try:
