@@ -76,7 +76,8 @@ wall clock jumps
 )
 _FAULTS_ON_RECORD: Final = tuple(
     """
-a cancel was acknowledged|client: binds again|client: cancels a call|client: closes a child|client: goes elsewhere|client: lost|client: repeats|client: resumes
+a cancel was acknowledged|client: cancels a call
+client: binds again|client: closes a child|client: goes elsewhere|client: lost|client: repeats|client: resumes
 client told: LOST|client told: RECORD_CONFLICT|client told: RUNS_ELSEWHERE|client told: STORE_UNAVAILABLE
 client told: SURFACE_TOKEN_EXPIRED|data: wrong principal|sidecar paused|sidecar starts again|sidecar: cut after
 sidecar: cut before|sidecar: kill|store commits and says it did not|store full|store hangs and does not keep

@@ -211,10 +211,11 @@ class PersistentClient:
     async def _cancel(self, spec: RecordDispatch, call_id: str, after: float) -> None:
         """Cancel a call, and insist on an answer."""
         await asyncio.sleep(spec.send_at + after)
+        dispatch_id = DispatchId(spec.dispatch_id)
 
         def work(do: Operations) -> Coroutine[Any, Any, Any]:
             assert self._bound is not None
-            return do.cancel_call(CancelRequest(self._bound.surface_token, DispatchId(spec.dispatch_id), CallId(call_id)))
+            return do.cancel_call(CancelRequest(self._bound.surface_token, dispatch_id, CallId(call_id)))
 
         self._counted["client: cancels a call"] += 1
         told = await self._insist("cancel", spec.dispatch_id, work, call_id)
