@@ -14,12 +14,14 @@ from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.appends import TurnAppend
 from sidecar.operations.record.journal_store import MOST_TURNS, MOST_WAITING
 from sidecar.operations.record.ports import CommitUnknown
 from tests.adapters.records.appending_rules import in_groups
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_dispatch, a_taking, a_whole_turn, an_end
+from tests.support.recording.translation import drafts_of
 
 
 class Gated(SqliteJournal):
@@ -64,7 +66,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[OpenedRecord, Gated]]:
         await journal.close()
 
 
-def _appending(store: OpenedRecord, *groups: Sequence[Record]) -> list["asyncio.Task[None]"]:
+def _appending(store: OpenedRecord, *groups: Sequence[Draft | Record]) -> list["asyncio.Task[None]"]:
     return [asyncio.ensure_future(store.append(group)) for group in groups]
 
 
@@ -168,7 +170,7 @@ async def test_too_much_waiting_is_refused_at_once(tmp_path: Path) -> None:
         database.gate.clear()
         (first,) = _appending(store, an_end(turn="first"))
         await database.began.wait()
-        (waiting,) = _appending(store, an_end(turn="second") * (MOST_WAITING // 2))
+        (waiting,) = _appending(store, drafts_of(an_end(turn="second"), store.instance) * MOST_WAITING)
         await asyncio.sleep(0)
         with pytest.raises(StoreUnavailable, match="records wait to be written already"):
             await store.append(an_end(turn="third"))
