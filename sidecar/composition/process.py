@@ -14,7 +14,6 @@ from sidecar.composition.stopping import StopSignals, serve_until_stopped
 from sidecar.composition.telemetry.background_reports import LagReports, show_lost_lines
 from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import logging_to, standard_error
-from sidecar.observability.loop_watchdog import LoopWatchdog
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
 from sidecar.rpc.socket_files import AddressInUse, CannotListen
@@ -62,6 +61,8 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
             show_lost_lines(sidecar.metrics, log)
             await asyncio.sleep(0)  # the log's thread says that it listens before that search holds up everything
             reduce_gc_frequency()
+            from sidecar.observability.loop_watchdog import LoopWatchdog  # noqa: PLC0415  the sidecar listens already
+
             reports = LagReports(sidecar.metrics, sidecar.readiness)
             watchdog = LoopWatchdog(asyncio.get_running_loop(), reports, sidecar.plugin_modules)
             with watchdog.watching():

@@ -2,19 +2,21 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.observability import names
 from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import StructuredLog
-from sidecar.observability.loop_watchdog import Holder
 from sidecar.observability.metrics import Labels, Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Operations
+
+if TYPE_CHECKING:
+    from sidecar.observability.loop_watchdog import Holder
 
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
@@ -131,12 +133,12 @@ class LagReports:
         """Count one answer of the loop."""
         self._lag.observe(seconds)
 
-    def held_up(self, holder: Holder) -> None:
+    def held_up(self, holder: "Holder") -> None:
         """Write who holds the loop, from the watchdog's thread: the metrics belong to the loop's thread."""
         fields: dict[str, Any] = {"plugin": holder.plugin or NO_PLUGIN, "frame": holder.frame, "stack": holder.stack}
         self._log.error(names.LOOP_HELD, "a call blocks the event loop; no turn makes progress", **fields)
 
-    def released(self, holder: Holder, seconds: float) -> None:
+    def released(self, holder: "Holder", seconds: float) -> None:
         """Count a hold-up that is over."""
         fields: dict[str, Any] = {
             "plugin": holder.plugin or NO_PLUGIN,
