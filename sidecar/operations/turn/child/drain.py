@@ -46,17 +46,16 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
             opening = [each.opening for each in laid if each.opening is not None]
             drafts = (*before, *opening, *happened)
             refused = await append_within(store, drafts, errand.record_by, errand.deadlines)
-            lost = isinstance(refused, RecordConflict)  # its new owner settles what could not be recorded here
-            if (refused is None or lost) and (before or happened):
+            if (before or happened) and (refused is None or isinstance(refused, RecordConflict)):
                 turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
             for step, _ in laid_out:
                 give_up(step.call_id, defect)
-            refused, lost, laid_out = None, False, []
+            refused, laid_out = None, []
         if store.waits:
             now = outside.clock.now()
-        if lost:
-            errand.lose()
+        if isinstance(refused, RecordConflict):
+            errand.lose()  # its new owner settles what could not be recorded here
         for step, go_on in laid_out:
             try:
                 go_on(refused, now)
