@@ -221,7 +221,7 @@ def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
             if end.close_reason != "parent_lost" or not bound or kept.at >= min(bound[0] + LIFETIME - 1.0, stopping):
                 continue
             asked = [told for told in facts.seen.watch.told if told.instance == kept.instance]
-            if any(told.turn_id == turn_id and told.asked_at > kept.at - (IDLE - 1.0) for told in asked):
+            if any(told.turn_id == turn_id and kept.at - (IDLE - 1.0) < told.asked_at <= kept.at for told in asked):
                 yield f"{turn_id}: closed at {kept.at} by {kept.instance}, which was asked for it just before"
             append = _append_of(facts, kept)
             worked = _worked_last(facts, turn_id, append.submitted_at)
