@@ -248,8 +248,11 @@ export class DispatchStream implements AsyncIterable<DispatchEvent> {
   }
 
   private letGo(): void {
-    this.frames?.abort.abort();
+    const frames = this.frames;
     this.frames = undefined;
+    frames?.abort.abort();
+    // Without it the timer of the deadline would keep the process alive. What it throws was thrown by `next` as well.
+    frames?.iterator.return?.()?.catch(() => undefined);
   }
 }
 

@@ -41,9 +41,9 @@ export class Deadline {
     this.at = performance.now() + milliseconds;
   }
 
-  /** Milliseconds until then; 0 if it has passed. */
+  /** Whole milliseconds until then, as gRPC's timeouts take no fractions; 0 if it has passed. */
   get left(): number {
-    return Math.max(0, this.at - performance.now());
+    return Math.max(0, Math.floor(this.at - performance.now()));
   }
 }
 
