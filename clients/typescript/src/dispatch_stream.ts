@@ -251,8 +251,8 @@ export class DispatchStream implements AsyncIterable<DispatchEvent> {
     const frames = this.frames;
     this.frames = undefined;
     frames?.abort.abort();
-    // Without it the timer of the deadline would keep the process alive. What it throws was thrown by `next` as well.
-    frames?.iterator.return?.()?.catch(() => undefined);
+    // Connect clears the timer of the deadline, which keeps the process alive, only when a read has failed or ended.
+    frames?.iterator.next().catch(() => undefined);
   }
 }
 

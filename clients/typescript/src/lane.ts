@@ -229,22 +229,19 @@ export class Lane {
     return (await this.one({ case: "bindTurn", value: request }, options)) as BindTurnResponse;
   }
 
-  async *dispatch(
+  /** Begins at once, not with the first read: else `takes` would answer for a lane that is about to be full. */
+  dispatch(
     request: MessageInitShape<typeof DispatchRequestSchema>,
     options?: CallLimits,
   ): AsyncIterable<DispatchResponse> {
-    for await (const { response } of this.begin({ case: "dispatch", value: request }, options)) {
-      yield response.value as DispatchResponse;
-    }
+    return responses<DispatchResponse>(this.begin({ case: "dispatch", value: request }, options));
   }
 
-  async *resumeDispatch(
+  resumeDispatch(
     request: MessageInitShape<typeof ResumeDispatchRequestSchema>,
     options?: CallLimits,
   ): AsyncIterable<ResumeDispatchResponse> {
-    for await (const { response } of this.begin({ case: "resumeDispatch", value: request }, options)) {
-      yield response.value as ResumeDispatchResponse;
-    }
+    return responses<ResumeDispatchResponse>(this.begin({ case: "resumeDispatch", value: request }, options));
   }
 
   async cancelCall(
@@ -419,6 +416,12 @@ export class Lane {
     if (this.closing) {
       this.wake();
     }
+  }
+}
+
+async function* responses<T>(operation: Operation): AsyncIterable<T> {
+  for await (const { response } of operation) {
+    yield response.value as T;
   }
 }
 

@@ -24,10 +24,10 @@ MESSAGE_BYTES: Final = 40_000
 pytestmark = [pytest.mark.system, pytest.mark.seconds(180)]
 
 
-@pytest.fixture
-async def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The empty project that has installed the packed client."""
-    return await installed_project(tmp_path_factory)
+    return asyncio.run(installed_project(tmp_path_factory))
 
 
 class Program:
