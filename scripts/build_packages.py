@@ -1,6 +1,6 @@
 """Build the wheel and the sdist of every package of the repository: `python -m scripts.build_packages FOLDER`.
 
-Each wheel is built from its own unpacked sdist, so that a file that is missing in the sdist is missing in the wheel too.
+Each wheel is built from its own unpacked sdist: a file that is missing in the sdist is missing in the wheel too.
 Nothing is fetched: the build backend is a part of the test environment.
 """
 

@@ -39,9 +39,7 @@ def show_outcomes(result: DispatchResult) -> None:
 
 async def dispatch(turn: BoundTurn, step: Mapping[str, Any], control: str) -> None:
     """Play one dispatch."""
-    calls = [
-        ToolCall(call["id"], call["tool"], json.dumps({"request": call["request"]})) for call in step["calls"]
-    ]
+    calls = [ToolCall(call["id"], call["tool"], json.dumps({"request": call["request"]})) for call in step["calls"]]
     context = DispatchContext(on_disconnect=OnDisconnect.CONTINUE)
     dispatch_id = f"{step['dispatch']}-{uuid4()}"
     async with turn.dispatch(calls, context, dispatch_id=dispatch_id) as stream:
@@ -61,7 +59,7 @@ async def dispatch(turn: BoundTurn, step: Mapping[str, Any], control: str) -> No
 
 async def main(scenario: str, socket: str, secret: str, control: str, *options: str) -> None:
     """Play the scenario."""
-    steps = json.loads(Path(scenario).read_text("utf-8"))["steps"]
+    steps = json.loads(Path(scenario).read_text("utf-8"))["steps"]  # noqa: ASYNC240 - nothing else runs yet
     lane = "--plain" not in options
     async with SidecarClient.connect(f"unix:{socket}", boot_secret_file=secret, session_lane=lane) as sidecar:
         for step in steps:

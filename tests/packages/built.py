@@ -77,7 +77,9 @@ def project_in(folder: Path) -> Mapping[str, Any]:
 def requirements_of(project: Mapping[str, Any]) -> Sequence[Requirement]:
     """Return what a package declares, its extras included."""
     extras: Mapping[str, list[str]] = project.get("optional-dependencies", {})
-    return [Requirement(one) for one in (*project.get("dependencies", []), *(each for e in extras.values() for each in e))]
+    return [
+        Requirement(one) for one in (*project.get("dependencies", []), *(each for e in extras.values() for each in e))
+    ]
 
 
 def plain(name: str) -> str:

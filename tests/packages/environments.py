@@ -35,6 +35,10 @@ class Environment:
         """Run `pip install`; it has to succeed."""
         self._run(*PIP, "--python", str(self.python), "install", "--no-compile", *arguments)
 
+    def check(self) -> None:
+        """Run `pip check`: everything that is installed has what it needs, in versions that it admits."""
+        self._run(*PIP, "--python", str(self.python), "check")
+
     def run(self, program: str, *arguments: str) -> str:
         """Run a program of the environment outside of the repository, and return its output; it has to succeed."""
         return self._run(str(self.folder / "bin" / program), *arguments)

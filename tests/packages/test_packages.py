@@ -1,4 +1,4 @@
-"""Wheels and sdists: complete, without anything that belongs to this machine or to the tests, and installable together."""
+"""Wheels and sdists: complete, without anything of this machine or of the tests, and installable together."""
 
 import re
 import subprocess
@@ -74,7 +74,7 @@ def test_every_sdist_has_what_its_wheel_is_built_from_and_nothing_else(built: Se
 def test_nothing_names_a_path_of_the_machine_that_built_it(built: Sequence[BuiltPackage]) -> None:
     """Neither the wheels nor the sdists."""
     for package in built:
-        for name, content in (package.files_of_wheel() | package.files_of_sdist()).items():
+        for name, content in {**package.files_of_wheel(), **package.files_of_sdist()}.items():
             assert str(REPOSITORY).encode() not in content, (package.name, name)
             assert not ABSOLUTE.search(content), (package.name, name)
 
@@ -155,11 +155,8 @@ def test_every_third_party_range_admits_what_the_tests_run_with() -> None:
             assert ">=" in str(one.specifier), (folder.name, str(one))
 
 
-# --- imports
-
-
 IMPORT: Final = re.compile(r"^ *(?:from|import) +(\w+)", re.MULTILINE)
-"""Of the text, as parsing all of it takes ten seconds. What is no package, such as a line of a docstring, has no owner."""
+"""Of the text, as parsing takes ten seconds. What is no package, such as a word of a docstring, has no owner."""
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,11 @@ def sub_agents(sidecar: SidecarForTests, cut: asyncio.Event) -> None:
 @asynccontextmanager
 async def staged() -> AsyncIterator[Stage]:
     """Start a sidecar behind a cable that a runner can have cut."""
-    cards = [a_card("shop"), with_limits(a_card("rewards"), attempt_timeout=timedelta(milliseconds=300)), a_card("support")]
+    cards = [
+        a_card("shop"),
+        with_limits(a_card("rewards"), attempt_timeout=timedelta(milliseconds=300)),
+        a_card("support"),
+    ]
     async with running_sidecar_for_tests(cap=3, cards=cards) as sidecar:
         cut = asyncio.Event()
         sub_agents(sidecar, cut)

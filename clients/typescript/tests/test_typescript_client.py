@@ -1,4 +1,4 @@
-"""The TypeScript client as a package: packed, installed into an empty project, and used there against a real sidecar."""
+"""The TypeScript client as a package: packed, installed into an empty project, used there against a real sidecar."""
 
 import asyncio
 import json
@@ -90,7 +90,10 @@ async def test_the_packed_file_holds_code_types_and_licence(project: Path) -> No
     assert all(name.startswith("dist/") for name in names - {"LICENSE", "README.md", "package.json"})
     assert all(name.removesuffix(".js") + ".d.ts" in names for name in names if name.endswith(".js"))
     assert "private" not in package
-    assert all(str(PACKAGE) not in file.read_text("utf-8") for file in (project / "node_modules/subagents-client").rglob("*.js"))
+    assert all(
+        str(PACKAGE) not in file.read_text("utf-8")
+        for file in (project / "node_modules/subagents-client").rglob("*.js")
+    )
 
 
 async def test_the_sample_of_the_readme_compiles_and_runs(project: Path) -> None:
@@ -154,13 +157,13 @@ async def test_outcomes_of_a_lost_sidecar_are_synthesised(project: Path) -> None
         sidecar.runner.use("shop", waits_for(asyncio.Event()))
         sidecar.runner.use("rewards", answers("done", statuses=["searching_offers"]))
         front = sidecar.folder / "front.sock"
-        async with cable(front, sidecar.folder / "dispatch.sock") as laid:
-            async with running(project, "lost", front, sidecar.folder) as program:
-                assert await program.line() == {"running": True}
-                front.unlink()
-                laid.cut()
-                program.go_on()
-                (shown,) = await program.rest()
+        laying = cable(front, sidecar.folder / "dispatch.sock")
+        async with laying as laid, running(project, "lost", front, sidecar.folder) as program:
+            assert await program.line() == {"running": True}
+            front.unlink()
+            laid.cut()
+            program.go_on()
+            (shown,) = await program.rest()
     assert shown["synthesised"]
     assert shown["outcomes"] == [
         ["call-1", "FAILED", "SIDECAR_UNREACHABLE"],
@@ -172,7 +175,7 @@ async def test_outcomes_of_a_lost_sidecar_are_synthesised(project: Path) -> None
 
 
 async def test_the_limits_of_the_lane_are_respected(project: Path) -> None:
-    """One operation at a time and small messages: what is more, or larger, goes as plain RPCs, and the lane lives on."""
+    """One operation at a time and small messages: what is more, or larger, goes as plain RPCs; the lane lives on."""
     session = SessionRules(most_operations=1, message_bytes=MESSAGE_BYTES)
     async with running_sidecar_for_tests(session=session) as sidecar:
         parallel, large, small = await told(project, "limits", sidecar)
@@ -227,7 +230,7 @@ async def test_turns_end_whatever_happens_and_are_kept(project: Path) -> None:
 
 
 def test_the_lock_names_versions_and_hashes_but_no_address() -> None:
-    """Any mirror that has the same files will do; the lock has the lowest version that package.json admits, or a newer one."""
+    """Any mirror that has the same files will do; the lock has the lowest versions that package.json admits."""
     text = (PACKAGE / "package-lock.json").read_text(encoding="utf-8")
     lock = json.loads(text)
     wanted = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml

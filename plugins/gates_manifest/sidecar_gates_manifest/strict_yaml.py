@@ -1,4 +1,4 @@
-"""The YAML loader of files that people write beside the configuration: the manifest of gates, cases and thresholds of evaluations.
+"""The YAML loader of files beside the configuration: the manifest of gates, cases and thresholds of evaluations.
 
 The configuration itself is read by the sidecar, which refuses ambiguous words as well.
 """

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import yaml
