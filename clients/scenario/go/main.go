@@ -191,7 +191,8 @@ func (r *runner) end(one step) {
 	})
 	check(err)
 	for _, child := range ended.Children {
-		fmt.Println("ended", child.SubAgentId, child.FinalStatus)
+		ending := strings.ToLower(fmt.Sprint(child.FinalStatus))
+		fmt.Println("ended", child.SubAgentId, short(ending, "final_status_"))
 	}
 	gate := "failed"
 	if ended.GatePassed {

@@ -12,7 +12,7 @@ export {
   TurnSource,
   Verdict,
 } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
-export { type CallOutcome, CapBehaviour, Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
+export * from "./generated/subagents/dispatch/v1/outcome_pb.js";
 export { type Surface } from "./generated/subagents/dispatch/v1/surface_pb.js";
 export { ErrorReason, FailureAxis } from "./generated/subagents/errors/v1/error_reason_pb.js";
 export { EpisodeView } from "./generated/subagents/history/v1/history_pb.js";

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from clients.python.tests.support.cable import cable
-from sidecar.rpc.session.rules import SessionRules
+from tests.support.cable import cable
 from tests.support.fake_runner import answers, waits_for
-from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
+from tests.support.harness import SECRET, SessionRules, SidecarForTests, running_sidecar_for_tests
 from tests.support.typescript_package import PACKAGE, installed_project, ran
 
 PROGRAM: Final = PACKAGE / "tests" / "programs" / "behaviours.mjs"
