@@ -5,9 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 
-import * as sdk from "subagents-client";
-
-const { ErrorReason, OnDisconnect, Outcome, SidecarClient, toolMessage, TurnSource } = sdk;
+import { ErrorReason, FinalStatus, OnDisconnect, Outcome, SidecarClient, toolMessage, TurnSource } from "subagents-client";
 
 const [scenario, socket, bootSecretFile, control, ...options] = process.argv.slice(2);
 
@@ -58,7 +56,7 @@ for (const step of JSON.parse(readFileSync(scenario, "utf8")).steps) {
     await dispatch(turn, step);
   } else if (step.do === "end") {
     const ended = await turn.end({ narration: step.narration });
-    ended.children.forEach((child) => console.log("ended", child.subAgentId, String(sdk.FinalStatus?.[child.finalStatus] ?? child.finalStatus).toLowerCase()));
+    ended.children.forEach((child) => console.log("ended", child.subAgentId, FinalStatus[child.finalStatus].toLowerCase()));
     console.log("gate", ended.gatePassed ? "passed" : "failed");
   } else {
     throw new Error(`no step ${step.do}`);

@@ -76,7 +76,7 @@ async def main(scenario: str, socket: str, secret: str, control: str, *options: 
                 case "end":
                     ended = await turn.end(step["narration"])
                     for child in ended.children:
-                        print("ended", child.sub_agent_id, str(child.final_status).lower())
+                        print("ended", child.sub_agent_id, child.final_status.lower())
                     print("gate", "passed" if ended.gate_passed else "failed")
                 case other:
                     raise ValueError(f"no step {other!r}")

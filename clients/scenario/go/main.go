@@ -191,8 +191,7 @@ func (r *runner) end(one step) {
 	})
 	check(err)
 	for _, child := range ended.Children {
-		ending := strings.ToLower(fmt.Sprint(child.FinalStatus))
-		fmt.Println("ended", child.SubAgentId, short(ending, "final_status_"))
+		fmt.Println("ended", child.SubAgentId, strings.ToLower(short(child.FinalStatus.String(), "FINAL_STATUS_")))
 	}
 	gate := "failed"
 	if ended.GatePassed {
