@@ -215,9 +215,9 @@ export class Lane {
    * @param bytes size of the serialised request
    */
   takes(bytes: number): boolean {
-    const { mostOperations, mostMessageBytes } = this.hello;
-    const fits = BigInt(bytes + BYTES_BESIDE) <= mostMessageBytes;
-    return this.usable && this.operations.size < mostOperations && fits;
+    const { maxOperations, maxMessageBytes } = this.hello;
+    const fits = BigInt(bytes + BYTES_BESIDE) <= maxMessageBytes;
+    return this.usable && this.operations.size < maxOperations && fits;
   }
 
   /** Breaks the lane off. */
@@ -356,7 +356,7 @@ export class Lane {
   }
 
   private taken(): Message[] {
-    const most = Math.min(MESSAGE_BYTES, Number(this.greeting?.mostMessageBytes ?? MESSAGE_BYTES)) - BYTES_BESIDE;
+    const most = Math.min(MESSAGE_BYTES, Number(this.greeting?.maxMessageBytes ?? MESSAGE_BYTES)) - BYTES_BESIDE;
     let bytes = 0;
     let count = 0;
     for (const one of this.queue) {
