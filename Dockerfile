@@ -13,7 +13,7 @@ COPY requirements/demo.txt requirements/
 RUN python3 -m venv /build \
     && /build/bin/python -m pip download -q --require-hashes --only-binary :all: -r requirements/demo.txt -d /wheels \
     && /build/bin/python -m pip install -q --no-index --find-links /wheels hatchling
-COPY pyproject.toml LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY proto/python proto/python
 COPY sidecar sidecar
 # From here on nothing is fetched: what the lock's hashes admitted lies in /wheels, and only what the sidecar asks for

@@ -87,7 +87,7 @@ scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directl
 
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
-	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture $(ARGS)
+	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/packages/installs_from_registry.py $(ARGS)
 
 mutants: $(MUTANTS)/.ready ## mutation tests of the rules that serve and record (four minutes); ARGS="sidecar.core.rollout.serving": one module
 	@nice $(MUTANTS)/bin/python -m scripts.mutants $(ARGS)

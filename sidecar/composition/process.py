@@ -5,6 +5,7 @@ import resource
 import sys
 from contextlib import suppress
 from enum import IntEnum, unique
+from typing import Final
 
 import uvloop
 
@@ -18,6 +19,9 @@ from sidecar.observability.redaction import Redactor
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
 from sidecar.rpc.socket_files import AddressInUse, CannotListen
 from sidecar.settings import Settings, SettingsProblem
+
+MACOS_FILES: Final = 10_240
+"""Open files that macOS admits, where the hard limit says "unlimited" and asking for it is an error."""
 
 
 @unique
@@ -72,6 +76,8 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
 def _bound_the_process() -> None:
     """Write no core, which would hold keys and users' data; and use every file descriptor that is allowed."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (most, max(now, MACOS_FILES)):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            return

@@ -70,8 +70,8 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "clients/python/README.md": RunBy(
         "clients/python/tests/test_documentation.py::test_the_first_dispatch_of_the_readme_runs"
     ),
-    'clients/typescript/README.md: {"bound":["ask_shop","ask_rewards","ask_support"],': CannotRun(
-        "output of the example, in two lines shortened; clients/typescript/tests runs the example"
+    "clients/typescript/README.md": RunBy(
+        "clients/typescript/tests/test_typescript_client.py::test_the_sample_of_the_readme_compiles_and_runs"
     ),
     "docs/architecture.md: core  <-  policy  <-  operations  <-  { adapters,": CannotRun(
         "a drawing; tests/architecture/test_imports_flow_one_way.py holds what it says"

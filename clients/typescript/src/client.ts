@@ -1,74 +1,141 @@
-// A client of the dispatch sidecar: the generated service over HTTP/2 on a Unix socket, with the boot secret, and the
-// reason of a failed call.
+// The way in: connect to the sidecar, bind turns, read conversations.
 
-import { readFileSync } from "node:fs";
-import { connect as connectSocket } from "node:net";
+import { randomUUID } from "node:crypto";
 
-import { type Client, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 
-import { BadRequestSchema, ErrorInfoSchema } from "./generated/google/rpc/error_details_pb.js";
-import { DispatchService } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
+import { errorFrom } from "./errors.js";
+import { BindTurnRequestSchema } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
+import type {
+  ExportReplayRequestSchema,
+  GetTurnRequestSchema,
+  GetTurnResponse,
+  ListEpisodesRequestSchema,
+  ListEpisodesResponse,
+  ListTurnsRequestSchema,
+  ListTurnsResponse,
+  ReadEpisodeRequestSchema,
+  ReadEpisodeResponse,
+  WatchEventsRequestSchema,
+  WatchEventsResponse,
+  WriteSummaryRequestSchema,
+  WriteSummaryResponse,
+} from "./generated/subagents/history/v1/history_pb.js";
+import { retried } from "./retrying.js";
+import { BoundTurn } from "./turn.js";
+import { type Options, Wire } from "./wire.js";
 
-/** Domain of every `ErrorInfo` that the sidecar itself sends; others are a proxy's. */
-export const ERROR_DOMAIN = "sidecar.subagents";
+/** A client of one sidecar: open it once, use it for many turns at a time, and close it. */
+export class SidecarClient {
+  /** What is on record of conversations and turns. Reads change nothing; all requests are safe to repeat. */
+  readonly history: History;
+  private readonly wire: Wire;
 
-const BOOT_SECRET_HEADER = "x-subagents-boot-secret";
-const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
-
-/** The typed client and its connection. */
-export interface Sidecar {
-  readonly dispatch: Client<typeof DispatchService>;
-  /** Closes the connection; without it the process does not end by itself for a while. */
-  close(): void;
-}
-
-/** Why a call failed. */
-export interface Failure {
-  /** A name of `ErrorReason` without its prefix, e.g. `INVALID_REQUEST`. */
-  readonly reason: string;
-  /** What `ErrorInfo.metadata` says, e.g. a limit. */
-  readonly metadata: Record<string, string>;
-  /** What is wrong, by path of the field. */
-  readonly fields: Record<string, string>;
-}
-
-/**
- * Opens a client on the sidecar's dispatch socket; connects when it is first used.
- *
- * @param socket path of `server.dispatch_socket`
- * @param bootSecretFile path of `server.boot_secret_file`
- */
-export function openSidecar(socket: string, bootSecretFile: string): Sidecar {
-  const secret = readFileSync(bootSecretFile, "utf8").trim();
-  const withSecret: Interceptor = (next) => (request) => {
-    request.header.set(BOOT_SECRET_HEADER, secret);
-    return next(request);
-  };
-  const baseUrl = "http://sidecar"; // only a name: the connection is the socket
-  const sessionManager = new Http2SessionManager(baseUrl, {}, { createConnection: () => connectSocket(socket) });
-  const transport = createGrpcTransport({
-    baseUrl,
-    sessionManager,
-    interceptors: [withSecret],
-    readMaxBytes: MOST_MESSAGE_BYTES,
-  });
-  return { dispatch: createClient(DispatchService, transport), close: () => sessionManager.abort() };
-}
-
-/** Returns why a call failed, or undefined when the sidecar itself has not said so (the transport broke, say). */
-export function failureOf(error: unknown): Failure | undefined {
-  if (!(error instanceof ConnectError)) {
-    return undefined;
+  /** Returns a client; the connection is made when it is first needed. */
+  constructor(options: Options) {
+    this.wire = new Wire(options);
+    this.history = new History(this.wire);
   }
-  const info = error.findDetails(ErrorInfoSchema).find((one) => one.domain === ERROR_DOMAIN);
-  if (info === undefined) {
-    return undefined;
+
+  /**
+   * Decides what one turn may call, and freezes it. Call it before the model is called.
+   *
+   * Safe to repeat with the same `turnId` and contents; outlasts a restart of the sidecar within its timeout.
+   *
+   * @param request `turnId` may be left out: a new one is made
+   * @throws SidecarError the request is wrong, or the sidecar could not do it now: go on without sub-agents
+   */
+  async bindTurn(
+    request: MessageInitShape<typeof BindTurnRequestSchema>,
+    timeoutMs = this.wire.timeouts.bindMs,
+  ): Promise<BoundTurn> {
+    const whole = { ...request, turnId: request.turnId || randomUUID() };
+    const bound = await retried(
+      (left) => {
+        const [service] = this.wire.via(BindTurnRequestSchema, whole);
+        return service.bindTurn(whole, { timeoutMs: left, headers: this.wire.traceHeaders() });
+      },
+      this.wire.where("BindTurn"),
+      timeoutMs,
+      this.wire.timeouts,
+    );
+    this.wire.lanes.offered(bound.contract);
+    return new BoundTurn(this.wire, whole.turnId, bound);
   }
-  const violations = error.findDetails(BadRequestSchema).flatMap((one) => one.fieldViolations);
-  return {
-    reason: info.reason,
-    metadata: info.metadata,
-    fields: Object.fromEntries(violations.map((one) => [one.field, one.description])),
-  };
+
+  /** Binds a turn, does some work, and ends the turn whatever happens in between; `BoundTurn.end` may come before. */
+  async withTurn<T>(
+    request: MessageInitShape<typeof BindTurnRequestSchema>,
+    work: (turn: BoundTurn) => Promise<T>,
+  ): Promise<T> {
+    const turn = await this.bindTurn(request);
+    try {
+      return await work(turn);
+    } finally {
+      await turn.abandon();
+    }
+  }
+
+  /** Closes the connection; requests in flight fail at once. Without it the process does not end for a while. */
+  close(): void {
+    this.wire.close();
+  }
+}
+
+/** Conversations, and the record of turns. */
+export class History {
+  constructor(private readonly wire: Wire) {}
+
+  /** Reads what is kept of a conversation; it is empty if nothing is kept. */
+  async readEpisode(request: MessageInitShape<typeof ReadEpisodeRequestSchema>): Promise<ReadEpisodeResponse> {
+    return this.ask("ReadEpisode", (limits) => this.wire.history.readEpisode(request, limits));
+  }
+
+  /** Replaces the rolling summary of a conversation, while a bind says that compaction is due. */
+  async writeSummary(request: MessageInitShape<typeof WriteSummaryRequestSchema>): Promise<WriteSummaryResponse> {
+    return this.ask("WriteSummary", (limits) => this.wire.history.writeSummary(request, limits));
+  }
+
+  /** Returns a page of turns, newest first. */
+  async listTurns(request: MessageInitShape<typeof ListTurnsRequestSchema> = {}): Promise<ListTurnsResponse> {
+    return this.ask("ListTurns", (limits) => this.wire.history.listTurns(request, limits));
+  }
+
+  /** Returns all that is on record of a turn, or of some of its children. */
+  async getTurn(request: MessageInitShape<typeof GetTurnRequestSchema>): Promise<GetTurnResponse> {
+    return this.ask("GetTurn", (limits) => this.wire.history.getTurn(request, limits));
+  }
+
+  /** Returns the conversations on record, those used last first. */
+  async listEpisodes(request: MessageInitShape<typeof ListEpisodesRequestSchema> = {}): Promise<ListEpisodesResponse> {
+    return this.ask("ListEpisodes", (limits) => this.wire.history.listEpisodes(request, limits));
+  }
+
+  /** Returns everything that a replay of a turn needs, as JSON text for `sidecar replay --from`. */
+  async exportReplay(request: MessageInitShape<typeof ExportReplayRequestSchema>): Promise<string> {
+    return this.ask("ExportReplay", async (limits) => {
+      const pieces: string[] = [];
+      for await (const piece of this.wire.history.exportReplay(request, limits)) {
+        pieces.push(piece.documentJson);
+      }
+      return pieces.join("");
+    });
+  }
+
+  /** Watches a turn until it ends, or until `signal` is aborted. A stream that breaks throws; ask again. */
+  async *watchEvents(
+    request: MessageInitShape<typeof WatchEventsRequestSchema>,
+    signal?: AbortSignal,
+  ): AsyncIterable<WatchEventsResponse> {
+    try {
+      yield* this.wire.history.watchEvents(request, signal === undefined ? {} : { signal });
+    } catch (thrown) {
+      throw errorFrom(thrown, this.wire.where("WatchEvents"));
+    }
+  }
+
+  private async ask<T>(method: string, send: (limits: { timeoutMs: number }) => Promise<T>): Promise<T> {
+    const { timeouts } = this.wire;
+    return retried((timeoutMs) => send({ timeoutMs }), this.wire.where(method), timeouts.unaryMs, timeouts);
+  }
 }

@@ -1,13 +1,12 @@
 // The session lane: bind, dispatch, resume, cancel, close and end over one long stream. See docs/session-lane.md.
 //
-// `Lane` has the methods of the plain service, so that either can be given to the same code. Open one once a
-// `BindTurnResponse` says that it is offered; when it ends, open another one, and resume what was in flight.
+// `Lane` has the methods of the plain service, so that either can be given to the same code.
 
-import { fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
 
-import type { Sidecar } from "./client.js";
+import { NotSent } from "./errors.js";
 import { StatusSchema } from "./generated/google/rpc/status_pb.js";
 import {
   type BindTurnRequestSchema,
@@ -19,12 +18,13 @@ import {
   type Contract,
   type DispatchRequestSchema,
   type DispatchResponse,
+  type DispatchService,
   type EndTurnRequestSchema,
   type EndTurnResponse,
   type ResumeDispatchRequestSchema,
   type ResumeDispatchResponse,
   type SessionDrain,
-  type SessionRequestSchema,
+  SessionRequestSchema,
   type SessionResponse,
   type SessionResult,
   SessionResultSchema,
@@ -36,10 +36,25 @@ const CONTRACT_VERSION = 1;
 const FEATURE = "session";
 const LANE_CREDIT = 4 * 1024 * 1024;
 const OPERATION_CREDIT = 1024 * 1024;
+/** Requests are packed into messages of at most that many bytes; one that is larger goes alone. */
+const MESSAGE_BYTES = 1024 * 1024;
+/** More than a message has beside its requests: trace contexts, credits and abandons. */
+const BYTES_BESIDE = 16 * 1024;
+/** Most operations, credits and abandons in one message; the sidecar ends a lane at 4,096. */
+const MOST_PARTS = 2048;
+/** A sidecar that sends nothing for so many intervals of heartbeats is gone. */
+const SILENT_INTERVALS = 3;
 
-/** How long one operation may take. */
-export interface Deadline {
+/** The service that opens lanes. */
+export type LaneService = Pick<Client<typeof DispatchService>, "session">;
+
+/** How long one request may take, and what ends it early. */
+export interface CallLimits {
   readonly timeoutMs?: number;
+  /** Aborting it is the equal of cancelling an RPC. */
+  readonly signal?: AbortSignal;
+  /** Sent with the request: `traceparent` and `tracestate`. */
+  readonly headers?: Record<string, string>;
 }
 
 type Message = MessageInitShape<typeof SessionRequestSchema>;
@@ -56,6 +71,7 @@ class Operation implements AsyncIterable<SessionResult> {
   private failure: ConnectError | undefined;
   private over = false;
   private wake: () => void = () => undefined;
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly consumed: (bytes: number, over: boolean) => void,
@@ -78,7 +94,23 @@ class Operation implements AsyncIterable<SessionResult> {
     if (!this.over) {
       this.over = true;
       this.failure = failure;
+      clearTimeout(this.timer);
       this.wake();
+    }
+  }
+
+  /** Ends it here and tells the sidecar, now or after a time: a sidecar that hangs does not keep the deadline itself. */
+  leave(failure: ConnectError, afterMs = 0): void {
+    const leaving = (): void => {
+      if (!this.over) {
+        this.end(failure);
+        this.left();
+      }
+    };
+    if (afterMs > 0) {
+      this.timer = setTimeout(leaving, afterMs);
+    } else {
+      leaving();
     }
   }
 
@@ -101,23 +133,22 @@ class Operation implements AsyncIterable<SessionResult> {
       for (const unread of this.results.splice(0)) {
         this.consumed(toBinary(SessionResultSchema, unread).length, true);
       }
-      if (!this.over) {
-        this.over = true;
-        this.left(); // the caller broke out of its loop: the equal of cancelling an RPC
-      }
+      this.leave(new ConnectError("the caller has left", Code.Canceled)); // it broke out of its loop
     }
   }
 }
 
 /** One lane. Everything in flight fails with `Code.Unavailable` when it breaks; repeat it, or resume, on another one. */
 export class Lane {
-  /** Asks for another lane for new operations; undefined: not yet. */
+  /** Asks for another lane for new requests; undefined: not yet. */
   drain: SessionDrain | undefined;
   /** Settled when the lane has ended. */
   readonly ended: Promise<void>;
 
+  private greeting: SessionServerHello | undefined;
   private readonly operations = new Map<bigint, Operation>();
   private readonly queue: Message[] = [];
+  private readonly unsent = new Set<bigint>();
   private newest = 0n;
   private laneConsumed = 0;
   private readonly consumed = new Map<bigint, number>();
@@ -125,67 +156,109 @@ export class Lane {
   private over = false;
   private wake: () => void = () => undefined;
   private beat: NodeJS.Timeout | undefined;
+  private heardAt = performance.now();
   private readonly abort = new AbortController();
 
-  private constructor(sidecar: Sidecar, contract: Contract, previousLaneId: string, opened: Opened) {
+  private constructor(service: LaneService, contract: Contract, previousLaneId: string, opened: Opened) {
     const timeoutMs = Number(contract.sessionDeadline?.seconds ?? 0n) * 1000;
     this.queue.push({
       hello: { contractVersion: CONTRACT_VERSION, creditBytes: BigInt(LANE_CREDIT), previousLaneId, heartbeats: true },
     });
-    const messages = sidecar.dispatch.session(this.outgoing(), { timeoutMs, signal: this.abort.signal });
+    const messages = service.session(this.outgoing(), { timeoutMs, signal: this.abort.signal });
     this.ended = this.read(messages, opened);
   }
 
   /**
-   * Opens a lane, and returns it with what the sidecar says of it.
+   * Opens a lane, and returns it once the sidecar has said hello.
    *
+   * @param service of the client
    * @param contract of a `BindTurnResponse`; see `offersLane`
    * @param previousLaneId of the lane before this one, for its stall report
+   * @param timeoutMs how long the hello may take
    */
-  static async open(sidecar: Sidecar, contract: Contract, previousLaneId = ""): Promise<[Lane, SessionServerHello]> {
+  static async open(
+    service: LaneService,
+    contract: Contract,
+    previousLaneId = "",
+    timeoutMs = 5_000,
+  ): Promise<Lane> {
     let opened: Opened = { resolve: () => undefined, reject: () => undefined };
-    const hello = new Promise<SessionServerHello>((resolve, reject) => (opened = { resolve, reject }));
-    const lane = new Lane(sidecar, contract, previousLaneId, opened);
-    return [lane, await hello];
+    const greeted = new Promise<void>((resolve, reject) => (opened = { resolve, reject }));
+    const lane = new Lane(service, contract, previousLaneId, opened);
+    const timer = setTimeout(() => lane.giveUp(), timeoutMs);
+    try {
+      await greeted;
+    } finally {
+      clearTimeout(timer);
+    }
+    return lane;
   }
 
-  async bindTurn(request: MessageInitShape<typeof BindTurnRequestSchema>, options?: Deadline): Promise<BindTurnResponse> {
+  /** What the sidecar said of the lane: its limits, and which run of the sidecar it is. */
+  get hello(): SessionServerHello {
+    if (this.greeting === undefined) {
+      throw new Error("the lane is not open");
+    }
+    return this.greeting;
+  }
+
+  /** Whether it takes requests. */
+  get usable(): boolean {
+    return this.greeting !== undefined && !this.over && !this.closing;
+  }
+
+  /**
+   * Whether a request may go over the lane now; if not, send it as a plain RPC.
+   *
+   * One operation too many would be refused; a message that is too large would end the lane.
+   *
+   * @param bytes size of the serialised request
+   */
+  takes(bytes: number): boolean {
+    const { maxOperations, maxMessageBytes } = this.hello;
+    const fits = BigInt(bytes + BYTES_BESIDE) <= maxMessageBytes;
+    return this.usable && this.operations.size < maxOperations && fits;
+  }
+
+  /** Breaks the lane off. */
+  giveUp(): void {
+    this.abort.abort();
+  }
+
+  async bindTurn(request: MessageInitShape<typeof BindTurnRequestSchema>, options?: CallLimits): Promise<BindTurnResponse> {
     return (await this.one({ case: "bindTurn", value: request }, options)) as BindTurnResponse;
   }
 
-  async *dispatch(
+  /** Begins at once, not with the first read: else `takes` would answer for a lane that is about to be full. */
+  dispatch(
     request: MessageInitShape<typeof DispatchRequestSchema>,
-    options?: Deadline,
+    options?: CallLimits,
   ): AsyncIterable<DispatchResponse> {
-    for await (const { response } of this.begin({ case: "dispatch", value: request }, options)) {
-      yield response.value as DispatchResponse;
-    }
+    return responses<DispatchResponse>(this.begin({ case: "dispatch", value: request }, options));
   }
 
-  async *resumeDispatch(
+  resumeDispatch(
     request: MessageInitShape<typeof ResumeDispatchRequestSchema>,
-    options?: Deadline,
+    options?: CallLimits,
   ): AsyncIterable<ResumeDispatchResponse> {
-    for await (const { response } of this.begin({ case: "resumeDispatch", value: request }, options)) {
-      yield response.value as ResumeDispatchResponse;
-    }
+    return responses<ResumeDispatchResponse>(this.begin({ case: "resumeDispatch", value: request }, options));
   }
 
   async cancelCall(
     request: MessageInitShape<typeof CancelCallRequestSchema>,
-    options?: Deadline,
+    options?: CallLimits,
   ): Promise<CancelCallResponse> {
     return (await this.one({ case: "cancelCall", value: request }, options)) as CancelCallResponse;
   }
 
   async closeChild(
     request: MessageInitShape<typeof CloseChildRequestSchema>,
-    options?: Deadline,
+    options?: CallLimits,
   ): Promise<CloseChildResponse> {
     return (await this.one({ case: "closeChild", value: request }, options)) as CloseChildResponse;
   }
 
-  async endTurn(request: MessageInitShape<typeof EndTurnRequestSchema>, options?: Deadline): Promise<EndTurnResponse> {
+  async endTurn(request: MessageInitShape<typeof EndTurnRequestSchema>, options?: CallLimits): Promise<EndTurnResponse> {
     return (await this.one({ case: "endTurn", value: request }, options)) as EndTurnResponse;
   }
 
@@ -196,28 +269,46 @@ export class Lane {
     await this.ended;
   }
 
-  private async one(request: Request, options?: Deadline): Promise<SessionResult["response"]["value"]> {
+  private async one(request: Request, options?: CallLimits): Promise<SessionResult["response"]["value"]> {
     for await (const { response } of this.begin(request, options)) {
       return response.value;
     }
     throw new ConnectError("the operation ended without an answer", Code.Internal);
   }
 
-  private begin(request: Request, options?: Deadline): Operation {
+  private begin(request: Request, options?: CallLimits): Operation {
     const id = ++this.newest;
     const operation = new Operation(
       (bytes, over) => this.grant(id, bytes, over),
-      () => this.send({ abandons: [id] }),
+      () => this.abandon(id),
     );
-    if (this.over || this.closing) {
-      operation.end(new ConnectError("the lane has ended", Code.Unavailable));
+    if (!this.usable) {
+      operation.end(new NotSent("the lane has ended"));
       return operation;
     }
     this.operations.set(id, operation);
-    const deadline = options?.timeoutMs === undefined ? {} : { deadline: durationFromMs(options.timeoutMs) };
+    this.unsent.add(id);
+    const { timeoutMs, signal, headers } = options ?? {};
+    const deadline = timeoutMs === undefined ? {} : { deadline: durationFromMs(Math.max(1, Math.floor(timeoutMs))) };
+    if (timeoutMs !== undefined) {
+      operation.leave(new ConnectError("the deadline has passed", Code.DeadlineExceeded), Math.max(1, timeoutMs));
+    }
+    signal?.addEventListener("abort", () => operation.leave(new ConnectError("left", Code.Canceled)), { once: true });
+    const trace = { traceparent: headers?.["traceparent"] ?? "", tracestate: headers?.["tracestate"] ?? "" };
     const creditBytes = BigInt(OPERATION_CREDIT);
-    this.send({ operations: [{ correlationId: id, creditBytes, request, ...deadline }] });
+    this.send({ operations: [{ correlationId: id, creditBytes, request, ...deadline, ...trace }] });
     return operation;
+  }
+
+  /** Tells the sidecar that nothing waits for an operation, unless the sidecar never heard of it. */
+  private abandon(id: bigint): void {
+    if (this.unsent.delete(id)) {
+      const at = this.queue.findIndex((one) => one.operations?.[0]?.correlationId === id);
+      this.queue.splice(at, 1);
+      this.operations.delete(id);
+    } else {
+      this.send({ abandons: [id] });
+    }
   }
 
   private grant(id: bigint, bytes: number, over: boolean): void {
@@ -242,15 +333,17 @@ export class Lane {
     this.wake();
   }
 
-  /** Gives whatever is queued when the last message has left, as one. */
+  /** Gives what is queued when the last message has left, as one message within the limits of the hello. */
   private async *outgoing(): AsyncIterable<Message> {
     for (;;) {
-      const queued = this.queue.splice(0);
+      const queued = this.taken();
       if (queued.length > 0) {
+        const operations = queued.flatMap((one) => one.operations ?? []);
+        operations.forEach((one) => this.unsent.delete(one.correlationId ?? 0n));
         yield {
           hello: queued[0]?.hello,
           heartbeat: queued.find((one) => one.heartbeat)?.heartbeat,
-          operations: queued.flatMap((one) => one.operations ?? []),
+          operations,
           credits: queued.flatMap((one) => one.credits ?? []),
           abandons: queued.flatMap((one) => one.abandons ?? []),
         };
@@ -262,6 +355,20 @@ export class Lane {
     }
   }
 
+  private taken(): Message[] {
+    const most = Math.min(MESSAGE_BYTES, Number(this.greeting?.maxMessageBytes ?? MESSAGE_BYTES)) - BYTES_BESIDE;
+    let bytes = 0;
+    let count = 0;
+    for (const one of this.queue) {
+      bytes += one.operations ? toBinary(SessionRequestSchema, create(SessionRequestSchema, one)).length : 0;
+      if (count > 0 && (bytes > most || count >= MOST_PARTS)) {
+        break;
+      }
+      count++;
+    }
+    return this.queue.splice(0, count);
+  }
+
   private async read(messages: AsyncIterable<SessionResponse>, opened: Opened): Promise<void> {
     let failure = new ConnectError("the lane has ended", Code.Unavailable);
     try {
@@ -270,11 +377,14 @@ export class Lane {
       }
     } catch (error) {
       failure = ConnectError.from(error);
-      opened.reject(failure);
     } finally {
       this.over = true;
       clearInterval(this.beat);
-      this.operations.forEach((operation) => operation.end(new ConnectError(failure.rawMessage, Code.Unavailable)));
+      opened.reject(failure);
+      for (const [id, operation] of this.operations) {
+        const message = `the lane broke: ${failure.rawMessage}`;
+        operation.end(this.unsent.has(id) ? new NotSent(message) : new ConnectError(message, Code.Unavailable));
+      }
       this.operations.clear();
       this.wake();
       this.abort.abort();
@@ -282,11 +392,18 @@ export class Lane {
   }
 
   private take(message: SessionResponse, opened: Opened): void {
+    this.heardAt = performance.now();
     if (message.hello !== undefined) {
-      const seconds = Number(message.hello.heartbeatInterval?.seconds ?? 10n);
-      this.beat = setInterval(() => this.send({ heartbeat: {} }), Math.max(1, seconds) * 500);
+      this.greeting = message.hello;
+      const intervalMs = 1000 * Math.max(1, Number(message.hello.heartbeatInterval?.seconds ?? 10n));
+      this.beat = setInterval(() => {
+        if (performance.now() - this.heardAt > SILENT_INTERVALS * intervalMs) {
+          this.giveUp();
+        }
+        this.send({ heartbeat: {} });
+      }, intervalMs / 2);
       this.beat.unref();
-      opened.resolve(message.hello);
+      opened.resolve();
     }
     this.drain = message.drain ?? this.drain;
     for (const result of message.results) {
@@ -302,8 +419,14 @@ export class Lane {
   }
 }
 
+async function* responses<T>(operation: Operation): AsyncIterable<T> {
+  for await (const { response } of operation) {
+    yield response.value as T;
+  }
+}
+
 interface Opened {
-  readonly resolve: (hello: SessionServerHello) => void;
+  readonly resolve: () => void;
   readonly reject: (error: ConnectError) => void;
 }
 

@@ -7,13 +7,14 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
 
+from sidecar_gates_manifest.strict_yaml import StrictLoader
+
 MOST_BYTES: Final = 1024 * 1024
-MOST_DEPTH: Final = 16
 DURATION: Final = re.compile(r"([1-9][0-9]{0,4})([hd])\Z")
 BASIS_POINTS: Final = 100
 """Of a percent."""
@@ -139,7 +140,7 @@ def manifest_in(content: bytes) -> Manifest:
     if len(content) > MOST_BYTES:
         raise ManifestProblem(f"the manifest is larger than {MOST_BYTES} bytes")
     try:
-        found = yaml.load(content, Loader=_StrictLoader)  # noqa: S506  a safe loader that takes less than the usual one
+        found = yaml.load(content, Loader=StrictLoader)  # noqa: S506  a safe loader that takes less than the usual one
         return msgspec.convert(found, type=Manifest)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -149,30 +150,3 @@ def manifest_in(content: bytes) -> Manifest:
         raise ManifestProblem("the manifest is not YAML") from None
     except ValueError as error:
         raise ManifestProblem(f"the manifest does not fit its format: {error}") from None
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses aliases, depth, and keys that are named twice."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs leave the parser out
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise yaml.composer.ComposerError(None, None, "aliases and anchors are not allowed", event.start_mark)
-        if self.depth >= MOST_DEPTH:
-            raise yaml.composer.ComposerError(None, None, "it is nested too deep", event.start_mark)
-        self.depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: dict[str, None] = {}
-        for key, _ in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{name[:40]!r} is named twice", key.start_mark)
-            seen[name] = None
-        return super().construct_mapping(node, deep)

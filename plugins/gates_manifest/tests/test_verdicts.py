@@ -93,7 +93,7 @@ def test_a_sub_agents_own_thresholds_are_added_and_replace_those_of_the_same_met
         (b"version: 1\ngates: {pre_ramp: {thresholds: {a: {}}}}\n", "needs `at_least` or `at_most`"),
         (b"version: 1\ngates: {pre_ramp: {thresholds: {a: {at_least: .nan}}}}\n", "finite numbers"),
         (b"version: 1\ngates: {pre_ramp: {fresh_for: soon}}\n", "whole hours or days"),
-        (b"version: 1\nversion: 1\ngates: {}\n", "line 2: 'version' is named twice"),
+        (b"version: 1\nversion: 1\ngates: {}\n", "line 2: the key 'version' is repeated"),
         (b"version: 1\ngates: &a {}\nsub_agents: *a\n", "aliases and anchors are not allowed"),
         (b"version: 1\ngates: " + b"[" * 40, "nested too deep"),
         (b" " * (1024 * 1024 + 1), "larger than"),

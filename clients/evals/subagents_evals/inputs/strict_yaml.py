@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import yaml
 
+from sidecar_gates_manifest.strict_yaml import StrictLoader
+
 MOST_BYTES: Final = 4 * 1024 * 1024
-MOST_DEPTH: Final = 16
 STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+|\.\.\.)\]")
 Read = TypeVar("Read")
 
@@ -48,7 +49,7 @@ def read_as(path: Path, shape: type[Read]) -> tuple[Read, Lines]:
     """
     content = _bytes_of(path)
     try:
-        loader = _StrictLoader(content.decode("utf-8"))
+        loader = StrictLoader(content.decode("utf-8"))
         root = loader.get_single_node()
         value = None if root is None else loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
@@ -90,32 +91,3 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | N
             if key.value == str(step) or (step == "..." and len(node.value) == 1):
                 return key.start_mark.line + 1, value
     return None
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses aliases, depth, and repeated keys; reads dates and the like as the text they are."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs leave the parser out
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise yaml.composer.ComposerError(None, None, "aliases and anchors are not allowed", event.start_mark)
-        if self.depth >= MOST_DEPTH:
-            raise yaml.composer.ComposerError(None, None, "nested too deep", event.start_mark)
-        self.depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: dict[str, None] = {}
-        for key, _ in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {name[:40]!r} is repeated", key.start_mark
-                )
-            seen[name] = None
-        return super().construct_mapping(node, deep)

@@ -13,13 +13,13 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from clients.python.tests.support.cable import Cable, cable
 from clients.python.tests.support.fake_history import FakeHistory
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc, outcome_pb2, surface_pb2
 from subagents.history.v1 import history_pb2_grpc
 from subagents_client import BoundTurn, ClientRuntime, ClientTimeouts, SidecarClient, ToolCall, TurnRequest
 from subagents_client.errors import status_of, trailer_of
 from subagents_errors import SubagentsError
+from tests.support.cable import Cable, cable
 
 TOOLS = ("ask_shop", "ask_rewards", "ask_support")
 REQUEST = TurnRequest(principal="user-1", episode_id="episode-1")

@@ -1,0 +1,131 @@
+// One connection to one sidecar: the boot secret, deadlines, and the choice between the lane and the plain RPCs.
+
+import { readFileSync } from "node:fs";
+import { connect as connectSocket } from "node:net";
+
+import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+
+import { DispatchService } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
+import { HistoryService } from "./generated/subagents/history/v1/history_pb.js";
+import { Lane } from "./lane.js";
+import { Lanes } from "./lanes.js";
+import { Deadline, DEFAULT_TIMEOUTS, sleep, type Timeouts } from "./retrying.js";
+
+const BOOT_SECRET_HEADER = "x-subagents-boot-secret";
+const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+const RECONNECT_MS = 100;
+
+/** How to connect. */
+export interface Options {
+  /** Path of `server.dispatch_socket`. */
+  readonly socket: string;
+  /** Path of `server.boot_secret_file`; instead of `bootSecret`. */
+  readonly bootSecretFile?: string;
+  /** What the sidecar wrote there at its start. */
+  readonly bootSecret?: string;
+  /** Other timeouts than `DEFAULT_TIMEOUTS`. */
+  readonly timeouts?: Partial<Timeouts>;
+  /** Carry turns over one long stream where the sidecar offers it; nothing else differs. Default: true. */
+  readonly sessionLane?: boolean;
+  /** `traceparent` and `tracestate` of the current request. */
+  readonly traceHeaders?: () => Record<string, string>;
+}
+
+/** What a turn needs: the plain RPCs have it, and so has a lane. */
+export type TurnService = Pick<
+  Lane,
+  "bindTurn" | "dispatch" | "resumeDispatch" | "cancelCall" | "closeChild" | "endTurn"
+>;
+
+export class Wire {
+  readonly timeouts: Timeouts;
+  readonly lanes: Lanes;
+  readonly history: Client<typeof HistoryService>;
+  readonly socket: string;
+  private readonly plain: Client<typeof DispatchService>;
+  private readonly sessions: Http2SessionManager;
+  readonly traceHeaders: () => Record<string, string>;
+
+  constructor(options: Options) {
+    this.socket = options.socket;
+    this.timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
+    this.traceHeaders = options.traceHeaders ?? (() => ({}));
+    const secret = secretOf(options);
+    const withHeaders: Interceptor = (next) => (request) => {
+      request.header.set(BOOT_SECRET_HEADER, secret);
+      Object.entries(this.traceHeaders()).forEach(([name, value]) => request.header.set(name, value));
+      return next(request);
+    };
+    const baseUrl = "http://sidecar"; // only a name: the connection is the socket
+    this.sessions = new Http2SessionManager(
+      baseUrl,
+      { pingIntervalMs: 10_000, pingTimeoutMs: 3_000 }, // without pings a hung sidecar is noticed at the deadline only
+      { createConnection: () => connectSocket(options.socket) },
+    );
+    const transport = createGrpcTransport({
+      baseUrl,
+      sessionManager: this.sessions,
+      interceptors: [withHeaders],
+      readMaxBytes: MOST_MESSAGE_BYTES,
+    });
+    this.plain = createClient(DispatchService, transport);
+    this.history = createClient(HistoryService, transport);
+    this.lanes = new Lanes(this.plain, options.sessionLane ?? true);
+  }
+
+  /** Returns what carries a request, and which run of the sidecar answers; the plain RPCs do not say which. */
+  via<Desc extends DescMessage>(schema: Desc, request: MessageInitShape<Desc>): [TurnService, string] {
+    const lane = this.lanes.current();
+    if (lane !== undefined && lane.takes(toBinary(schema, create(schema, request)).length)) {
+      return [lane, lane.hello.instanceId];
+    }
+    return [this.plain, ""];
+  }
+
+  /** Waits for the connection for at most so long, and says whether it stands. */
+  async connected(limitMs: number): Promise<boolean> {
+    const deadline = new Deadline(limitMs);
+    for (;;) {
+      const state = await within(this.sessions.connect(), deadline.left);
+      if (state === "open" || state === "idle") {
+        return true;
+      }
+      if (deadline.left <= RECONNECT_MS) {
+        return false;
+      }
+      await sleep(RECONNECT_MS);
+    }
+  }
+
+  where(method: string): string {
+    return `${method} at ${this.socket}`;
+  }
+
+  close(): void {
+    this.lanes.close();
+    this.sessions.abort();
+  }
+}
+
+/** Awaits a promise for at most so long; undefined: it takes longer. */
+async function within<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), milliseconds)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function secretOf(options: Options): string {
+  if (options.bootSecretFile === undefined) {
+    return options.bootSecret ?? "";
+  }
+  if (options.bootSecret !== undefined) {
+    throw new TypeError("give bootSecret or bootSecretFile, not both");
+  }
+  return readFileSync(options.bootSecretFile, "utf8").trim();
+}
