@@ -1,4 +1,4 @@
-"""The result of a dispatch, put together from the frames of one stream, as a client does."""
+"""The result of a dispatch, held against the events of its stream."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,10 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 
 def whole_result(frames: Iterable[pb.DispatchFrame]) -> pb.DispatchResult:
-    """Return the result with the answers that events of the same stream have carried; empty if there is no result.
+    """Return the result of a stream; empty if there is none.
 
     Raises:
-        AssertionError: an answer was sent twice, or a call settled with the outcome of another one.
+        AssertionError: an event carried another outcome than the result, or that of another call.
     """
     told, result = {}, pb.DispatchResult()
     for frame in frames:
@@ -19,8 +19,5 @@ def whole_result(frames: Iterable[pb.DispatchFrame]) -> pb.DispatchResult:
                 assert event.state_changed.outcome.call_id == event.call_id, event
         result.CopyFrom(frame.result)
     for outcome in result.outcomes:
-        if outcome.call_id in told:
-            assert not outcome.narration, f"sent twice: {outcome}"
-            assert not outcome.components, f"sent twice: {outcome}"
-            outcome.CopyFrom(told[outcome.call_id])
+        assert outcome == told.get(outcome.call_id, outcome)
     return result
