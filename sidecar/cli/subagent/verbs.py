@@ -6,7 +6,7 @@ from typing import Any, Final
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.output.tables import curve_word, mode_word, state_word
+from sidecar.cli.subagent.output.tables import EFFECTS, curve_word, mode_word
 from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take, take_unread
 from sidecar.cli.subagent.views import OperatorCommands, stamp
 from sidecar.core.rollout.remedies import NOBODY
@@ -51,11 +51,11 @@ def promote(operating: OperatorCommands, wish: StepWish, *, to_test: bool = Fals
 
     def verbs(found: StepTarget) -> list[Verb]:
         state, test = found.definition.state, {"target_state": pb.LIFECYCLE_STATE_TEST}
-        first = Verb("Transition", "dev -> test; asks no gate", test, suffix=".test")
+        first = Verb("Transition", "in development -> in test; needs no gate", test, suffix=".test")
         if to_test:
             return [first]
-        source = "test" if state == pb.LIFECYCLE_STATE_DEV else state_word(state)
-        plan = f"{source} -> promote, at 0 %; asks the gate pre_merge, {FURTHER}"
+        source = EFFECTS[pb.LIFECYCLE_STATE_TEST if state == pb.LIFECYCLE_STATE_DEV else state]
+        plan = f"{source} -> promoted, at 0 %; needs the gate pre_merge, {FURTHER}"
         last = Verb("Transition", plan, {"target_state": pb.LIFECYCLE_STATE_PROMOTE})
         return [first, last] if state == pb.LIFECYCLE_STATE_DEV else [last]
 
@@ -156,5 +156,5 @@ def _comes_back(found: StepTarget) -> str:
         return "it is not active, so nobody takes its place"
     its = [each for each in found.slot.definitions if each.digest == found.definition.target_digest]
     if its and its[0].state != pb.LIFECYCLE_STATE_PROMOTE:
-        return f"its recorded target {clean(its[0].definition_id)} is in {state_word(its[0].state)}: --to names another"
+        return f"its recorded target {clean(its[0].definition_id)} is {EFFECTS[its[0].state]}: choose another with --to"
     return f"{clean(its[0].definition_id)} takes its place" if its else "nobody takes its place"
