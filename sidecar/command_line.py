@@ -16,11 +16,11 @@ from sidecar.cli.serve import serve_alone
 if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.projection_command import Progress
-    from sidecar.cli.record.replay_command import ReplayWish
+    from sidecar.cli.record.replay_command import ReplayOptions
     from sidecar.cli.record.source import RecordSource
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
-    from sidecar.cli.subagent.erasing import EraseWish
+    from sidecar.cli.subagent.erasing import EraseOptions
     from sidecar.cli.token_command import TokenTools
     from sidecar.cli.validate.checkouts import Checkouts
     from sidecar.core.definitions.resolve import LoadedCatalogue
@@ -156,10 +156,10 @@ def _back_up(settings: "Settings", target: Path) -> None:
     back_up_record(settings, target)
 
 
-def _erase_offline(settings: "Settings", wish: "EraseWish", *, preview: bool) -> "ErasureReport":
+def _erase_offline(settings: "Settings", options: "EraseOptions", *, preview: bool) -> "ErasureReport":
     from sidecar.composition.offline_erasure import erase_offline  # noqa: PLC0415  only `erase --offline` needs it
 
-    return erase_offline(settings, wish, preview=preview)
+    return erase_offline(settings, options, preview=preview)
 
 
 def _verify_log() -> "VerifyLog":
@@ -181,8 +181,8 @@ def _verified(source: "RecordSource", as_json: bool) -> int:
     return verify_log(source, verifying(), sys.stdout, sys.stderr, as_json=as_json)
 
 
-def _replay(settings: "Settings | None", definitions: Path | None, wish: "ReplayWish") -> int:
+def _replay(settings: "Settings | None", definitions: Path | None, options: "ReplayOptions") -> int:
     from sidecar.cli.record.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
     from sidecar.composition.replay import replaying  # noqa: PLC0415  the same holds
 
-    return replay(wish, replaying(settings, definitions), sys.stdout)
+    return replay(options, replaying(settings, definitions), sys.stdout)

@@ -140,13 +140,13 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         ] = None,
     ) -> None:
         """Check agent definitions as the sidecar would, without one running, and advise on them."""
-        from sidecar.cli.validate.command import ValidateWish, validate  # noqa: PLC0415  only this command needs it
+        from sidecar.cli.validate.command import ValidateOptions, validate  # noqa: PLC0415  only this command needs it
         from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
         settings = None if config is None else _settings(commands, config)
-        wish = ValidateWish(as_json_text, costs, strict, settings)
+        options = ValidateOptions(as_json_text, costs, strict, settings)
         most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.sub_agents_at_most
-        raise typer.Exit(validate(folder, wish, lambda root: commands.load(root, most), sys.stdout))
+        raise typer.Exit(validate(folder, options, lambda root: commands.load(root, most), sys.stdout))
 
     @app.command(name="codeowners")
     def reviewers(
@@ -156,11 +156,11 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
     ) -> None:
         """Print the CODEOWNERS file that the owners of the prompt blocks make."""
-        from sidecar.cli.validate.codeowners import CodeownersWish, codeowners  # noqa: PLC0415  the same holds
+        from sidecar.cli.validate.codeowners import CodeownersOptions, codeowners  # noqa: PLC0415  the same holds
         from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
-        wish = CodeownersWish(team, under, check)
-        raise typer.Exit(codeowners(folder, wish, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
+        options = CodeownersOptions(team, under, check)
+        raise typer.Exit(codeowners(folder, options, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
 
 
 def _add_plugins(app: typer.Typer, commands: Commands) -> None:

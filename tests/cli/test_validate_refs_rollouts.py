@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from sidecar.adapters.definitions_directory.comparison import compare
-from sidecar.cli.validate.validate_refs import Format, ValidateRefsWish, validate_refs
+from sidecar.cli.validate.validate_refs import Format, ValidateRefsOptions, validate_refs
 from sidecar.core.definitions.review.references import BaseSelection, Check
 from tests.support.config_repository import ConfigRepository, Printed
 from tests.support.requirement import requirement
@@ -31,7 +31,7 @@ def repository(tmp_path: Path) -> ConfigRepository:
 def untold(repository: ConfigRepository, shape: Format = Format.HUMAN, *skipped: Check) -> Printed:
     """Run the command without the option."""
     out, errors = io.StringIO(), io.StringIO()
-    wish = ValidateRefsWish(BaseSelection(ref="main"), None, frozenset(skipped), shape)
+    wish = ValidateRefsOptions(BaseSelection(ref="main"), None, frozenset(skipped), shape)
     return Printed(validate_refs(repository.root, wish, compare, out, errors), out.getvalue(), errors.getvalue())
 
 

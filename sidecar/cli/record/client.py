@@ -48,7 +48,7 @@ WORTH_ANOTHER_TRY: Final = (RecordExit.UNAVAILABLE, RecordExit.INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SidecarAddress:
     """Which sidecar. `target` as gRPC names it; the secret is what it wrote to its `boot_secret_file`."""
 
     target: str
@@ -79,7 +79,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         CannotSee: by every method, and here if the secret cannot be read.
     """
 
-    def __init__(self, where: Where, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, where: SidecarAddress, pause: Callable[[float], None] = time.sleep) -> None:
         self._where = where
         self._pause = pause
         self._metadata = _metadata(where)
@@ -176,7 +176,7 @@ def _as_of(answer: Any) -> datetime | None:
     return answer.as_of.ToDatetime(UTC) if answer.HasField("as_of") else None
 
 
-def _metadata(where: Where) -> Sequence[tuple[str, str]]:
+def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
     if where.boot_secret_file is None:
         return ()
     try:
@@ -193,7 +193,7 @@ def _metadata(where: Where) -> Sequence[tuple[str, str]]:
     return ((BOOT_SECRET_KEY, secret),)
 
 
-def _problem(error: Any, where: Where) -> RecordUnavailable:
+def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
     """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
     code: grpc.StatusCode = error.code()
     said, reason = error.details() or "", _reason(error)

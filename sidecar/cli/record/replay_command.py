@@ -13,7 +13,7 @@ CANNOT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayWish:
+class ReplayOptions:
     """What is asked for.
 
     Attributes:
@@ -27,7 +27,7 @@ class ReplayWish:
     as_json: bool = False
 
 
-Replay = Callable[[Settings | None, Path | None, ReplayWish], int]
+Replay = Callable[[Settings | None, Path | None, ReplayOptions], int]
 """Takes the settings (None: not given), the folder of the definitions, and what is asked for; returns the exit code."""
 
 
@@ -70,4 +70,4 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
             raise typer.Exit(CANNOT)
         offline = source is not None and definitions is not None and config is None
         settings = None if offline else settings_of(config)
-        raise typer.Exit(run(settings, definitions, ReplayWish(turn_id, source, export, as_json)))
+        raise typer.Exit(run(settings, definitions, ReplayOptions(turn_id, source, export, as_json)))

@@ -99,8 +99,8 @@ def _turns(
 ) -> None:
     """List the turns on record, newest first. Then look at one with `sidecar turn <id>`."""
     made = _module()
-    wish = made.TurnsWish(episode, slot, "" if state is None else state.value, limit, as_json)
-    raise typer.Exit(made.show_turns(at(), wish))
+    options = made.TurnsOptions(episode, slot, "" if state is None else state.value, limit, as_json)
+    raise typer.Exit(made.show_turns(at(), options))
 
 
 def _turn(
@@ -117,7 +117,7 @@ def _turn(
     With --follow and --json: one JSON object a line, for each event.
     """
     made = _module()
-    raise typer.Exit(made.show_turn(at(), made.TurnWish(turn_id, tuple(child or ()), expand, follow, as_json)))
+    raise typer.Exit(made.show_turn(at(), made.TurnOptions(turn_id, tuple(child or ()), expand, follow, as_json)))
 
 
 def _episodes(
@@ -140,7 +140,7 @@ def _episode(
 ) -> None:
     """Read one conversation: what the user said, what was answered, and what sub-agents were asked."""
     made = _module()
-    raise typer.Exit(made.show_episode(at(), made.EpisodeWish(episode, principal, full, as_json)))
+    raise typer.Exit(made.show_episode(at(), made.EpisodeOptions(episode, principal, full, as_json)))
 
 
 def _module() -> ModuleType:
@@ -150,14 +150,14 @@ def _module() -> ModuleType:
 
 
 def _seeing(settings_of: SettingsOf, config: Path | None, target: str, secret_file: Path | None) -> Any:
-    from sidecar.cli.record.client import Where  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  the same holds
 
-    where = Where(target, secret_file)
+    where = SidecarAddress(target, secret_file)
     if not target:
         try:
             server = settings_of(config).server
         except typer.Exit:
             typer.echo("name the sidecar's settings file with --config, or its socket with --target", err=True)
             raise
-        where = Where(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
+        where = SidecarAddress(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
     return _module().TurnCommands(where, sys.stdout, sys.stderr)

@@ -22,7 +22,7 @@ NAMED_AT_MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ValidateWish:
+class ValidateOptions:
     """How it is asked for.
 
     Attributes:
@@ -38,12 +38,12 @@ class ValidateWish:
     settings: Settings | None = None
 
 
-def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
+def validate(root: Path, options: ValidateOptions, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
     """Print every problem of the configuration below `root`, advice on it, and what it defines.
 
     Args:
         root: the folder that holds `agent_config.yaml`.
-        wish: what to print, and what counts.
+        options: what to print, and what counts.
         load: reads a configuration; the sidecar's own loader.
         out: where to print.
 
@@ -52,15 +52,15 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalo
         about it; else 0.
     """
     loaded = load(root)
-    unfit = _of_settings(wish.settings, loaded)
-    if wish.as_json:
+    unfit = _of_settings(options.settings, loaded)
+    if options.as_json:
         json.dump(_as_object(loaded) | {"settings": unfit}, out, indent=2)
         out.write("\n")
     else:
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
         out.writelines(f"settings: {line}\n" for line in unfit)
         out.writelines(line + "\n" for line in tool_lines(loaded))
-        if wish.costs and loaded.catalogue is not None:
+        if options.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
             out.write(_note_on(unflagged) + "\n")
@@ -68,7 +68,7 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalo
         out.write(f"{_summary(loaded)}{fits}\n")
     if loaded.catalogue is None or unfit:
         return INVALID
-    return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
+    return INVALID if options.strict and (loaded.problems or loaded.advice) else VALID
 
 
 def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sidecar.cli.validate.validate_refs import Compare, Format, ValidateRefsWish, validate_refs
+from sidecar.cli.validate.validate_refs import Compare, Format, ValidateRefsOptions, validate_refs
 from sidecar.core.definitions.review.references import BaseSelection, Check
 
 Base = Annotated[str | None, typer.Option("--base", help="Branch or commit the change is to be merged into.")]
@@ -33,6 +33,6 @@ def add_validate_refs(app: typer.Typer, compare: Compare) -> None:
         a: it loads. b: each sub_agents entry can be served. c: nobody names what goes away. d: no major change in
         place, and minor ones only with an override. Exit codes: 0 passed, 1 a check failed, 2 could not be compared.
         """
-        wish = BaseSelection(base, None if base_dir is None else str(base_dir))
-        asked = ValidateRefsWish(wish, rollout_export, frozenset(skip or ()), shape)
+        options = BaseSelection(base, None if base_dir is None else str(base_dir))
+        asked = ValidateRefsOptions(options, rollout_export, frozenset(skip or ()), shape)
         raise typer.Exit(validate_refs(root, asked, compare, sys.stdout, sys.stderr))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
 from sidecar.cli.output.turn_timeline import utc
-from sidecar.cli.subagent.output.tables import effect, short, state_word
+from sidecar.cli.subagent.output.tables import effect, short
 from subagents.lifecycle.v1 import flags_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 
@@ -31,11 +31,11 @@ def flag_table(definitions: Sequence[Any]) -> Iterator[TextLine]:
 
 def _row(each: Any, flag: Any) -> list[Part]:
     value = value_word(flag.value)
-    switched = f"{moment(utc(flag.changed_at))} by {clean(flag.changed_by)}" if flag.HasField("changed_at") else "-"
+    switched = f"{timestamp(utc(flag.changed_at))} by {clean(flag.changed_by)}" if flag.HasField("changed_at") else "-"
     shared = ", ".join(f"{clean(one.definition_id)}@{short(one.digest)}" for one in flag.shared_with)
     return [
         Part(f"{clean(each.definition_id)}@{short(each.digest)}", "bold"),
-        Part(effect(each.state, each.ramp_basis_points, active=each.active)),
+        Part(effect(each.state, active=each.active)),
         Part(kind_word(flag.kind)),
         Part(clean(flag.name)),
         Part(value, VALUE_STYLE[value]),
@@ -52,7 +52,7 @@ def switch_lines(flag: Any) -> Iterator[tuple[str, str]]:
     moved = f"{before} -> {after}" if before != after else f"is {after}"
     yield f"  {kind_word(flag.kind)} flag {clean(flag.name)} of {clean(flag.backend)}: {moved}{version}", ""
     for each in flag.affected:
-        name = f"{clean(each.slot)}: {clean(each.definition_id)} {short(each.digest)} ({state_word(each.state)})"
+        name = f"{clean(each.slot)}: {clean(each.definition_id)} {short(each.digest)} ({effect(each.state)})"
         yield f"  gates {name}: {clean(each.words)}", ""
 
 

@@ -1,4 +1,4 @@
-"""Messages about rollouts for programs: names as in the proto, and values of enums as operators write them."""
+"""Converts rollout messages to JSON: field names as in the proto, enum values in lower case without their prefix."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -8,28 +8,28 @@ from google.protobuf.message import Message
 from sidecar.cli.record.turn_views import as_object
 
 Spell: TypeAlias = Callable[[str, str], str]
-"""Spells a value anew; given it, and what all names of its enum begin with."""
+"""Converts the name of an enum value, given the name and the common prefix of its enum."""
 
 
 def message_to_json(message: Message) -> dict[str, Any]:
-    """Return a message for programs; `LIFECYCLE_STATE_ROLLBACK` is `rollback`, and so with every enum."""
+    """Return a message as JSON values; e.g. `LIFECYCLE_STATE_ROLLBACK` becomes `rollback`."""
     return _spelled(as_object(message), message.DESCRIPTOR, lambda value, prefix: value.removeprefix(prefix).lower())
 
 
-def message_from_json(said: dict[str, Any], message: Message) -> dict[str, Any]:
-    """Return the JSON form of protobuf for what `message_to_json` made; text in that form stays as it is."""
+def message_from_json(status: dict[str, Any], message: Message) -> dict[str, Any]:
+    """Return protobuf's JSON form of the output of `message_to_json`. Full enum names are kept."""
 
     def whole(value: str, prefix: str) -> str:
         return value if value.startswith(prefix) else f"{prefix}{value.upper()}"
 
-    return _spelled(said, message.DESCRIPTOR, whole)
+    return _spelled(status, message.DESCRIPTOR, whole)
 
 
-def _spelled(made: dict[str, Any], descriptor: Any, spell: Spell) -> dict[str, Any]:
-    return made | {
-        field.name: _value(made[field.name], field.enum_type, field.message_type, spell)
+def _spelled(values: dict[str, Any], descriptor: Any, spell: Spell) -> dict[str, Any]:
+    return values | {
+        field.name: _value(values[field.name], field.enum_type, field.message_type, spell)
         for field in descriptor.fields
-        if field.name in made
+        if field.name in values
     }
 
 

@@ -5,7 +5,10 @@ from typing import Any
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.subagent.output.decommission_tables import next_for
 from sidecar.cli.subagent.output.flag_tables import switch_lines
+from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.tables import effect, short
+from subagents.lifecycle.v1.flags_pb2 import FLAG_KIND_COHORT
+from subagents.lifecycle.v1.reading_pb2 import FLAG_VALUE_OFF
 
 
 def is_lasting(result: Any) -> bool:
@@ -41,6 +44,13 @@ def _head(result: Any, method: str, *, dry_run: bool) -> tuple[str, str]:
 
 
 def _effect(result: Any, method: str) -> str:
+    if (
+        result.HasField("flag")
+        and result.active
+        and result.flag.kind == FLAG_KIND_COHORT
+        and result.flag.after == FLAG_VALUE_OFF
+    ):
+        return f"paused at {percent(result.ramp_basis_points)}"
     return effect(result.state, result.ramp_basis_points, active=result.active, killed=method == "Kill")
 
 
@@ -49,5 +59,8 @@ def _local_stop(result: Any, method: str) -> str:
     digest = short(result.digest)
     if method == "RampDown":
         return f"  in effect at this sidecar only: ramp 0 %; the recorded ramp is unchanged ({digest})"
-    recorded = f"the record still has: {_effect(result, '')}" if result.revision else "its recorded state is unknown here"
+    recorded = "its recorded state is unknown here"
+    if result.revision:
+        # A stop clears `active` in the answer, so the recorded state has to be told from state and ramp alone.
+        recorded = f"the record still has: {effect(result.state)}, ramp {percent(result.ramp_basis_points)}"
     return f"  in effect at this sidecar only: killed; {recorded} ({digest})"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.parsing import percent
@@ -25,7 +25,7 @@ HEADER: Final = (
     "pinned",
     "drift",
 )
-EFFECTS: Final = {
+EFFECTS: Final[dict[int, str]] = {
     pb.LIFECYCLE_STATE_DEV: "in development",
     pb.LIFECYCLE_STATE_TEST: "in test",
     pb.LIFECYCLE_STATE_PROMOTE: "promoted",
@@ -51,20 +51,22 @@ def state_word(state: int) -> str:
     return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
 
 
-def effect(state: int, ramp: int, *, active: bool, killed: bool = False) -> str:
-    """Return what a lifecycle state means for users, e.g. `live 25 %`. `ramp` is in basis points."""
+def effect(state: int, ramp: int | None = None, *, active: bool = False, killed: bool = False) -> str:
+    """Return what a lifecycle state means for users, e.g. `live 25 %`. `ramp`: in basis points; None: not shown."""
     if state == pb.LIFECYCLE_STATE_PROMOTE and active:
-        return f"live {percent(ramp)}"
+        return "live" if ramp is None else f"live {percent(ramp)}"
     return "killed" if killed and state == pb.LIFECYCLE_STATE_ROLLBACK else EFFECTS.get(state, state_word(state))
 
 
 def definition_effect(each: pb.DefinitionStatus, slot: Iterable[pb.DefinitionStatus] = ()) -> str:
-    """Return the effect of a definition's state; `slot`: all definitions of its slot, to find the active one's target."""
+    """Return the effect of a definition's state. `slot`: its slot's definitions, to find the active one's target."""
     if each.HasField("decommission"):
         return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
     if is_paused(each):
         return f"paused at {percent(each.ramp_basis_points)}"
-    if each.state == pb.LIFECYCLE_STATE_PROMOTE and any(one.active and one.target_digest == each.digest for one in slot):
+    if each.state == pb.LIFECYCLE_STATE_PROMOTE and any(
+        one.active and one.target_digest == each.digest for one in slot
+    ):
         return "target"
     return effect(each.state, each.ramp_basis_points, active=each.active, killed=each.HasField("killed"))
 
@@ -152,7 +154,7 @@ def explanation_lines(answer: pb.ExplainResponse) -> Iterator[TextLine]:
     """Yield why the user gets, or does not get, a sub-agent in this slot."""
     served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
     what = f"is served by {clean(served)}" if answer.served_digest else "is not served"
-    yield [Part(f"slot {clean(answer.slot)} at {moment(utc(answer.at))} UTC: the user {what}", "bold")]
+    yield [Part(f"slot {clean(answer.slot)} at {timestamp(utc(answer.at))} UTC: the user {what}", "bold")]
     if answer.HasField("bucket"):
         salted = f"salt {clean(answer.salt)}, {clean(answer.bucketing)}"
         yield [Part(f"  bucket {answer.bucket} of 10000 ({salted}): inside every ramp above {percent(answer.bucket)}")]
@@ -181,17 +183,17 @@ def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[TextLine]:
 
 def audit_line(row: Any) -> TextLine:
     """Return one row of the audit."""
-    head = f"{moment(utc(row.at))}  {row.number:>6}  {clean(row.slot)}  "
+    head = f"{timestamp(utc(row.at))}  {row.number:>6}  {clean(row.slot)}  "
     if row.HasField("transition"):
         moved = row.transition
         killed = moved.trigger == pb.TRIGGER_KILL_SWITCH
-        after = effect(moved.target_state, 0, active=False, killed=killed)
-        what = f"{effect(moved.source_state, 0, active=False)} -> {after}"
+        moved_to = effect(moved.target_state, killed=killed)
+        what = f"{effect(moved.source_state)} -> {moved_to}"
         trigger = pb.Trigger.Name(moved.trigger).removeprefix("TRIGGER_").lower()
-        effect = "no turn since"
+        first_turn = "no turn since"
         if moved.HasField("effective_at"):
-            effect = f"first turn after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
-        more = f"({trigger}; {effect})"
+            first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
+        more = f"({trigger}; {first_turn})"
         name = moved.subagent_id
     elif row.HasField("decommission"):
         name, what = row.decommission.subagent_id, f"decommission {clean(row.decommission.step)}"
@@ -292,23 +294,27 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
     )
     yield [Part(f"  flags {flags_word(each)}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
     if each.HasField("activated_at"):
-        yield [Part(f"  first active {moment(utc(each.activated_at))} UTC")]
+        yield [Part(f"  first active {timestamp(utc(each.activated_at))} UTC")]
     if each.target_recorded:
         names = {one.digest: one.definition_id for one in slot}
         target = names.get(each.target_digest, each.target_digest)
         yield [Part(f"  after a rollback {clean(target)} serves" if target else "  a rollback leaves the slot empty")]
     if each.gates_said:
-        yield [Part(f"  gates at {moment(utc(each.gates_said_at))} UTC: {clean(each.gates_said)}")]
+        yield [Part(f"  gates at {timestamp(utc(each.gates_said_at))} UTC: {clean(each.gates_said)}")]
     if each.HasField("killed"):
         kill = each.killed
         yield [
-            Part(f"  killed {moment(utc(kill.killed_at))} UTC by {clean(kill.killed_by)}: {clean(kill.reason)}", "red")
+            Part(
+                f"  killed {timestamp(utc(kill.killed_at))} UTC by {clean(kill.killed_by)}: {clean(kill.reason)}", "red"
+            )
         ]
     if each.HasField("breach"):
-        yield [Part(f"  breach {_breach(each)} {moment(utc(each.breach.at))} UTC: {clean(each.breach.reason)}", "red")]
+        yield [
+            Part(f"  breach {_breach(each)} {timestamp(utc(each.breach.at))} UTC: {clean(each.breach.reason)}", "red")
+        ]
     for one in each.overrides:
         ramps = f"{percent(one.from_basis_points)} to {percent(one.to_basis_points)}"
-        until = moment(utc(one.expires_at))
+        until = timestamp(utc(one.expires_at))
         yield [
             Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {clean(one.by)}: {clean(one.reason)}")
         ]
