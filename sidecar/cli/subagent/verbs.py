@@ -6,7 +6,8 @@ from typing import Any, Final
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.output.tables import EFFECTS, curve_word, mode_word
+from sidecar.cli.subagent.output.states import EFFECTS
+from sidecar.cli.subagent.output.tables import curve_word, mode_word
 from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take, take_without_read
 from sidecar.cli.subagent.views import OperatorCommands, stamp
 from sidecar.core.rollout.remedies import NOBODY

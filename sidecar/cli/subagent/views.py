@@ -13,13 +13,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.cli.output.drawing import Screen, TextLine
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, SidecarAddress
 from sidecar.cli.subagent.output.json_output import message_to_json
+from sidecar.cli.subagent.output.states import standing
 from sidecar.cli.subagent.output.tables import (
     audit_line,
     explanation_lines,
     list_lines,
     preview_lines,
     slot_lines,
-    standing,
 )
 from subagents.lifecycle.v1 import reading_pb2 as pb
 

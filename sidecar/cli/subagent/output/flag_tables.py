@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
 from sidecar.cli.output.turn_timeline import utc
-from sidecar.cli.subagent.output.tables import effect, short
+from sidecar.cli.subagent.output.states import effect
+from sidecar.cli.subagent.output.tables import short
 from subagents.lifecycle.v1 import flags_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 

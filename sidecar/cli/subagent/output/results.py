@@ -6,7 +6,8 @@ from sidecar.cli.output.drawing import clean
 from sidecar.cli.subagent.output.decommission_tables import next_for
 from sidecar.cli.subagent.output.flag_tables import switch_lines
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.output.tables import effect, short
+from sidecar.cli.subagent.output.states import effect
+from sidecar.cli.subagent.output.tables import short
 from subagents.lifecycle.v1.flags_pb2 import FLAG_KIND_COHORT
 from subagents.lifecycle.v1.reading_pb2 import FLAG_VALUE_OFF
 

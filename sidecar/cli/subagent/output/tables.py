@@ -9,6 +9,7 @@ from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, t
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.output.states import definition_effect, effect, effect_style, state_in_contract
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -25,64 +26,8 @@ HEADER: Final = (
     "pinned",
     "drift",
 )
-EFFECTS: Final[dict[int, str]] = {
-    pb.LIFECYCLE_STATE_DEV: "in development",
-    pb.LIFECYCLE_STATE_TEST: "in test",
-    pb.LIFECYCLE_STATE_PROMOTE: "promoted",
-    pb.LIFECYCLE_STATE_ROLLBACK: "rolled back",
-}
-EFFECT_STYLE: Final = {
-    "live": "green",
-    "target": "green",
-    "rolled": "red",
-    "killed": "red",
-    "paused": "yellow",
-    "in": "cyan",
-    "decommissioning": "yellow",
-    "decommissioned": "dim",
-}
-"""By the first word of an effect."""
 WIDEST_WORDS: Final = 44
 """Characters of the gates' last verdicts in the list; `show` prints them in full."""
-
-
-def state_word(state: int) -> str:
-    """Return the contract's name of a lifecycle state, e.g. `promote`. Screens show `effect` instead."""
-    return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
-
-
-def effect(state: int, ramp: int | None = None, *, active: bool = False, killed: bool = False) -> str:
-    """Return what a lifecycle state means for users, e.g. `live 25 %`. `ramp`: in basis points; None: not shown."""
-    if state == pb.LIFECYCLE_STATE_PROMOTE and active:
-        return "live" if ramp is None else f"live {percent(ramp)}"
-    return "killed" if killed and state == pb.LIFECYCLE_STATE_ROLLBACK else EFFECTS.get(state, state_word(state))
-
-
-def definition_effect(each: pb.DefinitionStatus, slot: Iterable[pb.DefinitionStatus] = ()) -> str:
-    """Return the effect of a definition's state. `slot`: its slot's definitions, to find the active one's target."""
-    if each.HasField("decommission"):
-        return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
-    if is_paused(each):
-        return f"paused at {percent(each.ramp_basis_points)}"
-    if each.state == pb.LIFECYCLE_STATE_PROMOTE and any(
-        one.active and one.target_digest == each.digest for one in slot
-    ):
-        return "target"
-    return effect(each.state, each.ramp_basis_points, active=each.active, killed=each.HasField("killed"))
-
-
-def is_paused(each: pb.DefinitionStatus) -> bool:
-    """Return whether the ramp switched the flags on and the cohort flag, the second of the two, is off now."""
-    cohort = each.flags[1].value if len(each.flags) > 1 else pb.FLAG_VALUE_UNSPECIFIED
-    switched = each.active and each.flag_pair == pb.FLAG_PAIR_SWITCHED_ON
-    return bool(switched and cohort == pb.FLAG_VALUE_OFF)
-
-
-def standing(each: pb.DefinitionStatus) -> str:
-    """Return the contract's word for where a definition is, for `--json`: its state, `killed` or its decommission."""
-    if each.HasField("decommission"):
-        return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
-    return "killed" if each.HasField("killed") else state_word(each.state)
 
 
 def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[TextLine]:
@@ -228,7 +173,7 @@ def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends
     return [
         Part(clean(slot.slot)),
         Part(name, "bold"),
-        Part(state, _style(state)),
+        Part(state, effect_style(state)),
         Part(flags_word(each, backends.get(each.flag_backend))),
         Part((gates if len(gates) <= WIDEST_WORDS else f"{gates[: WIDEST_WORDS - 3]}...") or "-"),
         Part(_breach(each) or "-", "red"),
@@ -269,25 +214,15 @@ def _drift(name: str, drift: str) -> TextLine:
     return [Part(f"drift of {clean(name)}: {clean(drift)}", "yellow")]
 
 
-def _style(state: str) -> str:
-    return EFFECT_STYLE.get(state.partition(" ")[0], "")
-
-
-def _state_in_contract(each: pb.DefinitionStatus) -> str:
-    active = ", active" if each.active else ""
-    ramp = "" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else f", ramp {percent(each.ramp_basis_points)}"
-    return f"{state_word(each.state)}{active}{ramp}"
-
-
 def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) -> Iterator[TextLine]:
     state = definition_effect(each, slot)
     yield [
         Part(f"{clean(each.definition_id)} ", "bold"),
         Part(f"{short(each.digest)}  "),
-        Part(state, _style(state)),
+        Part(state, effect_style(state)),
         Part(f", {each.pinned_turns} turns pinned"),
     ]
-    yield [Part(f"  lifecycle state {_state_in_contract(each)}", "dim")]
+    yield [Part(f"  lifecycle state {state_in_contract(each)}", "dim")]
     yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
     flags = ", ".join(
         f"{clean(flag.name)} {pb.FlagValue.Name(flag.value).removeprefix('FLAG_VALUE_').lower()}" for flag in each.flags
