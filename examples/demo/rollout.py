@@ -24,6 +24,8 @@ from examples.demo.operator import Operator
 from examples.demo.orchestrator_choice import OrchestratorChoice
 from examples.demo.people import Served, all_users, sample_users, served_now, user
 from examples.demo.rollout_checks import (
+    MET,
+    MISSED,
     answer_deviations,
     audit_deviations,
     output_deviations,
@@ -42,9 +44,6 @@ HALF: Final = "ana ben gus mia"
 """The users whose buckets in the slot `travel` are below 50 %."""
 OFFERS: Final = "Any offers on coffee?"
 TRIP: Final = "Which day trip could I travel on?"
-MET: Final = "all thresholds met: routing_accuracy 1, switch_accuracy 1"
-MISSED: Final = "routing_accuracy is 0.3231, at least 0.95; switch_accuracy is 0.5, at least 0.95"
-"""The measurements of the two descriptions with the offline router, as the gate prints them."""
 DATED: Final = "until 20"
 """Only answers of the new shop contain it."""
 DIGITS: Final = 8

@@ -17,6 +17,9 @@ ASKED: Final = (
     Question("travel", "pre_ramp", 0, 5000),
 )
 """The expected requests to the gate service in the full demo, in order."""
+MET: Final = "all thresholds met: routing_accuracy 1, switch_accuracy 1"
+MISSED: Final = "routing_accuracy is 0.3231, at least 0.95; switch_accuracy is 0.5, at least 0.95"
+"""The measurements of the two descriptions with the offline router, as the gate prints them."""
 MOVES: Final = ("in development -> in test", "in test -> promoted", "promoted -> killed")
 """The expected transitions of the killed sub-agent in the audit: each once, in this order."""
 
