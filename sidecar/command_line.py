@@ -73,12 +73,12 @@ def _serve(settings: "Settings") -> int:
     return run(settings)
 
 
-def _load(folder: Path, sub_agents_at_most: int) -> "LoadedCatalogue":
+def _load(folder: Path, max_sub_agents: int) -> "LoadedCatalogue":
     from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only `validate` needs it
     from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
 
     commits_of = GitHistory(folder).commits_of
-    return load_directory(folder, commits_of=commits_of, sub_agents_at_most=sub_agents_at_most)
+    return load_directory(folder, commits_of=commits_of, max_sub_agents=max_sub_agents)
 
 
 def _compare(folder: Path, base: "BaseSelection") -> "Comparison":

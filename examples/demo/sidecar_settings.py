@@ -66,7 +66,7 @@ def _rollouts(folder: Path, neighbours: Neighbours) -> Sequence[str]:
     """Return who operates rollouts, and who is asked for them."""
     return [
         "[rollout]",
-        "serve_unflagged_entries_at_once = true # shop, rewards and support name no flag, and serve from the start",
+        "auto_promote_unflagged = true # shop, rewards and support name no flag, and serve from the start",
         "",
         "[operators]",
         f"socket = {_text(operator_socket(folder))}",

@@ -82,7 +82,7 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "lame_duck": "0s",
         },
         "record": _record(varied.record, folder),
-        "rollout": {"kills_file": folder / "kills.jsonl", "serve_unflagged_entries_at_once": True},
+        "rollout": {"tombstone_file": folder / "kills.jsonl", "auto_promote_unflagged": True},
         "definitions": {"path": definitions, "git_commits": False},
         "dispatch": {
             "fan_out_cap": MOST_CHILDREN,

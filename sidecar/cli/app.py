@@ -148,7 +148,7 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
 
         settings = None if config is None else _settings(commands, config)
         options = ValidateOptions(as_json_text, costs, strict, settings)
-        most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.sub_agents_at_most
+        most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.max_sub_agents
         raise typer.Exit(validate(folder, options, lambda root: commands.load(root, most), sys.stdout))
 
     @app.command(name="codeowners")

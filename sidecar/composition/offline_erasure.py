@@ -42,14 +42,17 @@ def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -
         SettingsProblem: the record, the key or the conversations cannot be opened, or a sidecar has them open.
         StoreUnavailable, MemoryUnavailable, RecordConflict: as for the operation.
     """
-    said = settings.record
-    if said.database != "sqlite":
+    configured = settings.record
+    if configured.database != "sqlite":
         raise SettingsProblem(
-            [f"record.database is {said.database}: --offline erases in SQLite files; leave it out to ask a sidecar"]
+            [
+                f"record.database is {configured.database}: --offline erases in SQLite files; leave it out to ask a "
+                f"sidecar"
+            ]
         )
     try:
-        if not said.sqlite.path.exists():
-            raise DatabaseProblem(f"there is no record at {said.sqlite.path}")
+        if not configured.sqlite.path.exists():
+            raise DatabaseProblem(f"there is no record at {configured.sqlite.path}")
         with logging_to(standard_error(), settings.log.format, settings.log.level, Redactor()):
             return asyncio.run(_erase(settings, options, preview=preview))
     except DatabaseHeld as problem:

@@ -105,7 +105,7 @@ def _unflagged(each: PendingPromotion) -> str:
         f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
         f"Add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{name}` to the entry, then run "
         f"`sidecar subagent promote {name} {why}` and `sidecar subagent ramp {name} 5 {why}`. "
-        "Where such entries may serve every user without a gate: rollout.serve_unflagged_entries_at_once = true"
+        "Where such entries may serve every user without a gate: rollout.auto_promote_unflagged = true"
     )
 
 

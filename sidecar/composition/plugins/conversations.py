@@ -37,17 +37,17 @@ def memory_section(settings: Settings, name: str, redactor: Redactor) -> Mapping
     Raises:
         SettingsProblem: the record's address cannot be read.
     """
-    said, record = settings.memories.get(name, {}), settings.record
-    if name != STORE or "path" in said or "dsn" in said:
-        return said
+    configured, record = settings.memories.get(name, {}), settings.record
+    if name != STORE or "path" in configured or "dsn" in configured:
+        return configured
     if record.database == "sqlite":
-        return {**said, "path": str(record.sqlite.path.with_name(FILE))}
+        return {**configured, "path": str(record.sqlite.path.with_name(FILE))}
     if record.database == "postgresql":
         try:
-            return {**said, "dsn": dsn_of(record.postgresql, redactor)}
+            return {**configured, "dsn": dsn_of(record.postgresql, redactor)}
         except SecretFileProblem as problem:
             raise SettingsProblem([f"record.postgresql: {problem}"]) from None
-    return said
+    return configured
 
 
 async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:

@@ -37,9 +37,9 @@ async def opened_sinks(
 
 def _section(spec: AuditSinkSpec, settings: Settings) -> Mapping[str, Any]:
     """Return the settings of a sink; `otlp` gets from `[telemetry]` what its own leave out."""
-    said = settings.audit_sinks.get(spec.name, {})
+    configured = settings.audit_sinks.get(spec.name, {})
     if spec is not OTLP_SINK:
-        return said
+        return configured
     check_installed("audit.sinks")
     endpoint = settings.telemetry.otlp_endpoint
-    return said if endpoint is None else {"endpoint": endpoint, **said}
+    return configured if endpoint is None else {"endpoint": endpoint, **configured}
