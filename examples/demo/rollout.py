@@ -10,7 +10,7 @@ from typing import Final
 
 from examples.consumer_agent.agent import TurnStory
 from examples.demo.definitions import REPLACEMENT, SHORTER
-from examples.demo.environment import DemoEnvironment, gate_questions
+from examples.demo.environment import NEW_SLOT, DemoEnvironment, gate_questions
 from examples.demo.evaluations import (
     MANIFEST,
     PROMOTION,
@@ -37,17 +37,13 @@ from subagents_client import SidecarClient
 
 OLD: Final = "shop"
 NEW: Final = REPLACEMENT
-TRAVEL: Final = "travel"
 QUARTER: Final = "gus mia"
 """The users whose buckets in the slot `shop` are below 25 %. One more, fay, is below 50 %."""
 HALF: Final = "ana ben gus mia"
 """The users whose buckets in the slot `travel` are below 50 %."""
 OFFERS: Final = "Any offers on coffee?"
-TRIP: Final = "Which day trip could I travel on?"
 DATED: Final = "until 20"
 """Only answers of the new shop contain it."""
-DIGITS: Final = 8
-"""Characters of a digest in the output of commands."""
 SEEN_SECONDS: Final = 10.0
 """Time limit for the sidecar to load a changed configuration; it polls at least every two seconds."""
 BUDGET_SECONDS: Final = 300.0
@@ -173,24 +169,24 @@ class Rollout:
 
     async def killed(self) -> list[str]:
         """Another sub-agent is killed during a turn. That turn completes; new turns do not get the sub-agent."""
-        promoted = await self._ada.say("promote", TRAVEL, "--reason", "users asked for it", only="done:")
-        ramped = await self._ada.say("ramp", TRAVEL, "50", "--reason", "half of the users", only="done:")
+        promoted = await self._ada.say("promote", NEW_SLOT, "--reason", "users asked for it", only="done:")
+        ramped = await self._ada.say("ramp", NEW_SLOT, "50", "--reason", "half of the users", only="done:")
         wrong = [
             *output_deviations(promoted, f"gate pre_merge: pass: {MET}"),
             *output_deviations(ramped, f"gate pre_ramp: pass: {MET}"),
-            *await self._serves(TRAVEL, sample_users(HALF, TRAVEL)),
+            *await self._serves(NEW_SLOT, sample_users(HALF, NEW_SLOT)),
         ]
         self._stage.held_file.touch()
         self._screen.progress.clear()
         try:
             async with asyncio.TaskGroup() as tasks:
-                turn = tasks.create_task(self._turn("mia", TRIP))
+                turn = tasks.create_task(self._turn("mia", "Which day trip could I travel on?"))
                 await self._at_work(turn)
                 self._screen.aside("(while travel works for mia)", "red")
-                killed = await self._ada.say("kill", TRAVEL, "--reason", "it invents trips", "--yes")
+                killed = await self._ada.say("kill", NEW_SLOT, "--reason", "it invents trips", "--yes")
                 wrong += output_deviations(killed, "done: killed", "reached: replica, flag, record")
                 self._screen.aside(f"the command took {killed.seconds:.2f} s, including its start")
-                wrong += await self._serves(TRAVEL, all_users(""))
+                wrong += await self._serves(NEW_SLOT, all_users(""))
                 if turn.done():
                     wrong.append("the turn was over before the kill")
                 self._screen.aside("(travel continues: its turn began before the kill)", "red")
@@ -201,11 +197,11 @@ class Rollout:
 
     async def on_record(self) -> list[str]:
         """The audit has every step once, and explains why a user got a sub-agent."""
-        history = await self._ada.say("history", TRAVEL, only=" -> ")
+        history = await self._ada.say("history", NEW_SLOT, only=" -> ")
         then = self._quarter_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         explained = await self._ada.say("explain", "shop", "--user", "user-mia", "--at", then)
         questions = await gate_questions(self._stage)
-        requests = "; ".join(f"{name}: {', '.join(questions_about(questions, name))}" for name in (NEW, TRAVEL))
+        requests = "; ".join(f"{name}: {', '.join(questions_about(questions, name))}" for name in (NEW, NEW_SLOT))
         self._screen.aside(f"Requests to the gate service: {requests}.")
         return [
             *audit_deviations(history),
@@ -215,7 +211,7 @@ class Rollout:
 
     async def _seen(self, one: Evaluation) -> None:
         """Wait until the sidecar has loaded the content that the evaluation measured."""
-        digest = measured_digest(MANIFEST, one).removeprefix("sha256:")[:DIGITS]
+        digest = measured_digest(MANIFEST, one).removeprefix("sha256:")[:8]
         with suppress(TimeoutError):
             async with asyncio.timeout(SEEN_SECONDS):
                 while digest not in "\n".join((await self._ada.ask("show", NEW)).lines):

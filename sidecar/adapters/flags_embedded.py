@@ -47,7 +47,7 @@ class EmbeddedFlags:
                 self._hinted.set()
                 await asyncio.sleep(AGAIN)
             except asyncio.CancelledError:
-                self._hinted.set()  # whoever waits next looks again
+                self._hinted.set()  # the next waiter reads again, because a hint may be lost
                 raise
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class EmbeddedFlagWriter:
         raise StoreUnavailable(f"the flag {name} is switched all the time", retry_after=timedelta(seconds=1))
 
     async def kept(self, name: str) -> StoredFlag | None:
-        """Return a flag as it is kept; None: nobody has created it. Raises `StoreUnavailable`."""
+        """Return a stored flag; None: it was never created. Raises `StoreUnavailable`."""
         return next((flag for flag in await self._store.flags() if flag.name == name), None)
 
     def edit_for(self, name: str, on: bool) -> str:

@@ -189,7 +189,7 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
-        rollouts=RolloutView,  # nobody is served before the rollouts are open
+        rollouts=RolloutView,  # no user is served before the rollouts are open
         reports=report_files(settings),
         lease_held=record.lease.held,
         lease_term=record.lease.term,

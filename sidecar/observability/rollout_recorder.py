@@ -59,12 +59,12 @@ class MeasuringRolloutRecorder:
         self._gates.add(definition_id, gate)
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
-        """Log that binds follow a state of the definitions, and who of it serves nobody yet."""
+        """Log that binds use a state of the definitions, and which of them serve no user yet."""
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
             return
         text = (
-            "binds follow the definitions; these sub-agents serve nobody until an operator promotes and ramps them "
+            "binds use the definitions; these sub-agents serve no user until an operator promotes and ramps them "
             "(`sidecar subagent promote`, which needs operators.keys; see docs/lifecycle.md)"
         )
         ids = [each.definition_id for each in waiting]
@@ -110,7 +110,7 @@ def _unflagged(each: PendingPromotion) -> str:
 
 
 class ShownGauge(Struct, frozen=True):
-    """What is the case now, and is read whenever somebody asks. `labels` name the parts of each key."""
+    """Current values that are read at each scrape. `labels` name the parts of each key."""
 
     name: str
     help: str

@@ -49,7 +49,7 @@ class RolloutSettings(Section):
             return configured
         if str(configured["enabled"]).lower() not in {"true", "1"}:
             raise ValueError(
-                "rollout.enabled can no longer be off: an entry that names a flag serves nobody until it is promoted "
+                "rollout.enabled can no longer be off: an entry that names a flag serves no user until it is promoted "
                 "and ramped. Take the setting away, and read `Updating an installation without rollouts` in "
                 "docs/lifecycle.md before you start"
             )

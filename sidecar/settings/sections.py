@@ -91,7 +91,7 @@ class ServerSettings(Section):
     lame_duck: Duration = setting(
         2 * SECOND,
         ge=NOTHING,
-        description="After a stop signal, the time in which the sidecar still accepts calls but reports NOT_SERVING.",
+        description="After a stop signal, the time of accepting calls while reporting NOT_SERVING.",
     )
     drain_grace: Duration = setting(
         110 * SECOND, gt=NOTHING, description="After a stop signal, the time for running dispatches to end."
@@ -113,7 +113,7 @@ class DefinitionsSettings(Section):
         description="Folder with agent_config.yaml and prompts/components; changes are loaded automatically."
     )
     git_commits: bool = setting(
-        True, description="Label definitions with the commit that introduced them, if the folder is a git checkout."
+        True, description="Label definitions with the commit that introduced them, in a git checkout."
     )
     max_sub_agents: int = setting(
         SUB_AGENTS_AT_MOST,

@@ -16,7 +16,7 @@ from tests.support.requirement import requirement
 SETTINGS: Final = "subagent-validate-refs.toml"
 KILLED: Final = json.dumps({"definitions": [{"definition_id": "shop", "state": "rollback"}]})
 UNKNOWN: Final = (
-    "nobody counts as rolled back: there is no export of rollouts (--rollout-export, or `rollout_export` in "
+    "no definition counts as rolled back: there is no export of rollouts (--rollout-export, or `rollout_export` in "
     "subagent-validate-refs.toml)"
 )
 PASSED: Final = "passed: 0 errors, 0 warnings, 0 notices\n"
@@ -44,7 +44,7 @@ def test_a_file_that_the_settings_name_is_taken_if_it_is_there(repository: Confi
     killed = untold(repository)
 
     missing = repository.root / "told" / "rollouts.json"
-    said = f"nobody counts as rolled back: there is no file {missing} (`rollout_export` in {SETTINGS})\n"
+    said = f"no definition counts as rolled back: there is no file {missing} (`rollout_export` in {SETTINGS})\n"
     assert (before.code, before.out) == (0, said + PASSED)
     assert (killed.code, len(killed.lines)) == (1, 1)
     assert "check b: agents.concierge.sub_agents" in killed.lines[0]

@@ -25,7 +25,7 @@ from sidecar.core.definitions.review.references import (
 )
 
 OWNED: Final = "dubious ownership"
-"""How git calls a checkout that belongs to somebody else, as in a container that mounts one."""
+"""Git's error for a checkout of another owner, as in a container that mounts one."""
 NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as new"
 
 

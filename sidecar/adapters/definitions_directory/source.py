@@ -31,7 +31,7 @@ class DefinitionsChange(Struct, frozen=True):
     """A new state was seen.
 
     Attributes:
-        loaded: what came of it.
+        loaded: the result of loading.
         revision: of the state now in force; None: none ever loaded.
         in_force: whether that is this state; False: it has errors, and the last good one stays.
     """

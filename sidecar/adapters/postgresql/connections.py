@@ -44,7 +44,7 @@ class ConnectionTimeouts:
     Attributes:
         connect: until a connection is there.
         statement: until an answer is there; a server that works gives up a little earlier.
-        lock: waiting for a row that somebody else has locked.
+        lock: waiting for a row that another transaction has locked.
         pooled: statements are not prepared by name: behind a pooler the next one may reach another connection.
     """
 
@@ -111,7 +111,7 @@ class Connections:
 
         Raises:
             StoreUnavailable: there is no connection; `work` has not begun.
-            ConnectionLost: the connection broke, or the time ran out; nobody can say what became of the statement.
+            ConnectionLost: the connection broke, or the time ran out; it is unknown whether the statement took effect.
             asyncpg.PostgresError: the server refused the statement.
         """
         connection = await self._take()

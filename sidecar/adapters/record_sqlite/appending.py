@@ -36,7 +36,7 @@ class Appending:
         self._know_nothing()
 
     def forget(self) -> None:
-        """Read what is needed again, from the next append on: one that runs now, in its thread, goes on as it is."""
+        """Reload the cached state before the next append. An append that runs now, in its thread, is not affected."""
         self._is_old = True
 
     def _know_nothing(self) -> None:

@@ -23,7 +23,7 @@ AGAIN: Final = timedelta(seconds=1)
 
 MEANING: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
     {
-        apsw.FullError: "the disk is full: make room, the sidecar goes on by itself",
+        apsw.FullError: "the disk is full: free space, and the sidecar resumes by itself",
         apsw.IOError: "the disk does not read or write",
         apsw.BusyError: "another process holds the database file",
         apsw.LockedError: "another process holds the database file",
@@ -141,7 +141,7 @@ class SqliteEngine:
         await self._writer.run(self._empty_log)
 
     async def back_up(self, target: Path) -> None:
-        """Copy the database as it is now to a new file, while writing goes on.
+        """Copy the database as it is now to a new file, while writes continue.
 
         Raises:
             DatabaseProblem: the target is there already, or cannot be written.
@@ -290,4 +290,4 @@ class SqliteEngine:
         try:
             self._loop.call_soon_threadsafe(self._reported, doing, type(error).__name__)
         except RuntimeError:
-            return  # the loop has closed: nobody is there to be told
+            return  # the loop has closed, so no caller waits any more

@@ -17,7 +17,7 @@ MOST_WAITING: Final = 1000
 
 
 class Worker:
-    """A daemon thread with a queue: whoever waits for a job may leave, the job is still done.
+    """A daemon thread with a queue. A job completes even if its waiter is cancelled.
 
     Args:
         name: of the thread, for `py-spy` and the like.
@@ -31,7 +31,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Do `work`, which does not raise, when its turn comes; nobody waits for it."""
+        """Queue `work`, which must not raise, without waiting for it."""
         if not self._stopped:
             self._jobs.put(work)
 
@@ -50,12 +50,12 @@ class Worker:
             settle: Callable[[], None]
             try:
                 settle = partial(_succeed, answer, work())
-            except BaseException as error:  # noqa: BLE001 - it is the caller's, whatever it is; the thread goes on
+            except BaseException as error:  # noqa: BLE001 - the error belongs to the caller; the thread must survive it
                 settle = partial(_fail, answer, error)
             try:
                 loop.call_soon_threadsafe(settle)
             except RuntimeError:
-                return  # the loop has closed: nobody waits any more
+                return  # the loop has closed, so no caller waits any more
 
         self._jobs.put(job)
         return await answer
@@ -72,7 +72,7 @@ class Worker:
 
 
 def _succeed(answer: "asyncio.Future[Result]", result: Result) -> None:
-    if not answer.done():  # else whoever asked has left
+    if not answer.done():  # otherwise the caller was cancelled
         answer.set_result(result)
 
 

@@ -99,7 +99,7 @@ class TombstonesInFile:
             self._unwritten = self._unwritten[len(content) :]
 
     async def _written_anew(self) -> bool:
-        """Put a new file in the place of this one; False: that cannot be done now, and this one goes on growing."""
+        """Replace the file by a compacted one; False: impossible now, and the present file continues to grow."""
         stops, recorded = self._memory.needed()  # what is not written yet is in memory, too
         whole = b"".join(
             (self._damaged, *(line_of(TombstoneEntry(stop=each)) for each in stops), *map(recorded_line, recorded))
@@ -172,7 +172,7 @@ def _damage(path: Path, read: TombstoneFileContents) -> str:
 
 
 def _seen(writing: "asyncio.Future[None]") -> None:
-    """Whoever waited was told; that nobody waits any more is no defect."""
+    """A waiter has received the error. Without a waiter the error needs no report."""
     if not writing.cancelled():
         writing.exception()
 

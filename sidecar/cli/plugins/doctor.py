@@ -18,7 +18,7 @@ COLUMNS: Final = ("PLUGIN", "VERSION", "ENABLED", "STATE", "OFFERS")
 
 @unique
 class Health(StrEnum):
-    """What came of trying a plugin."""
+    """The result of examining a plugin."""
 
     HEALTHY = "healthy"
     """Imported, registered, and everything it offers was made and closed."""

@@ -1,9 +1,9 @@
-"""Tries one installed plugin: a program of its own, because a plugin may end, hang or crash whoever imports it.
+"""Examines one installed plugin in a process of its own: an import may end, hang or crash the process.
 
     python -m sidecar.cli.plugins.examination REPORT
 
 REPORT is the number of an open file; the question comes on standard input. Both are lines of JSON. The report says each
-step before it is taken, so that whoever started this knows where it ended: `step`, then perhaps `found` (a descriptor)
+step before it is taken, so that the parent process knows where it ended: `step`, then perhaps `found` (a descriptor)
 or `problem`, and `done` last.
 """
 

@@ -39,7 +39,7 @@ def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
             for path, text in _contents(kind, name).items():
                 (written / path).parent.mkdir(parents=True, exist_ok=True)
                 (written / path).write_text(text, encoding="utf-8")
-            project.mkdir()  # refuses what somebody else has put there meanwhile
+            project.mkdir()  # fails if another process has created it meanwhile
             shutil.copytree(written, project, dirs_exist_ok=True)
     except OSError as error:
         raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error

@@ -112,7 +112,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return found, as_of
 
     def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
-        """Return one turn; of a turn that nobody knows say which turns there are."""
+        """Return one turn. The error about an unknown turn names the command that lists turns."""
         try:
             answer: pb.GetTurnResponse = self._ask(
                 self._stub.GetTurn, pb.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
@@ -132,7 +132,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return answer
 
     def watch(self, turn_id: str) -> Iterator[pb.WatchEventsResponse]:
-        """Yield what happens in a turn until it has ended; goes on where it was when the connection breaks."""
+        """Yield the events of a turn until it has ended. Resumes at the last position when the connection breaks."""
         seen: dict[str, int] = {}
         failures = 0
         while True:
@@ -194,7 +194,7 @@ def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
 
 
 def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
-    """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
+    """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
     code: grpc.StatusCode = error.code()
     said, reason = error.details() or "", _reason(error)
     if code is grpc.StatusCode.UNAVAILABLE and not reason:

@@ -136,7 +136,7 @@ class Backfill:
                     await run(_lines(handle))
             except MemoryUnavailable as away:
                 out.write(self._show(run.report))
-                typer.echo(f"stopped: {away.message}; run it again, it goes on from there", err=True)
+                typer.echo(f"stopped: {away.message}; run it again to continue from there", err=True)
                 return ExitCode.UNAVAILABLE
         out.write(self._show(run.report))
         return ExitCode.FINDINGS if run.report.troubles else ExitCode.OK

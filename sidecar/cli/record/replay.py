@@ -29,7 +29,7 @@ class Replaying:
 
 
 def replay(options: ReplayOptions, replaying: Replaying, out: TextIO) -> int:
-    """Do it, and print what came of it.
+    """Replay a turn and print the result.
 
     Returns:
         The exit code: 0 the same (or exported), 1 it differs, 2 it cannot be replayed.

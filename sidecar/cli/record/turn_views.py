@@ -184,7 +184,7 @@ def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) ->
         seeing.errors.write(f"{problem}\n")
         return problem.code
     except KeyboardInterrupt:
-        pass  # whoever follows a turn has seen enough
+        pass  # Ctrl-C ends the command normally
     return RecordExit.OK
 
 

@@ -176,7 +176,9 @@ def _active_periods(
     at: Open,
     name: Name,
     user: Annotated[str, typer.Option("--user", help="The user's principal, as in BindTurn.")] = "",
-    share: Annotated[str, typer.Option("--share", help="Or a share of all in percent, e.g. 30; 100: everybody.")] = "",
+    share: Annotated[
+        str, typer.Option("--share", help="Or a share of the users in percent, e.g. 30; 100: all users.")
+    ] = "",
     slot: Annotated[str, typer.Option("--slot", help="The slot, if it is in several.")] = "",
 ) -> None:
     """List the periods in which a sub-agent was active for one user, or for a whole share of the users."""

@@ -156,11 +156,11 @@ def rollouts_in(file: Path) -> ExportedRollouts:
 
 
 def _nobody_known(named: Path | None) -> str:
-    """Say that check b asks for no rollback, or a run that passed would seem to have seen that nobody is."""
+    """Warn that check b knows no rollbacks; otherwise a passed run would suggest that no definition is rolled back."""
     setting = f"`rollout_export` in {CHECKS_FILE}"
     if named is not None:
-        return f"nobody counts as rolled back: there is no file {printable(str(named))} ({setting})"
-    return f"nobody counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
+        return f"no definition counts as rolled back: there is no file {printable(str(named))} ({setting})"
+    return f"no definition counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
 
 
 def _print(
@@ -172,7 +172,7 @@ def _print(
     shape: Format,
     out: TextIO,
 ) -> None:
-    """Print findings, and what was not looked at: checks that are off, and who is rolled back if nobody said so."""
+    """Print findings, disabled checks, and whether rollbacks are unknown."""
     off = [check.value for check in Check if check in skipped]
     told = [*compared.told, *([unknown] if unknown else [])]
     if shape is Format.JSON:

@@ -30,7 +30,7 @@ def add_validate_refs(app: typer.Typer, compare: Compare) -> None:
     ) -> None:
         """Check a change of the configuration before it is merged.
 
-        a: it loads. b: each sub_agents entry can be served. c: nobody names what goes away. d: no major change in
+        a: it loads. b: each sub_agents entry can be served. c: no entry references a removed one. d: no major change in
         place, and minor ones only with an override. Exit codes: 0 passed, 1 a check failed, 2 could not be compared.
         """
         options = BaseSelection(base, None if base_dir is None else str(base_dir))

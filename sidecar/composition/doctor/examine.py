@@ -70,8 +70,11 @@ def _gates(policy: PolicyMap, settings: Settings) -> Iterator[Finding]:
         remedy = "set `operators.keys` or `operators.issuer`; `sidecar token key` makes a key (docs/operators.md)"
         yield warning("operators", "", "no operator can promote, ramp or stop a sub-agent", remedy)
         return
-    everyone = [("default", policy.default), *((f"verticals.{name}", each) for name, each in policy.verticals.items())]
-    for name, plugins in everyone:
+    selections = [
+        ("default", policy.default),
+        *((f"verticals.{name}", each) for name, each in policy.verticals.items()),
+    ]
+    for name, plugins in selections:
         if plugins.gates:
             yield ok("gates", name, "gate clients are chosen")
         else:

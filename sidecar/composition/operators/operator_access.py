@@ -55,7 +55,7 @@ def operator_plan(
     clock: Clock,
     issuer: TokenVerifier | None = None,
 ) -> ListenerPlan | None:
-    """Return the listener of operators; None without keys and issuer: nobody could come in.
+    """Return the operators' listener; None without keys and issuer, because every token would be refused.
 
     Raises:
         SettingsProblem: a key cannot be read.
@@ -134,7 +134,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
     anomaly: Callable[[str, str], None]
 
     def plans(self) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-        """Return the operators' listener, none if nobody could come in, and what runs in the background for it.
+        """Return the operators' listener, if any, and its background tasks.
 
         Raises:
             SettingsProblem: a key cannot be read.

@@ -1,4 +1,4 @@
-"""Makes the episode memory that the settings choose, and opens it before anybody is served.
+"""Makes the episode memory that the settings choose, and opens it before the first user is served.
 
 Conversations have a file of their own beside the record's, or tables of their own in its database: their writer never
 stands before that of contracts and events, and they can be backed up, kept and removed apart from the record.

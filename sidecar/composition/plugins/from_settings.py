@@ -102,7 +102,7 @@ def flag_timing(settings: Settings) -> FlagTiming:
 
 
 def policy_settings(settings: Settings) -> PolicySettings:
-    """Return which plugins serve whom."""
+    """Return the selection of plugins."""
     configured = settings.policy
     verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in configured.verticals.items()}
     memory = configured.default.memory or ("in_process" if settings.record.database == "memory" else "store")
@@ -111,7 +111,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
 
 
 def policy_by_default() -> PolicySettings:
-    """Return which plugins serve everybody where no file says otherwise."""
+    """Return the selection of plugins without a settings file."""
     # What a file has to say is about other things.
     return policy_settings(
         Settings(definitions=DefinitionsSettings(path=Path()), dispatch=DispatchSettings(fan_out_cap=1))
@@ -138,7 +138,7 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
 
 
 def signing_keys(settings: KeysSettings, redactor: Redactor) -> SigningKeys:
-    """Read the keys; without any, make one that nobody else holds, and say so.
+    """Read the keys. Without any, create a key that no other replica has, and log that.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.

@@ -86,7 +86,9 @@ def _entry(work: PatchDraft) -> None:
         work.remove_entry("agents", work.request.definition_id)
     elif work.checkout.entry is not None and not work.checkout.entry.deprecated:
         _mark_deprecated(work)
-    _references(work)  # in the same change: check c of validate-refs lets no entry go that somebody names (TN-90)
+    _references(
+        work
+    )  # in the same change: check c of validate-refs rejects the removal of an entry that is still referenced (TN-90)
 
 
 def _mark_deprecated(work: PatchDraft) -> None:
@@ -117,7 +119,7 @@ def _references(work: PatchDraft) -> None:
         work.config.comment(_why(request), "sub_agents", *at)
         work.does.append(f"takes {slot} off `sub_agents` of {each.id}")
         if not listed:
-            work.notes.append(f"{each.id} has nobody left to ask; see whether it is still needed")
+            work.notes.append(f"{each.id} can no longer delegate to any sub-agent; check whether it is still needed")
 
 
 def _modules(work: PatchDraft) -> None:
@@ -136,7 +138,7 @@ def _modules(work: PatchDraft) -> None:
 
 
 def _blocks(work: PatchDraft) -> None:
-    """Delete blocks that nobody else uses, after the entry that names them."""
+    """Delete prompt blocks that no other definition uses, after the entry that names them."""
     own = work.checkout.own_blocks
     if work.checkout.entry is not None:
         work.remove_entry("agents", work.request.definition_id)

@@ -55,7 +55,7 @@ def values_in(value: Any) -> Iterator[Any]:
 
 
 def _is_for(value: Any, name: str) -> bool:
-    """Say whether something is tagged for this one and nobody else."""
+    """Return whether something is tagged for this sub-agent only."""
     if not isinstance(value, dict):
         return False
     return any(value.get(tag) == name for tag in TAGS) or any(value.get(key) == [name] for key in LISTS)
@@ -106,7 +106,7 @@ class Checkout:
 
     @property
     def own_blocks(self) -> dict[str, str]:
-        """Its prompt blocks that nobody else uses and the platform does not own: file by name."""
+        """Its prompt blocks that no other definition uses and the platform does not own: file by name."""
         names = self.request.blocks or (self.entry.prompt_blocks if self.entry else ())
         used = {block for each in self.others for block in each.prompt_blocks}
         blocks = ((name, self.registries.blocks.get(name)) for name in names if name not in used)
@@ -118,7 +118,7 @@ class Checkout:
 
     @property
     def own_tools(self) -> tuple[str, ...]:
-        """Its tools that nobody else uses and the registry still has."""
+        """Its tools that no other definition uses and the registry still has."""
         names = self.request.tools or (self.entry.tools if self.entry else ())
         used = {tool for each in self.others for tool in each.tools}
         return tuple(name for name in names if name not in used and name in self.registries.tools)
