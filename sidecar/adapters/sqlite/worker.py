@@ -1,4 +1,4 @@
-"""One thread that does what it is handed, in order, and answers on the event loop."""
+"""A thread that runs jobs in order and delivers their results on the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from sidecar.core.errors import StoreUnavailable
 Result = TypeVar("Result")
 
 MOST_WAITING: Final = 1000
-"""Jobs; more are refused at once."""
+"""Queued jobs. A longer queue would only add latency: its callers time out before the disk reaches them."""
 
 
 class Worker:
@@ -39,13 +39,15 @@ class Worker:
         """Do `work` in the thread and return what it returned, or raise what it raised.
 
         Raises:
-            StoreUnavailable: it was stopped, or too much waits already.
+            StoreUnavailable: the worker is stopped, or the queue is full.
         """
         if self._stopped or self._jobs.qsize() >= MOST_WAITING:
             raise StoreUnavailable("too much waits for the disk", retry_after=timedelta(seconds=1))
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
 
+        # The job settles the future on the loop's thread, because asyncio futures are not thread-safe. It runs to its
+        # end even if the caller is cancelled: a half-done transaction would leave the connection in an unknown state.
         def job() -> None:
             settle: Callable[[], None]
             try:
@@ -61,14 +63,14 @@ class Worker:
         return await answer
 
     def stop(self) -> None:
-        """End the thread after what it was handed already."""
+        """End the thread after the queued jobs."""
         self._stopped = True
         self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
-            del job  # holds what a caller handed over, until the next one comes
+            del job  # otherwise the job's closure keeps the caller's data alive until the next job arrives
 
 
 def _succeed(answer: "asyncio.Future[Result]", result: Result) -> None:

@@ -14,7 +14,7 @@ class SinkStuck(Exception):
     """A sink does not come back from an earlier batch, or gave one up by itself."""
 
 
-class AuditBorder:
+class BoundedSink:
     """Hands entries to a sink so that giving up works whatever it does, short of blocking the event loop.
 
     Args:
