@@ -101,6 +101,7 @@ async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path:
 
     states = {row["definition_id"]: row["state"] for row in json.loads(out)["definitions"]}
     assert (code, states) == (0, {"shop": "rollback", "rewards": "dev"})
+    (tmp_path / "rollouts.json").write_text(out)
     assert rollouts_in(tmp_path / "rollouts.json").rolled_back == {"shop"}
 
 

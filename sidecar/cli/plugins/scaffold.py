@@ -20,11 +20,11 @@ TEMPLATES: Final = files("sidecar.cli") / "plugin_templates"
 
 
 class ScaffoldError(Exception):
-    """There is no such project to be written; says why, and what to do."""
+    """The project cannot be written. The message names cause and remedy."""
 
 
 def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
-    """Write the project into a new folder, `name` in `folder`, as a whole or not at all; return where it is.
+    """Write the project into a new folder, `name` in `folder`, completely or not at all; return its path.
 
     Raises:
         CannotBegin: the name cannot be one, or something is there already, or nothing can be written there.

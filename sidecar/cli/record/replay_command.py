@@ -14,7 +14,7 @@ CANNOT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What is asked for.
+    """The options of a replay.
 
     Attributes:
         source: a file that `export` wrote; None: ask the running sidecar.
@@ -42,9 +42,11 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
 
     @app.command(name="replay")
     def replay_turn(
-        turn_id: Annotated[str, typer.Argument(help="Which turn.")],
-        source: Annotated[Path | None, typer.Option("--from", help="Replay what --export wrote there.")] = None,
-        export: Annotated[Path | None, typer.Option(help="Write what a replay needs there; replay nothing.")] = None,
+        turn_id: Annotated[str, typer.Argument(help="Id of the turn.")],
+        source: Annotated[Path | None, typer.Option("--from", help="Replay a file that --export wrote.")] = None,
+        export: Annotated[
+            Path | None, typer.Option(help="Write the input of the replay to this file; do not replay.")
+        ] = None,
         definitions: Annotated[
             Path | None, typer.Option(help="Folder of the definitions; default: definitions.path of the settings.")
         ] = None,

@@ -23,7 +23,7 @@ NAMED_AT_MOST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ValidateOptions:
-    """How it is asked for.
+    """The options of a validation.
 
     Attributes:
         as_json: print one JSON object instead of lines.
@@ -78,14 +78,14 @@ def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str
 
 
 def _unflagged(catalogue: Catalogue) -> list[str]:
-    """Return the listed sub-agents that no flag gates. That is right for those that serve already. Source: PF1-D-75."""
+    """Return the listed sub-agents without a flag, which is correct only if they serve already. Source: PF1-D-75."""
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
     return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
 
 
 def _note_on(unflagged: list[str]) -> str:
-    """Return a line that fails nothing: the configuration alone does not say whether an entry is new to a sidecar."""
+    """Return advice, not an error: the configuration alone does not show whether an entry is new to a sidecar."""
     names = ", ".join(unflagged[:NAMED_AT_MOST]) + (", …" if len(unflagged) > NAMED_AT_MOST else "")
     return (
         f"note: no enabled_via_flag: {names}; an entry without one that is new to a sidecar starts at dev and serves "
