@@ -42,8 +42,7 @@ QUARTER: Final = "gus mia"
 HALF: Final = "ana ben gus mia"
 """The users whose buckets in the slot `travel` are below 50 %."""
 OFFERS: Final = "Any offers on coffee?"
-DATED: Final = "until 20"
-"""Only answers of the new shop contain it."""
+DATED: Final = "until 20"  # only answers of the new shop contain it
 SEEN_SECONDS: Final = 10.0
 """Time limit for the sidecar to load a changed configuration; it polls at least every two seconds."""
 BUDGET_SECONDS: Final = 300.0

@@ -91,7 +91,7 @@ class ServerSettings(Section):
     lame_duck: Duration = setting(
         2 * SECOND,
         ge=NOTHING,
-        description="After a stop signal, the time of accepting calls while reporting NOT_SERVING.",
+        description="After a stop signal, the time of accepting calls but reporting NOT_SERVING.",
     )
     drain_grace: Duration = setting(
         110 * SECOND, gt=NOTHING, description="After a stop signal, the time for running dispatches to end."

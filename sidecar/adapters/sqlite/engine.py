@@ -160,11 +160,7 @@ class SqliteEngine:
             worker.stop()
 
     async def compact(self) -> None:
-        """Rewrite the file, so that deleted content remains neither in the file nor in the log.
-
-        Raises:
-            StoreUnavailable: the file could not be rewritten.
-        """
+        """Rewrite the file, so that neither file nor log keep deleted content. Raises `StoreUnavailable`."""
         await self._writer.run(self._compact)
 
     async def close(self) -> None:
