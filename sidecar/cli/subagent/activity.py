@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.steps import StepOptions, confirm
 from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
 from subagents.admin.v1 import admin_pb2
+from subagents.dispatch.v1 import outcome_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
 ENDING: Final = 30.0
@@ -23,20 +25,21 @@ def end_turn(commands: OperatorCommands, options: StepOptions) -> int:
 
     def work(client: OperatorClient) -> OperatorExit:
         confirm(commands, options, danger)
-        request = admin_pb2.EndTurnRequest(turn_id=options.name, reason=options.reason)
-        answer = client.ask("EndTurn", request, options.name, ENDING)
+        request = admin_pb2.ForceEndTurnRequest(turn_id=options.name, reason=options.reason)
+        answer = client.ask("ForceEndTurn", request, options.name, ENDING)
+        ended_as = enum_word(outcome_pb2.TurnCloseReason, answer.close_reason)
         if commands.as_json:
             commands.write_json(
                 {
                     "turn_id": options.name,
                     "ended_before": answer.ended_before,
-                    "close_reason": answer.close_reason,
-                    "children": answer.children,
+                    "close_reason": ended_as,
+                    "child_count": answer.child_count,
                 }
             )
         else:
             when = "had ended before" if answer.ended_before else "has ended"
-            message = f"{clean(options.name)} {when}: {clean(answer.close_reason)}; children: {answer.children}"
+            message = f"{clean(options.name)} {when}: {ended_as}; children: {answer.child_count}"
             commands.screen.show([[Part(message)]])
         return OperatorExit.DONE
 
@@ -77,7 +80,7 @@ def period_lines(options: ActivePeriodsOptions, answer: pb.ListActivePeriodsResp
     )
     yield [Part(f"{clean(options.name)} in slot {clean(answer.slot)}, active for {users}:", "bold")]
     for each in answer.periods:
-        began = timestamp(utc(each.began_at)) if each.HasField("began_at") else "before that"
+        began = timestamp(utc(each.started_at)) if each.HasField("started_at") else "before that"
         ended = timestamp(utc(each.ended_at)) if each.HasField("ended_at") else "now"
         by = f", request {clean(each.request_id)}" if each.request_id else ""
         yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{by}", "dim")]

@@ -18,7 +18,7 @@ NEXT: Final = {
     "`sidecar subagent show {name}`, then repeat the command",
     "REQUEST_ID_REUSED": "omit --request-id for a new step; to repeat an earlier step, give its --revision and the "
     "same arguments as before",
-    "UNKNOWN_SUBAGENT": "`sidecar subagent list` shows the known definitions",
+    "UNKNOWN_DEFINITION": "`sidecar subagent list` shows the known definitions",
     "UNKNOWN_TURN": "`sidecar turns --state open` shows the recorded turns; use the sidecar that bound it",
     "ROLE_REQUIRED": "mint a token with a role that permits this: `sidecar token mint --role …`",
     "ROLE_TOKEN_INVALID": HOW_TO_MINT,

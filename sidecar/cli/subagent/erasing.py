@@ -80,11 +80,11 @@ def _last(client: OperatorClient, options: EraseOptions, *, preview: bool) -> Er
         raise CannotOperate("the sidecar closed the stream without a result", OperatorExit.NOT_ASKED, uncertain=True)
     report = news[-1]
     return ErasureReport(
-        looked_at=report.looked_at,
-        turns=report.turns,
+        looked_at=report.turns_read,
+        turns=report.turn_count,
         open_turns=tuple(TurnId(each) for each in report.open_turn_ids),
-        facts=report.facts,
-        conversations=report.conversations if report.HasField("conversations") else None,
+        facts=report.fact_count,
+        conversations=report.conversation_count if report.HasField("conversation_count") else None,
         done=report.done,
     )
 
@@ -93,10 +93,10 @@ def _print_report(commands: OperatorCommands, options: EraseOptions, report: Era
     if commands.as_json:
         commands.write_json(
             {
-                "turns": report.turns,
+                "turn_count": report.turns,
                 "open_turns": list(report.open_turns),
-                "facts": report.facts,
-                "conversations": report.conversations,
+                "fact_count": report.facts,
+                "conversation_count": report.conversations,
                 "done": report.done,
             }
         )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.cli.output.drawing import Part, clean
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
 from sidecar.cli.subagent.steps import StepOptions, confirm
 from sidecar.cli.subagent.views import OperatorCommands, with_errors
@@ -85,7 +85,7 @@ def _waited(commands: OperatorCommands, options: StepOptions, replies: Sequence[
     recorded = [reply for reply in reached if is_lasting(reply.result)]
     if not recorded:
         return UNRECORDED
-    version = max(reply.result.version for reply in recorded)
+    version = max(reply.result.rollout_version for reply in recorded)
     return wait_for_replicas(recorded[0].client, commands, version, options.patience)
 
 

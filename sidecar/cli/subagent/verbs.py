@@ -92,7 +92,7 @@ def configure(commands: OperatorCommands, options: StepOptions, mode: str, curve
             else "no ramp moves"
         )
         plan = f"mode {mode_word(wanted)}, ramp curve {curve_word(steps)}; {effect}"
-        return [Verb("Configure", plan, {"mode": wanted, "curve_basis_points": steps})]
+        return [Verb("ConfigureRollout", plan, {"mode": wanted, "curve_basis_points": steps})]
 
     return take(commands, options, verbs)
 

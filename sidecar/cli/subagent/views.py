@@ -11,8 +11,8 @@ from typing import Any, Final, TextIO
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.output.drawing import Screen, TextLine
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, SidecarAddress
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.states import standing
 from sidecar.cli.subagent.output.tables import (
     audit_line,
@@ -139,7 +139,7 @@ def show_list(commands: OperatorCommands) -> int:
     """List all definitions. `validate-refs --rollout-export` reads the JSON form. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("List", pb.ListRequest())
+        answer = client.ask("ListRollouts", pb.ListRolloutsRequest())
         if not commands.as_json:
             commands.screen.show(list_lines(answer, commands.screen.room))
             return OperatorExit.DONE
@@ -149,7 +149,7 @@ def show_list(commands: OperatorCommands) -> int:
             for each in slot.definitions
         ]
         backends = [message_to_json(each) for each in answer.backends]
-        commands.write_json({"definitions": rows, "backends": backends, "version": answer.version})
+        commands.write_json({"definitions": rows, "backends": backends, "rollout_version": answer.rollout_version})
         return OperatorExit.DONE
 
     return run_command(commands, work)
@@ -161,11 +161,11 @@ def show_slot(commands: OperatorCommands, name: str) -> int:
 
 
 def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
-    """Explain why a user gets, or does not get, a sub-agent. Returns the exit code."""
-    request = pb.ExplainRequest(slot=options.name, principal=options.user, experiment_arm=options.arm)
+    """Say why a user gets what; return the exit code."""
+    request = pb.ExplainServingRequest(slot=options.name, principal=options.user, experiment_arm=options.arm)
     if options.at is not None:
         request.at.CopyFrom(stamp(options.at))
-    return print_answer(commands, lambda client: client.ask("Explain", request, options.name), explanation_lines)
+    return print_answer(commands, lambda client: client.ask("ExplainServing", request, options.name), explanation_lines)
 
 
 def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> int:
@@ -182,11 +182,11 @@ def show_history(commands: OperatorCommands, options: HistoryOptions) -> int:
         after, failures = options.after, 0
         while True:
             request = pb.WatchAuditRequest(
-                after=after, slot=options.slot, definition_id=options.name, no_follow=not options.follow
+                after_sequence=after, slot=options.slot, definition_id=options.name, no_follow=not options.follow
             )
             try:
                 for rows in client.audit(request):
-                    failures, after = 0, rows[-1].number if rows else after
+                    failures, after = 0, rows[-1].sequence if rows else after
                     _print_rows(commands, rows)
                 if not options.follow:
                     return OperatorExit.DONE

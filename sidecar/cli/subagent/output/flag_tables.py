@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.states import effect
 from sidecar.cli.subagent.output.tables import short
@@ -39,7 +40,7 @@ def _row(each: Any, flag: Any) -> list[Part]:
         Part(effect(each.state, active=each.active)),
         Part(kind_word(flag.kind)),
         Part(clean(flag.name)),
-        Part(value, VALUE_STYLE[value]),
+        Part(value, VALUE_STYLE.get(value, "")),
         Part(str(flag.version) if flag.version else "-"),
         Part(switched),
         Part(shared or "-", "yellow" if shared else ""),
@@ -54,14 +55,14 @@ def switch_lines(flag: Any) -> Iterator[tuple[str, str]]:
     yield f"  {kind_word(flag.kind)} flag {clean(flag.name)} of {clean(flag.backend)}: {moved}{version}", ""
     for each in flag.affected:
         name = f"{clean(each.slot)}: {clean(each.definition_id)} {short(each.digest)} ({effect(each.state)})"
-        yield f"  gates {name}: {clean(each.words)}", ""
+        yield f"  gates {name}: {clean(each.explanation)}", ""
 
 
 def kind_word(kind: int) -> str:
     """Return `kill` or `cohort`."""
-    return pb.FlagKind.Name(pb.FlagKind.ValueType(kind)).removeprefix("FLAG_KIND_").lower()
+    return enum_word(pb.FlagKind, kind)
 
 
 def value_word(value: int) -> str:
     """Return the value of a flag, e.g. `on`."""
-    return reading_pb2.FlagValue.Name(reading_pb2.FlagValue.ValueType(value)).removeprefix("FLAG_VALUE_").lower()
+    return enum_word(reading_pb2.FlagValue, value)

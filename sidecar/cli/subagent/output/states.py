@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.subagent.output.parsing import percent
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -27,7 +28,7 @@ EFFECT_STYLE: Final = {
 
 def state_word(state: int) -> str:
     """Return the contract's name of a lifecycle state, e.g. `promote`. Screens show `effect` instead."""
-    return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
+    return enum_word(pb.LifecycleState, state)
 
 
 def effect(state: int, ramp: int | None = None, *, active: bool = False, killed: bool = False) -> str:

@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
+from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect, effect, effect_style, state_in_contract
 from subagents.dispatch.v1 import surface_pb2
@@ -30,7 +32,7 @@ WIDEST_WORDS: Final = 44
 """Characters of the gates' last verdicts in the list; `show` prints them in full."""
 
 
-def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[TextLine]:
+def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list[TextLine]:
     """Return the table of all definitions, the age of the flags, and contradictions between the three sources.
 
     Args:
@@ -87,7 +89,7 @@ def slot_lines(status: pb.SlotStatus) -> Iterator[TextLine]:
 
 def mode_word(mode: int) -> str:
     """Return a mode for people."""
-    return str(pb.RolloutMode.Name(pb.RolloutMode.ValueType(mode))).removeprefix("ROLLOUT_MODE_").lower()
+    return enum_word(pb.RolloutMode, mode)
 
 
 def curve_word(steps: Iterable[int]) -> str:
@@ -95,7 +97,7 @@ def curve_word(steps: Iterable[int]) -> str:
     return ", ".join(percent(each) for each in steps) or "any step"
 
 
-def explanation_lines(answer: pb.ExplainResponse) -> Iterator[TextLine]:
+def explanation_lines(answer: pb.ExplainServingResponse) -> Iterator[TextLine]:
     """Yield why the user gets, or does not get, a sub-agent in this slot."""
     served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
     what = f"is served by {clean(served)}" if answer.served_digest else "is not served"
@@ -106,12 +108,12 @@ def explanation_lines(answer: pb.ExplainResponse) -> Iterator[TextLine]:
     else:
         yield [Part("  no bucket: a user without a key is outside every ramp below 100 %")]
     for each in answer.verdicts:
-        verdict = surface_pb2.CandidateVerdict.Name(each.verdict).removeprefix("CANDIDATE_VERDICT_").lower()
+        verdict = enum_word(surface_pb2.CandidateVerdict, each.verdict)
         style = "green" if verdict == "chosen" else ""
         yield [
             Part(f"  {clean(each.definition_id)} {short(each.digest)} "),
             Part(verdict, style),
-            Part(f": {clean(each.words)}"),
+            Part(f": {clean(each.explanation)}"),
         ]
     for assumption in answer.assumptions:
         yield [Part(f"  assumed: {clean(assumption)}", "dim")]
@@ -128,24 +130,25 @@ def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[TextLine]:
 
 def audit_line(row: Any) -> TextLine:
     """Return one row of the audit."""
-    head = f"{timestamp(utc(row.at))}  {row.number:>6}  {clean(row.slot)}  "
+    head = f"{timestamp(utc(row.requested_at))}  {row.sequence:>6}  {clean(row.slot)}  "
     if row.HasField("transition"):
         moved = row.transition
         killed = moved.trigger == pb.TRIGGER_KILL_SWITCH
         moved_to = effect(moved.target_state, killed=killed)
         what = f"{effect(moved.source_state)} -> {moved_to}"
-        trigger = pb.Trigger.Name(moved.trigger).removeprefix("TRIGGER_").lower()
+        trigger = enum_word(pb.Trigger, moved.trigger)
         first_turn = "no turn since"
         if moved.HasField("effective_at"):
-            first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
+            first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
         more = f"({trigger}; {first_turn})"
-        name = moved.subagent_id
+        name = moved.definition_id
     elif row.HasField("decommission"):
-        name, what = row.decommission.subagent_id, f"decommission {clean(row.decommission.step)}"
+        step = enum_word(pb.DecommissionEventKind, row.decommission.kind)
+        name, what = row.decommission.definition_id, f"decommission {step}"
         more = clean(row.decommission.detail)
     else:
         event = row.rollout
-        name, what = event.subagent_id, clean(event.what)
+        name, what = event.definition_id, enum_word(pb.RolloutEventKind, event.kind)
         ramps = (event.before_basis_points, event.after_basis_points)
         more = f"{percent(ramps[0])} -> {percent(ramps[1])}" if ramps[0] != ramps[1] else ""
         more = f"{more}  {clean(event.detail)}".strip()
@@ -158,7 +161,7 @@ def audit_line(row: Any) -> TextLine:
 
 
 def _who(row: Any) -> str:
-    role = f" ({clean(row.actor_role)})" if row.actor_role else ""
+    role = f" ({enum_word(pb.ActorRole, row.actor_role)})" if row.actor_role else ""
     return (clean(row.actor) or f"the key {clean(row.actor_key)}") + role
 
 
@@ -168,7 +171,7 @@ def short(digest: str) -> str:
 
 
 def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends: dict[str, Any]) -> list[Part]:
-    state, gates = definition_effect(each, slot.definitions), clean(each.gates_said)
+    state, gates = definition_effect(each, slot.definitions), gates_words(each)
     name = f"{clean(each.definition_id)}@{short(each.digest)}" if several else clean(each.definition_id)
     return [
         Part(clean(slot.slot)),
@@ -187,7 +190,7 @@ def flags_word(each: pb.DefinitionStatus, backend: Any = None) -> str:
     fixed = {pb.FLAG_PAIR_NONE: "none", pb.FLAG_PAIR_NAMED: "not created", pb.FLAG_PAIR_RETIRED: "retired"}
     if each.flag_pair in fixed:
         return fixed[each.flag_pair]
-    values = [pb.FlagValue.Name(flag.value).removeprefix("FLAG_VALUE_").lower() for flag in each.flags]
+    values = [enum_word(pb.FlagValue, flag.value) for flag in each.flags]
     words = values[0] if len(set(values)) == 1 else ", ".join(map("{} {}".format, ("kill", "cohort"), values))
     return f"{words} ({_age(backend)})" if backend is not None else words
 
@@ -224,9 +227,7 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
     ]
     yield [Part(f"  lifecycle state {state_in_contract(each)}", "dim")]
     yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
-    flags = ", ".join(
-        f"{clean(flag.name)} {pb.FlagValue.Name(flag.value).removeprefix('FLAG_VALUE_').lower()}" for flag in each.flags
-    )
+    flags = ", ".join(f"{clean(flag.name)} {enum_word(pb.FlagValue, flag.value)}" for flag in each.flags)
     yield [Part(f"  flags {flags_word(each)}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
     if each.HasField("activated_at"):
         yield [Part(f"  first active {timestamp(utc(each.activated_at))} UTC")]
@@ -234,8 +235,8 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
         names = {one.digest: one.definition_id for one in slot}
         target = names.get(each.target_digest, each.target_digest)
         yield [Part(f"  after a rollback {clean(target)} serves" if target else "  a rollback leaves the slot empty")]
-    if each.gates_said:
-        yield [Part(f"  gates at {timestamp(utc(each.gates_said_at))} UTC: {clean(each.gates_said)}")]
+    if each.last_gate_answers:
+        yield [Part(f"  gates at {timestamp(utc(each.gates_answered_at))} UTC: {gates_words(each)}")]
     if each.HasField("killed"):
         kill = each.killed
         yield [
@@ -245,14 +246,15 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
         ]
     if each.HasField("breach"):
         yield [
-            Part(f"  breach {_breach(each)} {timestamp(utc(each.breach.at))} UTC: {clean(each.breach.reason)}", "red")
+            Part(
+                f"  breach {_breach(each)} {timestamp(utc(each.breach.breached_at))} UTC: {clean(each.breach.reason)}",
+                "red",
+            )
         ]
     for one in each.overrides:
         ramps = f"{percent(one.from_basis_points)} to {percent(one.to_basis_points)}"
-        until = timestamp(utc(one.expires_at))
-        yield [
-            Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {clean(one.by)}: {clean(one.reason)}")
-        ]
+        until, by = timestamp(utc(one.expires_at)), clean(one.overridden_by)
+        yield [Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {by}: {clean(one.reason)}")]
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
     yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "no longer in the configuration"))]
     if each.HasField("decommission"):
