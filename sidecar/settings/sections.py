@@ -89,9 +89,7 @@ class ServerSettings(Section):
         False, description="Enable gRPC reflection for tools such as `buf curl`. Not for production."
     )
     lame_duck: Duration = setting(
-        2 * SECOND,
-        ge=NOTHING,
-        description="After a stop signal, the time of accepting calls but reporting NOT_SERVING.",
+        2 * SECOND, ge=NOTHING, description="After a stop signal, the time of serving while health is NOT_SERVING."
     )
     drain_grace: Duration = setting(
         110 * SECOND, gt=NOTHING, description="After a stop signal, the time for running dispatches to end."
@@ -112,9 +110,7 @@ class DefinitionsSettings(Section):
     path: Path = setting(
         description="Folder with agent_config.yaml and prompts/components; changes are loaded automatically."
     )
-    git_commits: bool = setting(
-        True, description="Label definitions with the commit that introduced them, in a git checkout."
-    )
+    git_commits: bool = setting(True, description="Label definitions with their commit, in a git checkout.")
     max_sub_agents: int = setting(
         SUB_AGENTS_AT_MOST,
         ge=1,
