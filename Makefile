@@ -59,7 +59,7 @@ $(BENCH)/.ready: requirements/bench.txt $(wildcard requirements/restate/*.json) 
 
 # -- for people -----------------------------------------------------------------------------------------------------
 
-demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, then a rollout, step by step
+demo: $(DEMO)/.ready ## watch a rollout and a conversation, 20 seconds; ARGS=--full: all steps and turns
 	@$(DEMO)/bin/python -m examples.demo $(ARGS)
 
 demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; MODEL=openai:... for a real model

@@ -15,7 +15,7 @@ BACKLOG: Final = 128
 
 
 class _GuestServer(uvicorn.Server):
-    """A server inside somebody else's program: signals are not its own."""
+    """A server inside another program, which handles the signals."""
 
     @contextmanager
     @override
@@ -51,7 +51,7 @@ async def serving(app: Starlette, mend: Callable[[], None], log_level: str = "wa
 
     Args:
         app: the service.
-        mend: lets go of whatever it holds back on purpose, so that it can end.
+        mend: releases requests that are held back on purpose, so that the server can end.
         log_level: of the server; `critical` where broken answers are given on purpose.
     """
     sock = listening("127.0.0.1", 0)

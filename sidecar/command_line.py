@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from sidecar.cli.doctor_command import Examine
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.projection_command import Progress
-    from sidecar.cli.record.replay_command import ReplayWish
+    from sidecar.cli.record.replay_command import ReplayOptions
     from sidecar.cli.record.source import RecordSource
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
-    from sidecar.cli.subagent.erasing import EraseWish
+    from sidecar.cli.subagent.erasing import EraseOptions
     from sidecar.cli.token_command import TokenTools
     from sidecar.cli.validate.checkouts import Checkouts
     from sidecar.core.definitions.resolve import LoadedCatalogue
@@ -73,12 +73,12 @@ def _serve(settings: "Settings") -> int:
     return run(settings)
 
 
-def _load(folder: Path, sub_agents_at_most: int) -> "LoadedCatalogue":
+def _load(folder: Path, max_sub_agents: int) -> "LoadedCatalogue":
     from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only `validate` needs it
     from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
 
     commits_of = GitHistory(folder).commits_of
-    return load_directory(folder, commits_of=commits_of, sub_agents_at_most=sub_agents_at_most)
+    return load_directory(folder, commits_of=commits_of, max_sub_agents=max_sub_agents)
 
 
 def _compare(folder: Path, base: "BaseSelection") -> "Comparison":
@@ -164,10 +164,10 @@ def _back_up(settings: "Settings", target: Path) -> None:
     back_up_record(settings, target)
 
 
-def _erase_offline(settings: "Settings", wish: "EraseWish", *, preview: bool) -> "ErasureReport":
+def _erase_offline(settings: "Settings", options: "EraseOptions", *, preview: bool) -> "ErasureReport":
     from sidecar.composition.offline_erasure import erase_offline  # noqa: PLC0415  only `erase --offline` needs it
 
-    return erase_offline(settings, wish, preview=preview)
+    return erase_offline(settings, options, preview=preview)
 
 
 def _verify_log() -> "VerifyLog":
@@ -189,8 +189,8 @@ def _verified(source: "RecordSource", as_json: bool) -> int:
     return verify_log(source, verifying(), sys.stdout, sys.stderr, as_json=as_json)
 
 
-def _replay(settings: "Settings | None", definitions: Path | None, wish: "ReplayWish") -> int:
+def _replay(settings: "Settings | None", definitions: Path | None, options: "ReplayOptions") -> int:
     from sidecar.cli.record.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
     from sidecar.composition.replay import replaying  # noqa: PLC0415  the same holds
 
-    return replay(wish, replaying(settings, definitions), sys.stdout)
+    return replay(options, replaying(settings, definitions), sys.stdout)

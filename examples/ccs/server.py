@@ -28,7 +28,7 @@ from examples.ccs.faults import Fault, FaultBoard, FaultKind
 from examples.ccs.signing import Signer, signed_json
 
 ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
-"""The user whom the calling credential stands for, percent-encoded. Stands in for a delegated access token."""
+"""The user that the calling credential represents, percent-encoded. Replaces a delegated access token here."""
 CALLS_KEPT: Final = 1000
 PIECE: Final = 64 * 1024
 JSON: Final = "application/json"
@@ -141,7 +141,7 @@ def refused(request: EnricherRequest, on_behalf_of: str | None, fault: Fault | N
     if not request.principal or kind is FaultKind.MISSING_PRINCIPAL:
         return refusal(400, "missing_principal", "Name the user in `principal`.")
     if on_behalf_of not in {None, request.principal} or kind is FaultKind.PRINCIPAL_MISMATCH:
-        return refusal(403, "principal_mismatch", "The calling credential stands for another user.")
+        return refusal(403, "principal_mismatch", "The calling credential represents another user.")
     if request.key not in PAYLOADS:
         return refusal(404, "unknown_enricher", "There is no such (domain_type, enricher_id).")
     if kind is FaultKind.DOWN:

@@ -30,7 +30,7 @@ ABANDON: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Whom the conversation is with; the service has authenticated them."""
+    """The authenticated user of a conversation."""
 
     principal: str
     episode_id: str
@@ -110,7 +110,7 @@ class ConsumerAgent:
     Args:
         client: the sidecar beside this process.
         model: decides and composes.
-        user: whom it is with.
+        user: the authenticated user.
         audience: who watches.
     """
 

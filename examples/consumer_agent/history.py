@@ -43,7 +43,7 @@ class Message:
 def broken_rules(history: Sequence[Message]) -> Iterator[str]:
     """Yield what a model provider would refuse the history for; nothing if it is valid.
 
-    The rules: the first message is the user's; each tool call is answered exactly once, before anybody else speaks;
+    The rules: the first message is the user's; each tool call has exactly one answer, before any other message;
     an answer belongs to a call; no message is empty; call ids are unique.
     """
     if history and history[0].role is not Role.USER:

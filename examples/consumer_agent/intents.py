@@ -36,7 +36,7 @@ class Intent:
     tool: ToolOffer
 
 
-def wishes_in(message: str, tools: Sequence[ToolOffer]) -> Sequence[Intent]:
+def intents_in(message: str, tools: Sequence[ToolOffer]) -> Sequence[Intent]:
     """Return the wishes in a message, in its order; none if no tool fits any part of it.
 
     A part that fits no tool belongs to the wish before it.

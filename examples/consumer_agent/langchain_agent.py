@@ -26,7 +26,7 @@ class LangChainAgent:
         client: the sidecar beside this process.
         model: routes and composes.
         summary_model: writes `prior_context`; None: `model` does.
-        user: whom it is with.
+        user: the authenticated user.
         audience: who watches.
     """
 

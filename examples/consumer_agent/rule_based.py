@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from examples.consumer_agent.history import Message, Role, ToolUse
-from examples.consumer_agent.intents import Intent, wishes_in
+from examples.consumer_agent.intents import Intent, intents_in
 from examples.consumer_agent.model import Reply, ToolOffer
 
 NOT_ANSWERED: Final = re.compile(
@@ -34,27 +34,27 @@ class RuleBasedModel:
         """Return tool calls with a preamble, or the answer."""
         if history[-1].role is Role.TOOL:
             return Reply(compose(history))
-        wishes = wishes_in(history[-1].text, tools)
-        if not wishes:
+        intents_found = intents_in(history[-1].text, tools)
+        if not intents_found:
             return Reply("You are welcome! Ask me about offers, your points or an order.")
-        intents = len({wish.tool.name for wish in wishes})
-        calls = [self._call(wish, intents) for wish in wishes]
-        return Reply(preamble(wishes), calls, prior_context(history, calls))
+        intents = len({intent.tool.name for intent in intents_found})
+        calls = [self._call(intent, intents) for intent in intents_found]
+        return Reply(preamble(intents_found), calls, prior_context(history, calls))
 
-    def _call(self, wish: Intent, intents: int) -> ToolUse:
+    def _call(self, intent: Intent, intents: int) -> ToolUse:
         self._calls += 1
-        known = wish.tool.schema.get("properties", {})
-        arguments: dict[str, Any] = {"request": wish.words}
+        known = intent.tool.schema.get("properties", {})
+        arguments: dict[str, Any] = {"request": intent.words}
         if "intent_count" in known:
             arguments["intent_count"] = intents
-        return ToolUse(f"call-{self._calls}", wish.tool.name, arguments)
+        return ToolUse(f"call-{self._calls}", intent.tool.name, arguments)
 
 
-def preamble(wishes: Sequence[Intent]) -> str:
+def preamble(intents_found: Sequence[Intent]) -> str:
     """Say in a few words what is looked up."""
-    if len(wishes) == 1:
+    if len(intents_found) == 1:
         return "One moment, I am looking that up."
-    return f"I am looking up {number(len(wishes))} things for you at once."
+    return f"I am looking up {number(len(intents_found))} things for you at once."
 
 
 def number(count: int) -> str:
@@ -82,11 +82,11 @@ def compose(history: Sequence[Message]) -> str:
     good: list[str] = []
     sorry: list[str] = []
     for call, text in answered_calls(history[start:]):
-        wish = f"About “{str(call.arguments.get('request', '')).lower()}”:"
+        intent = f"About “{str(call.arguments.get('request', '')).lower()}”:"
         if NOT_ASKED.search(text):
-            sorry.append(f"{wish} that was a lot at once, so I left it for later. Just ask me again.")
+            sorry.append(f"{intent} that was a lot at once, so I left it for later. Just ask me again.")
         elif NOT_ANSWERED.search(text):
-            sorry.append(f"{wish} sorry, I could not find that out just now. Please try again in a moment.")
+            sorry.append(f"{intent} sorry, I could not find that out just now. Please try again in a moment.")
         elif CAVEAT.search(text):
             sorry.append(f"{CAVEAT.sub('', text)} I would rather leave it out than tell you something wrong.")
         else:

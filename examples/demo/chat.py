@@ -23,14 +23,14 @@ COMMANDS: Final = (
 
 
 class Chat:
-    """A conversation with whoever types.
+    """A conversation with the person at the keyboard.
 
     Args:
         stage: where everything runs.
         screen: what is shown.
         conversation: answers.
         lines: what is typed.
-        canary: text in the data of somebody else, which must show up nowhere.
+        canary: text in the data of another user, which must not appear anywhere.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Chat:
         self._wrong_principal = False
 
     async def hold(self) -> None:
-        """Answer until there are no more lines or somebody types `/quit`.
+        """Answer until the input ends or is `/quit`.
 
         Raises:
             StartFailed: a process of the stage has ended by itself.

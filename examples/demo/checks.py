@@ -1,4 +1,4 @@
-"""Whether a turn came out as the script says."""
+"""Compares a turn with the script."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ CANDIDATES: Final = {
     "shop": CandidateVerdict.CHOSEN,
     "rewards": CandidateVerdict.CHOSEN,
     "support": CandidateVerdict.CHOSEN,
-    "travel": CandidateVerdict.STATE,
 }
+"""Definitions that each turn must choose. All others are not promoted, or were rolled back or killed before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was seen outside the turn itself.
+    """Observations outside the turn itself.
 
     Attributes:
-        status_lines: progress reports for which the client had words.
-        mismatches: how much the counter of wrong principals went up.
-        faulty_answers: answers for somebody else that the data service gave.
+        status_lines: progress reports that were shown to the user.
+        mismatches: the increase of the counter of wrong principals.
+        faulty_answers: answers with another user's data that the data service gave.
     """
 
     status_lines: int = 0
@@ -31,8 +31,8 @@ class Evidence:
     faulty_answers: int = 0
 
 
-def deviations(scene: ScriptedTurn, story: TurnStory, evidence: Evidence) -> Iterator[str]:
-    """Yield everything that did not go by the script; nothing if all of it did."""
+def deviations(scene: ScriptedTurn, story: TurnStory, evidence: Evidence, *, switched: bool) -> Iterator[str]:
+    """Yield each deviation from the script. `switched`: whether the turn calls a sub-agent that the last did not."""
     routing = story.end.routing_decision
     wanted = list(scene.calls)
     if (outcomes := [(one.sub_agent_id, one.outcome) for result in story.results for one in result.outcomes]) != wanted:
@@ -43,16 +43,17 @@ def deviations(scene: ScriptedTurn, story: TurnStory, evidence: Evidence) -> Ite
         yield f"the cap was {routing.cap}, not {scene.cap}"
     if routing.intent_count != len({slot for slot, _ in wanted}):
         yield f"{routing.intent_count} intents were counted"
-    if (verdicts := {one.sub_agent_id: one.verdict for one in routing.candidates}) != CANDIDATES:
-        yield f"the candidates were {verdicts}"
+    chosen = {one.sub_agent_id: one.verdict for one in routing.candidates if one.verdict is CandidateVerdict.CHOSEN}
+    if chosen != CANDIDATES:
+        yield f"the turn chose the candidates {sorted(chosen)}"
     yield from _answer(scene, story)
-    yield from _intents(scene, story)
-    if evidence.status_lines < scene.least_status:
-        yield f"{evidence.status_lines} progress lines were shown, fewer than {scene.least_status}"
-    incidents = int(scene.trouble is PlannedFault.SOMEBODY_ELSES_DATA)
+    yield from _intents(story, switched=switched)
+    if evidence.status_lines < scene.min_status:
+        yield f"{evidence.status_lines} progress lines were shown, fewer than {scene.min_status}"
+    incidents = int(scene.fault is PlannedFault.WRONG_PRINCIPAL)
     if (evidence.mismatches, evidence.faulty_answers) != (incidents, incidents):
-        yield f"{evidence.faulty_answers} answers for somebody else, {evidence.mismatches} counted, not {incidents}"
-    yield from (f"a model provider would refuse the history: {rule}" for rule in story.broken_rules)
+        yield f"{evidence.faulty_answers} answers for another user, {evidence.mismatches} counted, not {incidents}"
+    yield from (f"a model provider would reject the history: {rule}" for rule in story.broken_rules)
 
 
 def _answer(scene: ScriptedTurn, story: TurnStory) -> Iterator[str]:
@@ -60,11 +61,11 @@ def _answer(scene: ScriptedTurn, story: TurnStory) -> Iterator[str]:
     yield from (f"the answer has {text!r}" for text in scene.answer_lacks if text.lower() in story.answer.lower())
 
 
-def _intents(scene: ScriptedTurn, story: TurnStory) -> Iterator[str]:
+def _intents(story: TurnStory, *, switched: bool) -> Iterator[str]:
     for report in (result.intents for result in story.results):
         if report.failsafe or report.declared != report.emitted:
             yield f"the model declared {report.declared} intents and called {report.emitted}"
-        if report.switched is not scene.switched:
+        if report.switched is not switched:
             yield f"the intent {'switched' if report.switched else 'did not switch'}"
-    if scene.switched and story.surface.previous_sub_agents.sub_agent_ids and not story.replies[0].prior_context:
+    if switched and story.surface.previous_sub_agents.sub_agent_ids and not story.replies[0].prior_context:
         yield "the intent switched without prior_context"

@@ -29,7 +29,7 @@ TRAVEL_SCRIPT: Final = """\
 
 REPLACEMENT: Final = "shop-dates"
 TRAVEL: Final = """
-  # Only in the demo: listed from the start, and on nobody's surface until an operator promotes it.
+  # Only in the demo: listed from the start, but on no surface until an operator promotes it.
   - id: travel
     description: >-
       Plans trips that points pay for: where to travel, and how many points the trip takes. Use it when the user wants

@@ -91,7 +91,7 @@ class Progress(Protocol):
 
 
 @asynccontextmanager
-async def set_stage(
+async def started_environment(
     folder: Path, processes: Processes, pace: float, progress: Progress
 ) -> AsyncIterator[DemoEnvironment]:
     """Start everything in order and yield when it is all ready; `processes` stops it.

@@ -44,7 +44,7 @@ def langchain_is_there() -> bool:
     return all(find_spec(name) is not None for name in ("langchain", "subagents_langchain"))
 
 
-def cast(orchestrator: str, wanted_model: str) -> OrchestratorChoice:
+def choose_orchestrator(orchestrator: str, wanted_model: str) -> OrchestratorChoice:
     """Decide who plays.
 
     Args:

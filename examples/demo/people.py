@@ -8,34 +8,34 @@ from subagents_client import SidecarClient, TurnRequest
 
 PEOPLE: Final = ("kim", "lee", "ana", "ben", "gus", "mia", "fay", "joy")
 Served = Mapping[str, str]
-"""User to id of the definition that fills a slot; empty: none does."""
+"""Maps each user to the id of the definition that fills a slot; empty: none."""
 
 
 def user(name: str) -> User:
-    """Return one of them, as a service has authenticated them."""
+    """Return a user as an authenticating service would."""
     return User(principal=f"user-{name}", episode_id=f"episode-{name}", locale="en-US", location="Chicago, IL")
 
 
 async def served_now(client: SidecarClient, slot: str) -> Served:
-    """Bind a turn for each user, look what fills the slot on its surface, and end it.
+    """Bind a turn for each user, read the slot from its surface, and end the turn.
 
     Raises:
         SubagentsError: a turn could not be bound or ended.
     """
-    found: dict[str, str] = {}
+    served: dict[str, str] = {}
     for name in PEOPLE:
         turn = await client.bind_turn(TurnRequest(principal=f"user-{name}", episode_id=f"look-{name}"))
         filled = {tool.sub_agent_id: tool.definition_id for tool in turn.surface.sub_agent_tools}
-        found[name] = filled.get(slot, "")
+        served[name] = filled.get(slot, "")
         await turn.end()
-    return found
+    return served
 
 
 def all_users(definition_id: str) -> Served:
-    """Return what it is if all have the same."""
+    """Return the mapping in which all users have the same definition."""
     return dict.fromkeys(PEOPLE, definition_id)
 
 
 def sample_users(names: str, definition_id: str, *, otherwise: str = "") -> Served:
-    """Return what it is if those named have one definition, and all others another one."""
+    """Return the mapping in which the named users have one definition and all others another."""
     return {name: definition_id if name in names.split() else otherwise for name in PEOPLE}

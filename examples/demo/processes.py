@@ -92,7 +92,7 @@ class Processes:
         return {running.name: running.pid for running in self._running}
 
     def ended(self) -> Running | None:
-        """Return a process that has ended although nobody stopped it, if there is one."""
+        """Return a process that has ended by itself, if there is one."""
         return next((running for running in self._running if running.process.returncode is not None), None)
 
     async def start(self, name: str, arguments: Sequence[str], folder: Path = ROOT) -> Running:

@@ -33,7 +33,7 @@ REMARK: Final = 150
 """Most characters of `prior_context` that are shown."""
 NOTHING: Final = "(nothing)"
 KEYSTROKE: Final = 0.018
-"""Seconds per character of what somebody types."""
+"""Seconds per typed character."""
 
 
 class Screen:
@@ -96,7 +96,7 @@ class Screen:
         await asyncio.sleep(seconds * self._pace)
 
     async def say(self, who: str, text: str, style: str, *, typed: bool = False) -> None:
-        """Show what somebody says, with hanging indent; character by character if it is typed."""
+        """Show a message with hanging indent, character by character if it is typed."""
         lines = textwrap.wrap(text, self.width - LABEL - 1) or [""]
         for place, part in enumerate(lines):
             self._console.print(Text(f"{who if place == 0 else '':>{LABEL - 2}}  ", style=f"bold {style}"), end="")
@@ -114,7 +114,7 @@ class Screen:
         self._console.print(Text(f"{'you':>{LABEL - 2}}  ", style="bold blue"), end="")
 
     def read(self, line: str | None) -> None:
-        """Show what was typed where the terminal has not done so; `None`: nobody types any more."""
+        """Show a typed line if the terminal has not shown it. `None`: the input has ended."""
         if line is None or not sys.stdin.isatty():
             self._console.print(Text(line or ""), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Plays the script: sets the trouble of each scene, holds the turn, checks what came of it."""
+"""Plays the script: injects the fault of each turn, runs the turn and checks the result."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from examples.consumer_agent.agent import Conversation, TurnStory, User
 from examples.demo.checks import Evidence, deviations
 from examples.demo.environment import DemoEnvironment, faulty_answers, metric, set_fault
 from examples.demo.screen import Screen
-from examples.demo.script import SCENES, PlannedFault, ScriptedTurn
+from examples.demo.script import PlannedFault, ScriptedTurn
 from examples.demo.sidecar_settings import ADA, DEPLOYMENT
 from examples.demo.timeline import turn_lines
 
@@ -23,7 +23,7 @@ WRONG_PRINCIPAL: Final = "wrong_principal"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A scene and what came of it; `deviations` is empty if it went by the script."""
+    """A turn of the script and its result. `deviations` is empty if the turn followed the script."""
 
     scene: ScriptedTurn
     story: TurnStory
@@ -31,12 +31,12 @@ class Played:
 
 
 class ScriptRunner:
-    """Plays scenes on a stage.
+    """Plays the turns of the script.
 
     Args:
-        stage: where everything runs.
-        screen: what is shown.
-        canary: text in the data that belongs to somebody else; it must show up nowhere.
+        stage: the running processes.
+        screen: shows the turns.
+        canary: text in the data of another user, which must not appear anywhere.
     """
 
     def __init__(self, stage: DemoEnvironment, screen: Screen, canary: str) -> None:
@@ -44,45 +44,51 @@ class ScriptRunner:
         self._screen = screen
         self._canary = canary
 
-    async def play(self, conversation: Conversation, played: list[Played]) -> None:
-        """Play every scene in one conversation; each is added to `played` as soon as it is over.
+    async def play(self, conversation: Conversation, scenes: Sequence[ScriptedTurn], played: list[Played]) -> None:
+        """Play turns in one conversation. Each is added to `played` when it ends, so that a failure keeps the others.
 
         Raises:
             SubagentsError: the sidecar could not bind or end a turn.
             Exception: whatever a model's provider raises.
         """
-        for number, scene in enumerate(SCENES, 1):
-            self._screen.rule(f"{number} of {len(SCENES)} · {scene.title}")
+        previous: frozenset[str] = frozenset()
+        for number, scene in enumerate(scenes, 1):
+            self._screen.rule(f"conversation {number} of {len(scenes)} · {scene.title}")
             self._screen.aside(scene.watch, "italic")
-            played.append(await self._play(conversation, scene))
+            slots = frozenset(slot for slot, _ in scene.calls)
+            played.append(await self._play(conversation, scene, switched=bool(previous and slots - previous)))
+            previous = slots or previous
             await self._screen.pause(1.6)
 
-    async def _play(self, conversation: Conversation, scene: ScriptedTurn) -> Played:
+    async def _play(self, conversation: Conversation, scene: ScriptedTurn, *, switched: bool) -> Played:
         before = await self._counts()
         shown = await metric(self._stage, MISMATCHES)
-        async with self._trouble(scene.trouble):
+        async with self._injected(scene.fault):
             await self._screen.pause(1.0)
             await self._screen.say("kim", scene.says, "blue", typed=True)
             story = await conversation.turn(scene.says)
         after = await self._counts()
-        if scene.trouble is PlannedFault.SOMEBODY_ELSES_DATA:
+        if scene.fault is PlannedFault.WRONG_PRINCIPAL:
             after = await self._counts_after(before[0])
             self._screen.aside(f"/metrics before: {shown}", "yellow")
             self._screen.aside(f"/metrics after:  {await metric(self._stage, MISMATCHES)}", "bold yellow")
         evidence = Evidence(self._screen.status_lines, after[0] - before[0], after[1] - before[1])
-        wrong = list(deviations(scene, story, evidence))
-        for one in wrong:
+        found = list(deviations(scene, story, evidence, switched=switched))
+        for one in found:
             self._screen.aside(f"NOT AS SCRIPTED: {one}", "bold red")
-        return Played(scene, story, wrong)
+        return Played(scene, story, found)
 
     async def _counts(self) -> tuple[int, int]:
-        """Return what the sidecar counted as mismatches, and what the data service answered wrongly."""
+        """Return the mismatches that the sidecar counted, and the wrong answers that the data service gave."""
         line = await metric(self._stage, MISMATCHES)
         counted = int(float(line.rpartition(" ")[2])) if line else -1
         return counted, await faulty_answers(self._stage, WRONG_PRINCIPAL)
 
     async def _counts_after(self, mismatches: int) -> tuple[int, int]:
-        """Read the counts until `mismatches` is outdated, for three seconds: the page is made once a second at most."""
+        """Read the counts until they exceed `mismatches`, for at most three seconds.
+
+        The sidecar renders its metrics page at most once a second, so the first read may be outdated.
+        """
         after = await self._counts()
         for _ in range(30):
             if after[0] != mismatches:
@@ -92,15 +98,15 @@ class ScriptRunner:
         return after
 
     @contextlib.asynccontextmanager
-    async def _trouble(self, trouble: PlannedFault) -> AsyncIterator[None]:
+    async def _injected(self, fault: PlannedFault) -> AsyncIterator[None]:
         broken = self._stage.broken_file("rewards")
-        if trouble is PlannedFault.REWARDS_RAISES:
-            self._screen.aside("(behind the scenes: the rewards sub-agent now raises an exception)", "red")
+        if fault is PlannedFault.REWARDS_RAISES:
+            self._screen.aside("(the demo makes the rewards sub-agent raise an exception)", "red")
             broken.touch()
-        elif trouble is PlannedFault.SOMEBODY_ELSES_DATA:
-            self._screen.aside("(behind the scenes: the data service now answers with another user's points)", "red")
-            fault = {"kind": WRONG_PRINCIPAL, "enricher_id": "points_balance", "times": 1, "canary": self._canary}
-            await set_fault(self._stage, fault)
+        elif fault is PlannedFault.WRONG_PRINCIPAL:
+            self._screen.aside("(the demo makes the data service answer with another user's points)", "red")
+            switch = {"kind": WRONG_PRINCIPAL, "enricher_id": "points_balance", "times": 1, "canary": self._canary}
+            await set_fault(self._stage, switch)
         try:
             yield
         finally:
@@ -108,7 +114,7 @@ class ScriptRunner:
 
 
 def epilogue(screen: Screen, played: Sequence[Played]) -> None:
-    """Show what was recorded of every turn."""
+    """Show the record of every turn."""
     screen.rule("what the sidecar recorded")
     screen.aside("A bar for each sub-agent from its start to its outcome, and below it the turn's routing decision.")
     for number, one in enumerate(played, 1):
@@ -118,10 +124,10 @@ def epilogue(screen: Screen, played: Sequence[Played]) -> None:
 
 
 def try_it(stage: DemoEnvironment) -> Iterator[str]:
-    """Yield commands that work as long as the stage stands."""
+    """Yield commands that work while the demo keeps running."""
     socket = stage.sidecar.removeprefix("unix:")
     turn = '{"turn_id": "turn-1", "episode_id": "by-hand", "principal": "user-kim", "source": "TURN_SOURCE_CHAT"}'
-    yield "# what is counted"
+    yield "# metrics"
     yield f"curl -s http://{stage.ops}/metrics | grep -v '^#'"
     yield "# bind a turn by hand (buf is in .venv/bin after `make check`)"
     yield (
@@ -130,12 +136,12 @@ def try_it(stage: DemoEnvironment) -> Iterator[str]:
         f"-d '{turn}' http://sidecar/subagents.dispatch.v1.DispatchService/BindTurn"
     )
     sidecar = Path(sys.executable).parent / "sidecar"
-    yield "# operate it: list, show, history, explain … (the token lasts a quarter of an hour)"
+    yield "# operate it: list, show, history, explain … (the token is valid for 15 minutes)"
     yield (
         f"SIDECAR_TARGET={stage.operators} SIDECAR_ROLE_TOKEN=$({sidecar} token mint --key {stage.operator_key} "
         f"--role operator --subject {ADA} --deployment {DEPLOYMENT}) {sidecar} subagent list"
     )
-    yield "# what the data service was asked, and what the gate service was asked and answered"
+    yield "# requests to the data service, and decisions of the gate service"
     yield f"curl -s {stage.data_service}/admin/calls"
     yield f"cat {stage.gate_log}"
     yield "# the log, with the routing decisions"

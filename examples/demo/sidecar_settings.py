@@ -36,7 +36,7 @@ def sidecar_toml(folder: Path, neighbours: Neighbours) -> str:
         f"boot_secret_file = {_text(folder / 'dispatch' / 'boot-secret')}",
         'ops_address = "127.0.0.1:0"',
         "reflection = true           # so that `buf curl` knows the services",
-        'lame_duck = "0s"            # nobody balances load here',
+        'lame_duck = "0s"            # there is no load balancer here',
         'drain_grace = "31s"',
         "",
         "[record.sqlite]",
@@ -66,7 +66,7 @@ def _rollouts(folder: Path, neighbours: Neighbours) -> Sequence[str]:
     """Return who operates rollouts, and who is asked for them."""
     return [
         "[rollout]",
-        "serve_unflagged_entries_at_once = true # shop, rewards and support name no flag, and serve from the start",
+        "auto_promote_unflagged = true # shop, rewards and support name no flag, and serve from the start",
         "",
         "[operators]",
         f"socket = {_text(operator_socket(folder))}",

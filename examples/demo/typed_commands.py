@@ -16,7 +16,7 @@ class CommandFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """What came of a command; `seconds` has the start of its process in it."""
+    """The result of a command. `seconds` includes the start of its process."""
 
     code: int
     lines: Sequence[str]
@@ -24,7 +24,10 @@ class CommandOutput:
 
 
 async def typed(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandOutput:
-    """Run `sidecar <arguments>`; output and errors are read together. Nobody is there to confirm anything."""
+    """Run `sidecar <arguments>`; output and errors are read together.
+
+    The input is not a terminal, so nothing can be confirmed.
+    """
     begun = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         sys.executable,

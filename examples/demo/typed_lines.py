@@ -1,4 +1,4 @@
-"""What somebody types, line by line, without a thread that would hold up the end of the demo."""
+"""Reads typed lines without a thread, which would delay the end of the demo."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ class TypedLines:
         there = asyncio.Event()
         try:
             loop.add_reader(self._descriptor, there.set)
-        except PermissionError:  # a plain file, which never keeps anybody waiting
+        except PermissionError:  # a plain file, which is always readable
             return
         try:
             await there.wait()

@@ -48,7 +48,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(slots=True)
 class ReferenceGates:
-    """State of one service; without a token it lets everybody in."""
+    """State of one service. Without a token it accepts every request."""
 
     token: str = field(default="", repr=False)
     switches: Switches = field(default_factory=Switches)

@@ -30,7 +30,7 @@ class Staging:
         await asyncio.sleep(seconds * self.pace)
 
     async def held(self) -> None:
-        """Go on only when nobody holds it up any more."""
+        """Wait until the demo no longer holds the sub-agent."""
         while self.held_while is not None and self.held_while.exists():  # noqa: ASYNC110  another process holds it
             await asyncio.sleep(LOOK_EVERY)
 

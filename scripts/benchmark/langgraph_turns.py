@@ -166,7 +166,7 @@ async def every_turn() -> AsyncIterator[Mapping[str, Turn]]:
 
 
 async def _answer() -> None:
-    """Run turns until standard input ends; nothing else goes on meanwhile."""
+    """Run turns until standard input ends, and nothing else meanwhile."""
     async with every_turn() as turns:
         print(READY, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):

@@ -5,7 +5,7 @@
 
 The record is in memory, in a SQLite file beside the socket, or at the address of a PostgreSQL. Metrics and log on (the
 log goes to the null device), gRPC spans off: what the example settings say too. With an OTLP endpoint, spans of 1 % of
-the traces, log records and metrics go there. Whoever holds the other half of an operator's key takes steps of
+the traces, log records and metrics go there. The holder of the private half of an operator's key takes steps of
 rollouts; with policies, three of them and a second audit sink are loaded.
 """
 
@@ -51,7 +51,7 @@ class Varied:
     Attributes:
         record: `memory`, `sqlite`, or the address of a PostgreSQL.
         otlp: where telemetry goes; None: nowhere.
-        operator_key: public key of who may take steps of rollouts; None: nobody.
+        operator_key: public key of the operator; None: no operator listener.
         policies: whether lifecycle policies are asked about steps.
         turns: most turns open at a time.
         turn_lifetime: after which a turn is closed; ended ones are kept so long.
@@ -82,7 +82,7 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "lame_duck": "0s",
         },
         "record": _record(varied.record, folder),
-        "rollout": {"kills_file": folder / "kills.jsonl", "serve_unflagged_entries_at_once": True},
+        "rollout": {"tombstone_file": folder / "kills.jsonl", "auto_promote_unflagged": True},
         "definitions": {"path": definitions, "git_commits": False},
         "dispatch": {
             "fan_out_cap": MOST_CHILDREN,

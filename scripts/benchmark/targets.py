@@ -14,7 +14,7 @@ MANY: Final = 16
 MORE: Final = 64
 """Requests in flight where databases are compared: enough to fill their groups."""
 OPEN: Final = 0
-"""Stands for an open loop: requests come at random times, half as many a second as the target could answer."""
+"""An open loop: requests at random times, at half the rate that the target could answer."""
 
 BARE: Final = "bare stream"
 TWIN: Final = "bare stream again"

@@ -36,10 +36,10 @@ class EmbeddedFlags:
         return FlagReport(on, self._fetched, frozenset(flag.name for flag in flags) - on)
 
     async def changed(self) -> None:
-        """Return once the flags differ from what was fetched last; other changes of the store are none."""
+        """Return once the flags differ from the last fetch. Other changes of the store are ignored."""
         while True:
             await self._hinted.wait()
-            self._hinted.clear()
+            self._hinted.clear()  # before the read: a change during the read sets the hint again and is not lost
             try:
                 if _revision(await self._store.flags()) != self._fetched:
                     return
@@ -47,7 +47,7 @@ class EmbeddedFlags:
                 self._hinted.set()
                 await asyncio.sleep(AGAIN)
             except asyncio.CancelledError:
-                self._hinted.set()  # whoever waits next looks again
+                self._hinted.set()  # the next waiter reads again, because a hint may be lost
                 raise
 
     async def close(self) -> None:
@@ -97,7 +97,8 @@ class EmbeddedFlagWriter:
         self._clock = clock
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag, creating it if need be. Raises `StoreUnavailable`."""
+        """Set a flag, and create it if it is absent. Raises `StoreUnavailable`."""
+        # Compare and set by revision, a few times: several replicas and operators may switch the flag concurrently.
         for _ in range(TRIES):
             stored = await self.kept(name)
             if stored is not None and stored.on == on:
@@ -110,7 +111,7 @@ class EmbeddedFlagWriter:
         raise StoreUnavailable(f"the flag {name} is switched all the time", retry_after=timedelta(seconds=1))
 
     async def kept(self, name: str) -> StoredFlag | None:
-        """Return a flag as it is kept; None: nobody has created it. Raises `StoreUnavailable`."""
+        """Return a stored flag; None: it was never created. Raises `StoreUnavailable`."""
         return next((flag for flag in await self._store.flags() if flag.name == name), None)
 
     def edit_for(self, name: str, on: bool) -> str:

@@ -1,4 +1,4 @@
-"""The flag backend `file`: flags in a JSON or TOML file that somebody else replaces, known by its content.
+"""The flag backend `file`: reads a JSON or TOML file that another program replaces. Changes are detected by content.
 
 A half-written file must never read as "the rest is off", since an observed on-to-off edge takes a sub-agent away for
 good. JSON cut anywhere does not parse. TOML cut between two lines does, so a TOML file has to end with `END_LINE`.
@@ -35,7 +35,7 @@ class FileFlagEdits:
         self._path = path
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Raise `StoreUnavailable`: somebody else replaces the file."""
+        """Raise `StoreUnavailable`: the sidecar never writes the file."""
         raise StoreUnavailable(f"the sidecar does not write flag files; edit {self.edit_for(name, on)}")
 
     def edit_for(self, name: str, on: bool) -> str:

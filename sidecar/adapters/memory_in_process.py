@@ -29,7 +29,7 @@ class MemoryBounds(msgspec.Struct, frozen=True):
     total_bytes: int = 256 * 1024 * 1024
 
 
-class _Kept(msgspec.Struct):
+class _StoredEpisode(msgspec.Struct):
     """One episode, what a model would be given of it, and about how many bytes it takes."""
 
     turns: OrderedDict[TurnId, TurnHistory] = msgspec.field(default_factory=OrderedDict)
@@ -43,13 +43,13 @@ class InProcessMemory:
 
     def __init__(self, bounds: MemoryBounds | None = None) -> None:
         self._bounds = bounds or MemoryBounds()
-        self._episodes: OrderedDict[EpisodeKey, _Kept] = OrderedDict()
+        self._episodes: OrderedDict[EpisodeKey, _StoredEpisode] = OrderedDict()
         self._weight = 0
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn; one that is kept already is left as it is."""
         check_bodies(turn)
-        kept = self._episodes.setdefault(turn.episode, _Kept())
+        kept = self._episodes.setdefault(turn.episode, _StoredEpisode())
         self._episodes.move_to_end(turn.episode)
         if turn.turn_id not in kept.turns:
             kept.turns[turn.turn_id] = turn
@@ -81,7 +81,7 @@ class InProcessMemory:
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
         """Replace the summary if it is the next one."""
-        kept = self._used(episode) or _Kept()
+        kept = self._used(episode) or _StoredEpisode()
         present = kept.summary.revision if kept.summary else 0
         if summary.revision != present + 1:
             raise outdated(present)
@@ -103,17 +103,17 @@ class InProcessMemory:
     async def close(self) -> None:
         """Do nothing: memory holds no connection."""
 
-    def _used(self, episode: EpisodeKey) -> _Kept | None:
+    def _used(self, episode: EpisodeKey) -> _StoredEpisode | None:
         kept = self._episodes.get(episode)
         if kept is not None:
             self._episodes.move_to_end(episode)
         return kept
 
-    def _weigh(self, kept: _Kept, more: int) -> None:
+    def _weigh(self, kept: _StoredEpisode, more: int) -> None:
         kept.weight += more
         self._weight += more
 
-    def _forget_oldest_turn(self, kept: _Kept) -> None:
+    def _forget_oldest_turn(self, kept: _StoredEpisode) -> None:
         _, turn = kept.turns.popitem(last=False)
         self._weigh(kept, -_weight_of(turn))
         kept.size = size_of(_contents(kept))
@@ -127,7 +127,7 @@ class InProcessMemory:
             self._weight -= forgotten.weight
 
 
-def _contents(kept: _Kept) -> EpisodeContents:
+def _contents(kept: _StoredEpisode) -> EpisodeContents:
     return EpisodeContents(kept.summary, tuple(kept.turns.values()), len(kept.turns))
 
 

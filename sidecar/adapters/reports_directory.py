@@ -2,7 +2,7 @@
 
 Every part of a path is opened from the directory before it without following links, so that nothing that happens
 meanwhile can lead outside. A file is written under a name of its own and then renamed: a link in its place is replaced,
-never followed, and nobody sees half a report.
+never followed, and a report becomes visible only when it is complete.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class ReportsDirectory:
         if not path or any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in path):
             raise ValueError("a part of the path is no plain name")
         *folders, name = path
-        # The operator may have made the directory itself a link; below it nobody may.
+        # The operator may make the directory itself a link; below it links are refused.
         here = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:

@@ -51,7 +51,7 @@ class ChosenRunners:
     """The port `Runners`.
 
     Args:
-        policy: which runner serves whom.
+        policy: selects runners by vertical.
         settings: of each runner, by its name.
         targets: where hosts are.
         gateway_address: where sub-agents' hosts reach the tool gateway.
@@ -144,7 +144,7 @@ class ChosenConnectors:
 
 
 class BrokenRunner:
-    """Stands for a runner that a definition names and that cannot be had: its own calls fail, nothing else does."""
+    """Replaces a runner that cannot be made. Calls to its sub-agents fail; all others are unaffected."""
 
     _nothing: tuple[RunnerEvent, ...] = ()
 
@@ -169,7 +169,7 @@ class BrokenRunner:
 
 
 class BrokenConnector:
-    """Stands for a connector that a tool names and that cannot be had."""
+    """Replaces a connector that cannot be made. Calls of its tools fail."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault

@@ -107,7 +107,7 @@ class GuardedGate:
 
 
 def _heard(task: "asyncio.Task[GateAnswer] | asyncio.Task[None]") -> None:
-    """Look at what a task that nobody waits for has raised, so that the loop does not report it."""
+    """Retrieve the exception of an abandoned task, so that the event loop does not report it."""
     if not task.cancelled():
         task.exception()
 
@@ -168,7 +168,7 @@ class PolicyThreads:
             except BaseException as error:  # noqa: BLE001  the border to a plugin, and the end of a thread
                 failure = error if isinstance(error, Exception) and not isinstance(error, StopIteration) else None
                 answer = None if failure else error
-            with contextlib.suppress(RuntimeError):  # the process has gone on without it, and its loop is closed
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process did not wait for this call
                 loop.call_soon_threadsafe(settle, answer, failure)
 
         async with asyncio.timeout(self._deadline):

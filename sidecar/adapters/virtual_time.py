@@ -33,7 +33,7 @@ class Chooser(Protocol):
 
 
 class InOrder:
-    """Whoever was ready first runs first."""
+    """Runs tasks in the order in which they became ready."""
 
     def random(self) -> float:
         """Return 0."""
@@ -41,7 +41,7 @@ class InOrder:
 
 
 class Trace:
-    """What happened, as a digest; readable lines too if somebody wants to read them."""
+    """A digest of the schedule, with readable lines on request."""
 
     def __init__(self, *, readable: bool = False) -> None:
         self._hash = sha256()

@@ -27,7 +27,8 @@ def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], exam
         ] = None,
         as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
         timeout: Annotated[
-            int, typer.Option(min=1, max=60, help="Seconds that each host, service or database may take to answer.")
+            int,
+            typer.Option(min=1, max=60, help="Time limit per host, service or database, in seconds."),
         ] = 2,
     ) -> None:
         """Examine settings, definitions, plugins, files, record, and everything the sidecar talks to; change nothing.
@@ -42,7 +43,7 @@ def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], exam
 
 
 def _print_text(found: Iterable["Finding"]) -> int:
-    """Print each finding as soon as it is there; return the exit code."""
+    """Print each finding immediately. Returns the exit code."""
     counts = dict.fromkeys(SIGNS, 0)
     for each in found:
         counts[each.level] += 1
@@ -55,7 +56,7 @@ def _print_text(found: Iterable["Finding"]) -> int:
 
 
 def _print_json(found: Iterable["Finding"]) -> int:
-    """Print one array of objects with the fields of `Finding`; return the exit code."""
+    """Print one array of objects with the fields of `Finding`. Returns the exit code."""
     every = list(found)
     typer.echo(json.dumps([asdict(each) for each in every], indent=2))
     return int(any(each.level == "error" for each in every))

@@ -46,5 +46,5 @@ def serve_alone(
 
 
 def refusal(problem: "SettingsProblem") -> str:
-    """Say what is wrong with the settings, a line for each."""
+    """Print the problems of the settings, one per line."""
     return "the settings cannot be used:\n" + "\n".join(f"  {line}" for line in problem.problems)

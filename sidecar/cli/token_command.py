@@ -23,11 +23,11 @@ UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 class KeyUnusable(Exception):
-    """The key cannot be read or made; says why, and nothing of its content."""
+    """The key cannot be read or created. The message contains the cause, but no part of the key."""
 
 
 class TokenTools(NamedTuple):
-    """What the commands do their work with.
+    """The operations that the commands call.
 
     Attributes:
         signer: opens a private key; makes one, with its public half beside it, where there is none and the second
@@ -46,16 +46,14 @@ class TokenTools(NamedTuple):
 
 Config = Annotated[
     Path | None,
-    typer.Option(
-        "--config", help="Settings of the sidecar: says at once if it would not take such a token of this key."
-    ),
+    typer.Option("--config", help="Settings of the sidecar, to check that it would accept the token."),
 ]
 Key = Annotated[Path, typer.Option("--key", help="File with the private key (Ed25519, PEM); the operator's own.")]
 
 
 def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
     """Add the commands."""
-    group = PlainTyper(no_args_is_help=True, help="Role tokens: who may operate a sidecar, for an hour at most.")
+    group = PlainTyper(no_args_is_help=True, help="Create keys and role tokens for operators.")
     app.add_typer(group, name="token")
 
     @group.command()
@@ -69,10 +67,10 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
     @group.command()
     def mint(
         file: Key,
-        role: Annotated[Role, typer.Option("--role", help="What the token allows.")],
-        subject: Annotated[str, typer.Option("--subject", help="Who uses it; goes into the audit.")],
+        role: Annotated[Role, typer.Option("--role", help="Role of the token.")],
+        subject: Annotated[str, typer.Option("--subject", help="Name of the operator, for the audit.")],
         deployment: Annotated[str, typer.Option("--deployment", help="`operators.deployment` of the sidecars.")],
-        length: Annotated[str, typer.Option("--for", help="How long, e.g. 90s, 15m, 1h.")] = "15m",
+        length: Annotated[str, typer.Option("--for", help="Lifetime, e.g. 90s, 15m; at most 1h.")] = "15m",
         config: Config = None,
     ) -> None:
         """Print a role token for metadata `x-subagents-role-token`.

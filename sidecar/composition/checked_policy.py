@@ -14,7 +14,7 @@ from sidecar.settings import Settings, SettingsProblem
 
 
 def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap:
-    """Return which plugins serve whom.
+    """Return the selected plugins by vertical.
 
     Args:
         settings: of the sidecar.

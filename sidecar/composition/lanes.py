@@ -72,17 +72,19 @@ def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Metho
 
 def session_rules(settings: Settings) -> SessionRules:
     """Return what the operator decided."""
-    said = settings.session
+    configured = settings.session
     return SessionRules(
-        max_age=said.max_age,
-        drain_time=said.drain_time,
-        resume_grace=said.resume_grace,
-        stall_timeout=said.stall_timeout,
-        heartbeat_interval=said.heartbeat_interval,
-        most_lanes=said.most_lanes,
-        most_operations=said.most_operations,
+        max_age=configured.max_age,
+        drain_time=configured.drain_time,
+        resume_grace=configured.resume_grace,
+        stall_timeout=configured.stall_timeout,
+        heartbeat_interval=configured.heartbeat_interval,
+        most_lanes=configured.max_lanes,
+        most_operations=configured.max_operations,
         outgoing=OutgoingLimits(
-            operation_queue=said.operation_queue, lane_queue=said.lane_queue, most_credit=said.most_credit
+            operation_queue=configured.max_operation_queue_bytes,
+            lane_queue=configured.max_lane_queue_bytes,
+            most_credit=configured.max_credit_bytes,
         ),
         message_bytes=settings.server.limits.message_bytes,
     )

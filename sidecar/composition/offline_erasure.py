@@ -10,7 +10,7 @@ from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.adapters.system import SystemClock, SystemIds
-from sidecar.cli.subagent.erasing import EraseWish
+from sidecar.cli.subagent.erasing import EraseOptions
 from sidecar.composition.plugins.conversations import kept_conversations
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.core.errors import StoreUnavailable
@@ -30,28 +30,31 @@ ERASING: Final = InstanceId("sidecar-erase")
 """Names the command in the second place. It appends no fact, and is not put on record."""
 
 
-def erase_offline(settings: Settings, wish: EraseWish, *, preview: bool) -> ErasureReport:
+def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -> ErasureReport:
     """Erase, or count, what is on record of a user. Holds the lock of the record, so that no sidecar can start.
 
     Args:
         settings: name the record, its checkpoints and the episode memory.
-        wish: whose content, and why.
+        options: whose content, and why.
         preview: only count.
 
     Raises:
         SettingsProblem: the record, the key or the conversations cannot be opened, or a sidecar has them open.
         StoreUnavailable, MemoryUnavailable, RecordConflict: as for the operation.
     """
-    said = settings.record
-    if said.database != "sqlite":
+    configured = settings.record
+    if configured.database != "sqlite":
         raise SettingsProblem(
-            [f"record.database is {said.database}: --offline erases in SQLite files; leave it out to ask a sidecar"]
+            [
+                f"record.database is {configured.database}: --offline erases in SQLite files; leave it out to ask a "
+                f"sidecar"
+            ]
         )
     try:
-        if not said.sqlite.path.exists():
-            raise DatabaseProblem(f"there is no record at {said.sqlite.path}")
+        if not configured.sqlite.path.exists():
+            raise DatabaseProblem(f"there is no record at {configured.sqlite.path}")
         with logging_to(standard_error(), settings.log.format, settings.log.level, Redactor()):
-            return asyncio.run(_erase(settings, wish, preview=preview))
+            return asyncio.run(_erase(settings, options, preview=preview))
     except DatabaseHeld as problem:
         advice = "leave out --offline to have that sidecar erase, or run this again once it has stopped"
         raise SettingsProblem([f"record.sqlite: {problem}", f"next: {advice}"]) from None
@@ -61,7 +64,7 @@ def erase_offline(settings: Settings, wish: EraseWish, *, preview: bool) -> Eras
         raise StoreUnavailable("the marker cannot be kept in the second place, so nothing more was erased") from None
 
 
-async def _erase(settings: Settings, wish: EraseWish, *, preview: bool) -> ErasureReport:
+async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) -> ErasureReport:
     path, recorder = settings.record.sqlite.path, MeasuringRecorder(Metrics())
 
     def report(doing: str, error: str) -> None:
@@ -78,9 +81,9 @@ async def _erase(settings: Settings, wish: EraseWish, *, preview: bool) -> Erasu
                 about = CheckpointFile(file, signer, recorder.anomaly), SystemClock(), SystemIds()
                 operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
                 if not preview:
-                    say_who_erases(f"uid {os.getuid()}, offline", wish.reason)
+                    say_who_erases(f"uid {os.getuid()}, offline", options.reason)
                 erased = ErasureReport()
-                async for erased in operation(Principal(wish.principal), preview=preview):  # noqa: B007  the last one is returned
+                async for erased in operation(Principal(options.principal), preview=preview):  # noqa: B007  the last one is returned
                     pass
                 return erased
         finally:

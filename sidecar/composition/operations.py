@@ -56,7 +56,7 @@ def listener_plans(parts: Components, operations: Operations, boot_secret: str) 
             CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
             (DISPATCH_SERVICE, HISTORY_SERVICE),
             (*dispatch, *HistoryServicer(operations.history).methods()),
-            limits.dispatch_streams,
+            limits.max_dispatch_streams,
             server.reflection,
             drain,
         ),
@@ -65,7 +65,7 @@ def listener_plans(parts: Components, operations: Operations, boot_secret: str) 
             CallAdmission(CallerKind.RUNNER_HOST),
             (TOOLS_SERVICE,),
             ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
-            limits.agent_streams,
+            limits.max_agent_streams,
             server.reflection,
         ),
     )
@@ -189,7 +189,7 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
-        rollouts=RolloutView,  # nobody is served before the rollouts are open
+        rollouts=RolloutView,  # no user is served before the rollouts are open
         reports=report_files(settings),
         lease_held=record.lease.held,
         lease_term=record.lease.term,
@@ -214,12 +214,12 @@ def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> C
 
 
 def _definitions(parts: Components) -> DefinitionsSource:
-    said = parts.settings.definitions
+    configured = parts.settings.definitions
     reports = DefinitionsReports(parts.metrics, parts.readiness)
     commits_of: CommitsOf = no_commit
-    if said.git_commits:
+    if configured.git_commits:
         from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  where git is read
 
-        commits_of = GitHistory(said.path).commits_of
-    most = said.sub_agents_at_most
-    return DefinitionsSource(said.path, reports.changed, commits_of=commits_of, sub_agents_at_most=most)
+        commits_of = GitHistory(configured.path).commits_of
+    most = configured.max_sub_agents
+    return DefinitionsSource(configured.path, reports.changed, commits_of=commits_of, max_sub_agents=most)

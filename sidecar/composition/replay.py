@@ -87,7 +87,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             runners=runner,
             connectors=_NoConnectors(),
             memory=InProcessMemory(),
-            rollouts=RolloutView,  # nobody is bound here
+            rollouts=RolloutView,  # a replay binds no turn
             call_counts=_CountsAsThen(document.told),
         )
         runner.operations = operations = assemble(rules, KEYS, ports, grants)
@@ -195,7 +195,7 @@ class _NoConnectors:
 
 
 class _Nobody:
-    """A recorder that nobody reads."""
+    """A recorder without readers."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None

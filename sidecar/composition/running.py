@@ -155,10 +155,12 @@ def _around_calls(parts: Components) -> CallSurroundings:
 async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
     replaced = parts.replaced
     around = RecordDependencies(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
-    said = parts.settings.record
+    configured = parts.settings.record
     async with (
-        opened_record(said, around) as record,
-        guarded_record(said, record.journal, record.rollouts, replaced.clock, parts.recorder, parts.metrics) as loops,
+        opened_record(configured, around) as record,
+        guarded_record(
+            configured, record.journal, record.rollouts, replaced.clock, parts.recorder, parts.metrics
+        ) as loops,
     ):
         parts.readiness.section("record", record.show)
         if record.lists is not None:

@@ -1,4 +1,4 @@
-"""The end of the process: a stop signal, the drain, and what is cut off when the grace is over.
+"""The shutdown of the process: a stop signal, the drain, and the cut-off after the grace period.
 
 Source: DESIGN section 12, reliability row 3.
 """
@@ -18,18 +18,21 @@ from sidecar.observability.logging import StructuredLog
 from sidecar.operations.process.draining import Drain, DrainRules
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""SIGHUP comes when a terminal is closed, or as a wish to reload; unhandled it would end the process at once."""
+"""SIGHUP arrives when a terminal closes, or as a request to reload.
+
+Unhandled it would end the process without a drain.
+"""
 
 
 class StopSignals:
-    """The first signal asks for a drain, the second one for its end."""
+    """The first signal starts the drain; the second ends its waiting."""
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
         self.hurry = asyncio.Event()
 
     def came(self) -> None:
-        """Take note of a signal."""
+        """Handle a signal."""
         (self.hurry if self.stop.is_set() else self.stop).set()
 
     @contextmanager
@@ -52,15 +55,18 @@ async def serve_until_stopped(sidecar: Sidecar, signals: StopSignals) -> None:
 
 
 async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
-    """Let what runs come to its end.
+    """Drain the sidecar.
 
-    Health says no first, while calls are still taken for the lame duck's time; then new turns are refused, with a hint;
-    then what runs gets the grace, and after it parents get a margin to end their turns. What still runs then is stopped
-    and put on record; turns in which nothing runs are left to the other sidecars, where there may be any.
+    1. Health reports NOT_SERVING while calls are still accepted for the lame-duck time, so that clients switch first.
+    2. New turns are refused with a retry hint.
+    3. Running dispatches get the grace period, then parents get the margin to end their turns.
+    4. Dispatches that still run are stopped and recorded. Idle turns are left for other sidecars.
+
+    The order matters: refusing turns before health changes would fail requests of clients that cannot know yet.
 
     Args:
-        sidecar: running.
-        hurry: set by a second signal: the waiting is over, what is left is still put on record.
+        sidecar: the running sidecar.
+        hurry: set by a second signal, which ends the waiting; outcomes are still recorded.
     """
     log, server = StructuredLog("sidecar.stopping"), sidecar.settings.server
     waiting = _drain_of(sidecar)
@@ -68,7 +74,7 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     await sidecar.set_health(False)
     for drain_lanes in sidecar.drain_lanes:
         drain_lanes()
-    text = "a stop signal came; what runs may end"
+    text = "a stop signal arrived; running dispatches may complete"
     log.info(names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
     await _unless(hurry, server.lame_duck.total_seconds())
     sidecar.operations.binding.draining = True
@@ -78,8 +84,9 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     await _keep_history(sidecar)
     log.info(
         names.STOPPED,
-        "the sidecar stops; turns that are left can be ended at another one, or after a restart, and are closed when "
-        "their time is over"
+        "the sidecar stops; the remaining turns can be ended at another sidecar, or after a restart, and are closed "
+        "when "
+        "they expire"
         if left.left
         else "the sidecar stops",
         cut_off_turns=left.cut_off,
@@ -102,14 +109,14 @@ def _drain_of(sidecar: Sidecar) -> Drain:
 
 
 async def _answered(sidecar: Sidecar) -> None:
-    """Let those be answered whose calls were stopped."""
+    """Wait until the clients of stopped calls have their answers; closing the listener first would lose them."""
     with suppress(TimeoutError):
         async with asyncio.timeout(2 * sidecar.settings.dispatch.record_timeout.total_seconds()):
             await sidecar.in_flight.idle()
 
 
 async def _keep_history(sidecar: Sidecar) -> None:
-    """Let what turns have left reach the episode memory; what does not in time is left to the next start, or lost."""
+    """Wait until ended turns reach the episode memory. With a durable record the next start adds the remaining ones."""
     captures = sidecar.operations.history.captures
     with suppress(TimeoutError):
         async with asyncio.timeout(2 * sidecar.settings.history.timeout.total_seconds()):

@@ -43,11 +43,11 @@ class StructuredLog:
         self._write(logging.INFO, event, text, fields, prompt=True)
 
     def warning(self, event: str, text: str, **fields: Any) -> None:
-        """Write something that somebody should look at some time."""
+        """Write a warning, for a person to examine later."""
         self._write(logging.WARNING, event, text, fields)
 
     def error(self, event: str, text: str, error: BaseException | None = None, **fields: Any) -> None:
-        """Write something that somebody should look at now, with a traceback if there is one."""
+        """Write an error, for a person to examine now, with the traceback if there is one."""
         self._write(logging.ERROR, event, text, fields, error)
 
     def _write(

@@ -76,7 +76,7 @@ class Histogram(Struct):
 
 
 class Gauge(Struct, frozen=True):
-    """Is read when somebody asks; `rises`: it counts, somewhere else."""
+    """A value that is read at each scrape. `rises`: a counter that is kept elsewhere."""
 
     name: str
     help: str
@@ -127,5 +127,5 @@ class Metrics:
 
 
 def bounded(series: Mapping[Labels, object], key: Labels) -> Labels:
-    """Return `key`, or the one that stands for all further ones."""
+    """Return `key`, or the overflow key once there are too many."""
     return key if key in series or len(series) < MOST_SERIES else (OTHER,) * len(key)

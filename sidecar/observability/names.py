@@ -18,7 +18,7 @@ CONSUMER: Final = "consumer-agent"
 """Value of the label `consumer` of both."""
 
 SECURITY_INCIDENTS: Final = "sidecar.gateway.security_incidents_total"
-"""Answers of data services that may have been somebody else's. Counter; reason. Source: PC2-FR-12c."""
+"""Withheld responses that may belong to another user. Counter; reason. Source: PC2-FR-12c."""
 
 DATA_CALLS: Final = "sidecar.gateway.calls_total"
 """Calls of data services. Counter; sub_agent_id, tool_id, result (`released`, or why it was withheld)."""
@@ -125,7 +125,7 @@ LOOP_DEATHS: Final = "sidecar.loop_deaths_total"
 """Background loops that ended and were restarted. Counter; loop."""
 
 LOG_LINES_LOST: Final = "sidecar.log_lines_lost_total"
-"""Log lines dropped because nobody read them quickly enough. Counter."""
+"""Log lines dropped because their reader was too slow. Counter."""
 
 LOG_LINES_LEFT_OUT: Final = "sidecar.log_lines_left_out_total"
 """Warnings and errors that were too many of one kind to be written. Counter. The log says of which kinds."""
@@ -206,7 +206,7 @@ LISTS_BEHIND: Final = "sidecar.record.lists_behind_total"
 # --- log events -------------------------------------------------------------------------------------------------------
 
 ROUTING_DECISION: Final = "routing.decision"
-"""What one turn could have called, what it called, and what came of it. One per turn. Source: PC2-FR-15, DESIGN 11."""
+"""The routing decision of a turn: candidates, calls and outcomes. One per turn. Source: PC2-FR-15, DESIGN 11."""
 
 LIFECYCLE_TRANSITION: Final = "subagent.lifecycle.transition"
 """A lifecycle transition took effect: the audit event of PF1 §5.7, its fields and some more. Source: PF1-D-45."""
@@ -218,7 +218,7 @@ ROLLOUT_EVENT: Final = "subagent.rollout.event"
 """Anything else that happened to a rollout: a ramp, a refusal, an activation. No lifecycle event. Source: PF1-D-49."""
 
 SECURITY_INCIDENT: Final = "security.incident"
-"""A data service's answer may have been somebody else's. Source: PC2-FR-12c."""
+"""A response of a data service may belong to another user. Source: PC2-FR-12c."""
 
 ERROR_EMIT: Final = "agent.error_emit"
 """A sub-agent failed or was degraded: sub_agent_id, axis, is_final, nothing else. Source: PC2-D-52, PC2-D-53, TN-32."""
@@ -269,7 +269,7 @@ DEFINITIONS_CHANGED: Final = "definitions.changed"
 """A new state of the definitions is in force."""
 
 DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
-"""Binds follow a state of the definitions: it is on record; `waiting`: who serves nobody before it is promoted."""
+"""Binds use a recorded state of the definitions. `waiting`: definitions that serve no user before promotion."""
 
 DEFINITION_UNFLAGGED: Final = "definitions.unflagged"
 """A new definition serves no user and cannot be promoted, because its entry names no flag: what to do."""
@@ -293,7 +293,7 @@ LOOP_RELEASED: Final = "sidecar.loop_released"
 """The event loop runs again: plugin, frame, seconds."""
 
 KEY_MADE: Final = "sidecar.key_made"
-"""No signing key is configured, so that one was made that nobody else holds."""
+"""No signing key is configured, so the sidecar created one that no other replica has."""
 
 SPAN: Final = "sidecar.span"
 """A sampled span, where no OTLP endpoint is set."""

@@ -36,17 +36,18 @@ class RefusalReports:
         )
 
     def keys_without_limits(self, keys: Sequence[str]) -> None:
-        """Warn of keys whose holders are anybody, although other keys have limits."""
+        """Warn of unrestricted keys although other keys are restricted."""
         self._log.warning(
             names.OPERATOR_KEYS_UNRESTRICTED,
-            "whoever holds one of these keys can be anybody in any role, so the limits of the other keys bind nobody "
+            "the holder of one of these keys can act as any subject in any role, so the limits of the other keys "
+            "have no effect "
             "who has it; give each its limits, too ([operators.key.<name>])",
             keys=list(keys),
         )
 
 
 def say_who_ends(turn_id: str, by: str, reason: str) -> None:
-    """Write down that an operator ends a turn; what comes of it is in the turn's routing decision."""
+    """Log that an operator ends a turn. The turn's routing decision has the result."""
     StructuredLog(ALWAYS).info(
         names.TURN_ENDED_BY_OPERATOR, "an operator ends a turn", turn_id=turn_id, subject=by, reason=reason
     )

@@ -43,7 +43,7 @@ class Readiness:
         self._tell(before)
 
     def section(self, name: str, read: Callable[[], Any]) -> None:
-        """Show more under `name`; `read` is called whenever somebody asks and returns what JSON can hold."""
+        """Show more under `name`; `read` is called for each request and returns a JSON value."""
         self._sections[name] = read
 
     def detail(self) -> dict[str, Any]:

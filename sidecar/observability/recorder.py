@@ -70,7 +70,9 @@ class MeasuringRecorder:
         self._version = metrics.counter(names.VERSION_MISMATCH, "Payloads of another major version.", "consumer")
         for alerting in (self._principal, self._version):
             alerting.add(names.CONSUMER, by=0)
-        self._incidents = metrics.counter(names.SECURITY_INCIDENTS, "Answers that may be somebody else's.", "reason")
+        self._incidents = metrics.counter(
+            names.SECURITY_INCIDENTS, "Responses that may belong to another user.", "reason"
+        )
         self._data_calls = metrics.counter(
             names.DATA_CALLS, "Calls of data services.", "sub_agent_id", "tool_id", "result"
         )
@@ -242,9 +244,9 @@ class MeasuringRecorder:
         self._principal.add(names.CONSUMER)
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
-        """Log and count an answer that may have been somebody else's. Source: PC2-FR-12c."""
+        """Log and count a response that may belong to another user. Source: PC2-FR-12c."""
         self._incidents.add(str(reason))
-        text = "a data service's answer may have been somebody else's; it was withheld"
+        text = "a data service's response may belong to another user; it was withheld"
         self._always.error(
             names.SECURITY_INCIDENT, text, sub_agent_id=slot, tool_id=tool_id, child_id=child_id, reason=str(reason)
         )

@@ -35,7 +35,7 @@ COHORTS: Final = "sidecar.rollout.cohorts"
 """Distinct cohorts of turns bound in the current window. Gauge. Source: PF1-D-65, TN-83."""
 
 COHORTS_BOUND: Final = "sidecar.rollout.cohorts_bound"
-"""Beyond how many of them there is a warning: `rollout.most_cohorts`. Gauge."""
+"""Beyond how many of them there is a warning: `rollout.max_cohorts`. Gauge."""
 
 DRIFT: Final = "sidecar.rollout.drift"
 """How often configuration, flags and rollout contradict each other now. Gauge; subagent_id. Source: TN-71."""

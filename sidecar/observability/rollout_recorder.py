@@ -59,12 +59,12 @@ class MeasuringRolloutRecorder:
         self._gates.add(definition_id, gate)
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
-        """Log that binds follow a state of the definitions, and who of it serves nobody yet."""
+        """Log that binds use a state of the definitions, and which of them serve no user yet."""
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
             return
         text = (
-            "binds follow the definitions; these sub-agents serve nobody until an operator promotes and ramps them "
+            "binds use the definitions; these sub-agents serve no user until an operator promotes and ramps them "
             "(`sidecar subagent promote`, which needs operators.keys; see docs/lifecycle.md)"
         )
         ids = [each.definition_id for each in waiting]
@@ -105,12 +105,12 @@ def _unflagged(each: PendingPromotion) -> str:
         f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
         f"Add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{name}` to the entry, then run "
         f"`sidecar subagent promote {name} {why}` and `sidecar subagent ramp {name} 5 {why}`. "
-        "Where such entries may serve every user without a gate: rollout.serve_unflagged_entries_at_once = true"
+        "Where such entries may serve every user without a gate: rollout.auto_promote_unflagged = true"
     )
 
 
 class ShownGauge(Struct, frozen=True):
-    """What is the case now, and is read whenever somebody asks. `labels` name the parts of each key."""
+    """Current values that are read at each scrape. `labels` name the parts of each key."""
 
     name: str
     help: str

@@ -28,19 +28,19 @@ class FlagTiming(Struct, frozen=True):
     Attributes:
         fetch_deadline: longest one fetch may take.
         refresh_interval: a backend is asked this long after its last answer, if it gave no hint before.
-        quiet_time: least time between two fetches from one backend, however often it hints.
+        min_interval: least time between two fetches from one backend, however often it hints.
         max_staleness: age from which on a contact no longer counts; longer than the other two together, so that one
             lost fetch takes nothing off the surface.
     """
 
     fetch_deadline: timedelta = timedelta(seconds=2)
     refresh_interval: timedelta = timedelta(seconds=2)
-    quiet_time: timedelta = timedelta(milliseconds=50)
+    min_interval: timedelta = timedelta(milliseconds=50)
     max_staleness: timedelta = timedelta(seconds=10)
 
     def __post_init__(self) -> None:
         """Refuse timing under which fresh flags would go stale between two fetches."""
-        if min(self.fetch_deadline, self.refresh_interval, self.quiet_time) <= timedelta(0):
+        if min(self.fetch_deadline, self.refresh_interval, self.min_interval) <= timedelta(0):
             raise ValueError("fetch_deadline, refresh_interval and quiet_time must be longer than zero")
         if self.max_staleness <= self.fetch_deadline + self.refresh_interval:
             raise ValueError("max_staleness must be longer than fetch_deadline and refresh_interval together")
@@ -172,7 +172,7 @@ class FlagSnapshotKeeper:
     async def _keep(self, name: str, backend: FlagBackend) -> None:
         while True:
             await self._refresh(name, backend)
-            await asyncio.sleep(self._timing.quiet_time.total_seconds())
+            await asyncio.sleep(self._timing.min_interval.total_seconds())
             await self._hint_or_timer(backend)
 
     async def _refresh(self, name: str, backend: FlagBackend) -> None:

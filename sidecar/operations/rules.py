@@ -19,14 +19,14 @@ class AdmissionRules(Struct, frozen=True):
     Attributes:
         turns: most turns in which work runs at a time.
         dispatches: most dispatches that run at a time.
-        least_time: a dispatch with less time than this is refused rather than begun in vain.
+        min_remaining_time: a dispatch with less time than this is refused rather than begun in vain.
         ended_turns: ended turns whose dispatches are resumed from memory; of four times as many only the end is kept.
         idle_turns: most turns that are open although nothing runs in them; for further ones the oldest are ended.
     """
 
     turns: int = 1000
     dispatches: int = 256
-    least_time: timedelta = timedelta(milliseconds=20)
+    min_remaining_time: timedelta = timedelta(milliseconds=20)
     ended_turns: int = 500
     idle_turns: int = 5000
 
@@ -41,7 +41,7 @@ class HistoryRules(Struct, frozen=True):
         queue: most ended turns that wait to be kept.
         timeout: longest wait for the memory.
         look_back, look_back_turns: how far back, and how many turns, are looked at for what is not kept yet.
-        size_fresh_for: the size of an episode that was learned longer ago is read again at bind.
+        size_cache_ttl: the size of an episode that was learned longer ago is read again at bind.
     """
 
     compaction: CompactionRules = field(default_factory=CompactionRules)
@@ -50,9 +50,9 @@ class HistoryRules(Struct, frozen=True):
     answer_bytes: int = 2 * 1024 * 1024
     queue: int = 1000
     timeout: timedelta = timedelta(seconds=2)
-    look_back: timedelta = timedelta(hours=24)
-    look_back_turns: int = 2000
-    size_fresh_for: timedelta = timedelta(seconds=10)
+    catch_up_window: timedelta = timedelta(hours=24)
+    catch_up_max_turns: int = 2000
+    size_cache_ttl: timedelta = timedelta(seconds=10)
 
 
 class RecordRules(Struct, frozen=True):
@@ -82,14 +82,14 @@ class DispatchRules(Struct, frozen=True):
         join_timeout: longest a dispatch may take, whatever its client allows.
         delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
         resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled.
-        look_every: between two looks at the record, for what other sidecars do or have left.
+        record_poll_interval: between two looks at the record, for what other sidecars do or have left.
         turn_lifetime: a turn that nobody ended by then is reaped.
         idle_lifetime: the same for a turn in which nothing has run, and for which nobody has asked, for so long.
         record_timeout: longest a verdict or the end of a turn waits for the store.
-        facts_timeout: longest the bind waits for what is known of the episode.
+        episode_lookup_timeout: longest the bind waits for what is known of the episode.
         strict_prior_context: refuse an intent switch without `prior_context` (TN-12).
-        events_kept: of each dispatch, for those who resume.
-        quarantine_after: an attempt that runs on this long after it was told to stop is reported.
+        replay_buffer_events: of each dispatch, for those who resume.
+        cancel_grace: an attempt that runs on this long after it was told to stop is reported.
         episodes_cached: for how many episodes the last dispatching turn is remembered.
         record_frames: keep what runners sent, so that turns can be replayed.
         outcomes_bytes: room for all answers of one dispatch, which travel in one message; each gets an equal share.
@@ -100,14 +100,14 @@ class DispatchRules(Struct, frozen=True):
     join_timeout: timedelta = timedelta(seconds=100)
     delivery_margin: timedelta = timedelta(milliseconds=250)
     resume_grace: timedelta = timedelta(seconds=10)
-    look_every: timedelta = timedelta(seconds=1)
+    record_poll_interval: timedelta = timedelta(seconds=1)
     turn_lifetime: timedelta = timedelta(minutes=15)
     idle_lifetime: timedelta = timedelta(minutes=5)
     record_timeout: timedelta = timedelta(seconds=2)
-    facts_timeout: timedelta = timedelta(milliseconds=20)
+    episode_lookup_timeout: timedelta = timedelta(milliseconds=20)
     strict_prior_context: bool = False
-    events_kept: int = 1024
-    quarantine_after: timedelta = timedelta(seconds=5)
+    replay_buffer_events: int = 1024
+    cancel_grace: timedelta = timedelta(seconds=5)
     episodes_cached: int = 10_000
     outcomes_bytes: int = 3 * 1024 * 1024
     record_frames: bool = True

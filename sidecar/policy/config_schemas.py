@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 HIDDEN: Final = "the value"
-"""Stands for a setting's value in messages: it may be a secret."""
+"""Replaces a setting's value in messages, because it may be a secret."""
 
 
 def compiled(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":

@@ -1,6 +1,6 @@
 """Finds what installed distributions offer, from their metadata alone: no module of a plugin runs here.
 
-Source: reliability row 56: a distribution that nobody enabled must not get to run code by being installed.
+Source: reliability row 56: a distribution must not run code merely because it is installed.
 """
 
 import re
@@ -72,7 +72,7 @@ def select_offers(offers: Sequence[PluginOffer], selection: PluginSelection) -> 
     """Return the offers that `selection` names, each once, in the order of `offers`.
 
     Raises:
-        PluginProblem: a name is offered by nobody, or an entry point's name by two distributions.
+        PluginProblem: no distribution offers a name, or two offer the same entry point.
     """
     chosen = {offer.label: offer for wanted in selection.enabled for offer in _named(offers, wanted)}
     return tuple(offer for offer in offers if offer.label in chosen)

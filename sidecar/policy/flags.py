@@ -39,7 +39,7 @@ class FlagWriter(Protocol):
 
         Args:
             name: of the flag.
-            on: for everybody, or for nobody.
+            on: for all users, or for none.
             by: who asked for it, for the backend's own record.
 
         Raises:

@@ -34,7 +34,7 @@ class EpisodeMemory(Protocol):
         """
 
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
-        """Return the newest `most` answers of one sub-agent in one episode, oldest first, and nobody else's.
+        """Return the newest `most` answers of one sub-agent in one episode, oldest first, and of no other sub-agent.
 
         Compaction leaves them as they are.
         """

@@ -16,13 +16,13 @@ PLATFORM: Final = "platform"
 
 
 class PlatformRules:
-    """Denies what nobody may do, and asks for the gates that nobody may leave out."""
+    """Denies steps that are never permitted, and requires the mandatory gates."""
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
         """Return the answer. Source: PF1-D-6, PF1-D-8, PF1-D-9, TN-73."""
         denied = ""
         if not facts.actor:
-            denied = "nobody has asked for it; a step is taken by an authenticated subject"
+            denied = "the step has no actor; only an authenticated subject may take a step"
         elif not 0 <= facts.to_ramp <= WHOLE:
             denied = f"a ramp is 0 to {WHOLE} basis points"
         return PolicyAnswer(denied, _gates_of(facts))

@@ -60,7 +60,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         grant: bearer token for the tool gateway; valid for this attempt only.
         timeout: time left for this attempt when `run` was called.
         trace_headers: W3C trace context to pass on.
-        delegates: whom it may delegate to, in the surface's order; empty unless its contract allows that.
+        delegates: the sub-agents that it may delegate to, in surface order; empty unless its contract allows it.
     """
 
     child_id: ChildId

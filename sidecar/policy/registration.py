@@ -64,7 +64,7 @@ def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
 
 
 def _check_hook(caller: pluggy.HookCaller, where: str) -> None:
-    """Refuse what pluggy lets pass: hooks that nobody calls, and wrappers."""
+    """Refuse what pluggy permits: hooks without a caller, and wrappers."""
     if caller.name not in SPEC_TYPES:
         raise _no_such_hook(caller.name, where)
     if any(impl.wrapper or impl.hookwrapper for impl in caller.get_hookimpls()):
@@ -76,13 +76,13 @@ def _check_hook(caller: pluggy.HookCaller, where: str) -> None:
 
 
 def _check_unmarked(plugin: object, marked: frozenset[str], where: str) -> None:
-    """Refuse a hook without a mark, which nobody would call, and a plugin without any hook."""
+    """Refuse an unmarked hook, which would never be called, and a plugin without any hook."""
     for name in sorted(vars(plugin)) if inspect.ismodule(plugin) else sorted(dir(type(plugin))):
         if name.startswith(HOOK_PREFIX) and name not in marked and inspect.isroutine(getattr(plugin, name, None)):
             if name not in SPEC_TYPES:
                 raise _no_such_hook(name, where)
             raise PluginProblem(
-                f"hook `{name}` is not marked, so nobody would call it",
+                f"hook `{name}` is not marked, so it would never be called",
                 where=where,
                 remedy="mark it with `@hookimpl` from sidecar.policy.hookspecs",
             )

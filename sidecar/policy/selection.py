@@ -23,7 +23,7 @@ from sidecar.policy.specs import (
 )
 
 ANY_GATE = "*"
-"""Stands for every gate that is not named."""
+"""The key for every gate that is not named."""
 
 
 class PolicyNames(Struct, frozen=True):
@@ -86,7 +86,7 @@ class VerticalPlugins(Struct, frozen=True):
 
 
 class PolicyMap(Struct, frozen=True):
-    """Which descriptors serve whom. Made by `resolve_policy`.
+    """The selected descriptors by vertical. Made by `resolve_policy`.
 
     Attributes:
         host: where a name given by a definition or tool is looked up.
@@ -129,8 +129,8 @@ class PolicyMap(Struct, frozen=True):
     @property
     def chosen(self) -> frozenset[tuple[PluginKind, str]]:
         """What the settings use, for `PluginHost.inventory`."""
-        everybody = (self.default, *self.verticals.values())
-        specs = [self.memory, PLATFORM_POLICY, *self.sinks, *(spec for each in everybody for spec in each.specs)]
+        selections = (self.default, *self.verticals.values())
+        specs = [self.memory, PLATFORM_POLICY, *self.sinks, *(spec for each in selections for spec in each.specs)]
         return frozenset((spec.kind, spec.name) for spec in specs)
 
 

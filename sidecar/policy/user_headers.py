@@ -1,4 +1,4 @@
-"""What every built-in connector sends beside the request: for whom, and the trace it belongs to."""
+"""Headers that every built-in connector adds to a request: the user, and the trace context."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from urllib.parse import quote
 from sidecar.policy.protocols import EnricherCall
 
 ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
-"""The user whom the calling credential stands for, percent-encoded; the service compares it with `principal`."""
+"""The user that the calling credential represents, percent-encoded; the service compares it with `principal`."""
 TRACE_HEADERS: Final = ("traceparent", "tracestate")
 """The only headers passed on. `baggage` is not: it may hold what the data service has no business to know."""
 HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,510}[\x21-\x7e])?\Z")

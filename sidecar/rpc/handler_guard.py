@@ -26,12 +26,12 @@ class ServingRules(Struct, frozen=True):
     """How calls are let in.
 
     Attributes:
-        least_time: a call with less time than this is refused at once; begun late, it would be answered too late, and
-            take the time of one that is not late yet (research/reliability.md finding 7).
+        min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would
+            take time from calls that can still be answered (research/reliability.md finding 7).
         write_timeout: a listener that has not taken a frame for this long is given up.
     """
 
-    least_time: timedelta = timedelta(milliseconds=10)
+    min_remaining_time: timedelta = timedelta(milliseconds=10)
     write_timeout: timedelta = timedelta(seconds=10)
 
 
@@ -97,7 +97,7 @@ class Guard:
         grant = admit(method.name, metadata, self._entrance)
         caller = caller_of(method.name, metadata, raw, self._entrance)
         left = time_left(context)
-        least = self._around.rules.least_time
+        least = self._around.rules.min_remaining_time
         if left is not None and left < least and not (method.reserved or method.urgent):
             raise AdmissionRefused(
                 f"less than {least.total_seconds() * 1000:g} ms are left until the deadline; set one further away, "

@@ -12,40 +12,43 @@ LONGEST_DAYS: Final = 36_500
 
 
 class CheckpointSettings(Section):
-    """The second place, where it is signed again and again what the record holds; see docs/record-integrity.md."""
+    """Signed checkpoints of the record, in a place outside the database; see docs/record-integrity.md."""
 
     file: Path | None = setting(
         None,
-        description="Where signed checkpoints are appended; best on another disk, or shipped away as it grows. Unset: "
+        description="File that receives signed checkpoints; preferably on another disk or shipped to another "
+        "host. Unset: "
         "checkpoints.jsonl in the folder `checkpoints` beside the record's file, or in /var/lib/sidecar/checkpoints.",
     )
     key_file: Path | None = setting(
         None,
-        description="The Ed25519 key that signs them, PEM; made with mode 0600 if it is absent, and its public half as "
-        ".pub beside it. Keep it out of the record's backups. Unset: checkpoint.key in the same folder as by default.",
+        description="Ed25519 key that signs checkpoints, PEM. If absent, it is created with mode 0600, and its "
+        "public half as "
+        ".pub beside it. Exclude it from backups of the record. Unset: checkpoint.key in the same folder as by "
+        "default.",
     )
-    every: Duration = setting(
+    interval: Duration = setting(
         timedelta(seconds=10),
         ge=timedelta(seconds=1),
         le=timedelta(hours=1),
-        description="How often a checkpoint is written, if any sub-agent's work was closed since the last one.",
+        description="Interval between checkpoints. None is written if no child ended since the last one.",
     )
 
 
 def _long_enough(days: int) -> None:
     if days < LEAST_AUDIT_DAYS:
-        raise ValueError(f"must be at least {LEAST_AUDIT_DAYS}: for so long every delegated action can be audited")
+        raise ValueError(f"must be at least {LEAST_AUDIT_DAYS}: every delegated action must be auditable for this time")
 
 
 class RetentionSettings(Section):
-    """How long the record keeps what; nothing is removed earlier, and every removal leaves a signed marker."""
+    """Retention of the record. Every removal leaves a signed marker."""
 
     audit_days: int = setting(
         400,
         le=LONGEST_DAYS,
         check=_long_enough,
-        description="Days that executions, their events, and the audit of rollouts are kept; at least 90.",
+        description="Days to keep executions, their events and the audit of rollouts; at least 90.",
     )
     frames_days: int = setting(
-        14, ge=1, le=LONGEST_DAYS, description="Days that what runners sent is kept, for replay."
+        14, ge=1, le=LONGEST_DAYS, description="Days to keep the frames that runners sent, for replay."
     )

@@ -12,115 +12,133 @@ MIB: Final = 1024 * 1024
 
 
 class AdmissionSettings(Section):
-    """How much is done at once; more is refused with a hint when to come back."""
+    """Limits on concurrent work. Requests beyond them are refused with a retry hint."""
 
-    turns: int = setting(1000, ge=1, description="Most turns in which work runs at a time; more are refused at bind.")
-    idle_turns: int = setting(
-        5000, ge=1, description="Most open turns in which nothing runs; for further ones the oldest are ended."
+    turns: int = setting(
+        1000, ge=1, description="Maximum number of turns with running work. BindTurn is refused beyond it."
     )
-    dispatches: int = setting(256, ge=1, description="Most dispatches running at a time.")
-    least_time: Duration = setting(
-        timedelta(milliseconds=20), gt=NOTHING, description="A dispatch with less time than this left is refused."
+    idle_turns: int = setting(
+        5000, ge=1, description="Maximum number of open turns without running work. Beyond it the oldest are ended."
+    )
+    dispatches: int = setting(256, ge=1, description="Maximum number of concurrent dispatches.")
+    min_remaining_time: Duration = setting(
+        timedelta(milliseconds=20),
+        gt=NOTHING,
+        description="Minimum time until the deadline; a dispatch with less is refused.",
     )
     ended_turns: int = setting(
         500,
         ge=0,
-        description="Ended turns whose dispatches can be resumed from memory; of four times as many the end is kept.",
+        description="Number of ended turns whose dispatches can be resumed from memory. Of four times as many "
+        "the end is kept.",
     )
 
 
 class RetrySettings(Section):
-    """When a failed attempt is repeated; only those whose definition allows more than one attempt."""
+    """Retries of failed attempts, for definitions that allow more than one attempt."""
 
-    first_backoff: Duration = setting(
-        timedelta(milliseconds=100), gt=NOTHING, description="Longest wait before the second attempt."
+    initial_backoff: Duration = setting(
+        timedelta(milliseconds=100), gt=NOTHING, description="Maximum wait before the second attempt."
     )
-    longest_backoff: Duration = setting(2 * SECOND, gt=NOTHING, description="Longest wait before any attempt.")
-    share: float = setting(0.1, ge=0, le=1, description="Retries allowed, as a share of the calls in the window.")
-    floor: int = setting(3, ge=0, description="Retries always allowed in a window.")
-    window: Duration = setting(10 * SECOND, gt=NOTHING, description="How far back the retry budget looks.")
+    max_backoff: Duration = setting(2 * SECOND, gt=NOTHING, description="Maximum wait before any attempt.")
+    budget_ratio: float = setting(0.1, ge=0, le=1, description="Maximum retries as a share of the calls in the window.")
+    budget_min: int = setting(3, ge=0, description="Number of retries that are always allowed in a window.")
+    window: Duration = setting(10 * SECOND, gt=NOTHING, description="Length of the window of the retry budget.")
 
 
 class BreakerSettings(Section):
-    """When calls of a slot to a target that cannot be reached fail at once."""
+    """Circuit breaker: calls of a slot to an unreachable target fail immediately."""
 
-    failures: int = setting(
-        5, ge=1, description="Transport faults in a row that open the breaker of a target and slot."
+    failure_threshold: int = setting(
+        5, ge=1, description="Consecutive transport faults that open the breaker of a target and slot."
     )
-    open_for: Duration = setting(5 * SECOND, gt=NOTHING, description="How long an open breaker lets nothing through.")
+    open_duration: Duration = setting(5 * SECOND, gt=NOTHING, description="Time that a breaker stays open.")
 
 
 class ResultSettings(Section):
-    """Bounds on what one attempt of a sub-agent may bring."""
+    """Limits on the output of one attempt of a sub-agent."""
 
-    narration: int = setting(256 * 1024, ge=1, description="Most characters of narration.")
-    component: int = setting(256 * 1024, ge=1, description="Most characters of one component.")
-    components: int = setting(32, ge=0, description="Most components.")
-    events: int = setting(100_000, ge=1, description="Most events of any kind.")
-    silence: Duration | None = setting(
-        None, gt=NOTHING, description="An attempt that reports nothing for so long has failed; none: its timeout only."
+    max_narration_chars: int = setting(256 * 1024, ge=1, description="Maximum number of characters of narration.")
+    max_component_chars: int = setting(256 * 1024, ge=1, description="Maximum number of characters of one component.")
+    max_components: int = setting(32, ge=0, description="Maximum number of components.")
+    max_events: int = setting(100_000, ge=1, description="Maximum number of events of all kinds.")
+    idle_timeout: Duration | None = setting(
+        None,
+        gt=NOTHING,
+        description="An attempt without any report for this time fails. Unset: only its timeout applies.",
     )
 
 
 class EnvelopeSettings(Section):
-    """Bounds on one answer of a data service."""
+    """Limits on one response of a data service."""
 
-    max_bytes: int = setting(MIB, ge=1024, le=16 * MIB, description="Largest envelope, in bytes.")
-    max_depth: int = setting(32, ge=1, le=100, description="Most arrays and objects within one another in a payload.")
+    max_bytes: int = setting(MIB, ge=1024, le=16 * MIB, description="Maximum size of an envelope, in bytes.")
+    max_depth: int = setting(32, ge=1, le=100, description="Maximum nesting depth of arrays and objects in a payload.")
     max_cache_meta_bytes: int = setting(
-        4096, ge=0, description="Largest `cache_meta` that is passed to traces, in bytes; a larger one is left out."
+        4096, ge=0, description="Maximum size of a `cache_meta` in traces, in bytes; a larger one is omitted."
     )
 
 
 class DispatchSettings(Section):
-    """How the calls of one model response are carried out."""
+    """Execution of the calls of one model response."""
 
     fan_out_cap: int = setting(
-        ge=1, le=10, description="Most sub-agents that run at a time in a turn. No default: an operator decides."
+        ge=1,
+        le=10,
+        description="Fan-out cap: the maximum number of concurrent sub-agents in a turn. Required, without a default.",
     )
-    max_dispatches_per_turn: int = setting(10, ge=1, description="Most model responses with calls in one turn.")
+    max_dispatches_per_turn: int = setting(10, ge=1, description="Maximum number of dispatches in one turn.")
     join_timeout: Duration = setting(
-        100 * SECOND, gt=NOTHING, description="Longest one dispatch may take, whatever its client allows."
+        100 * SECOND, gt=NOTHING, description="Maximum duration of a dispatch, regardless of its client's deadline."
     )
     delivery_margin: Duration = setting(
         timedelta(milliseconds=250),
         gt=NOTHING,
-        description="Time kept free before a client's deadline, so that the outcomes still reach it.",
+        description="Time reserved before a client's deadline, so that the outcomes still reach the client.",
     )
     resume_grace: Duration = setting(
         10 * SECOND,
         ge=NOTHING,
-        description="How long a dispatch whose sidecar died is left to its parent to resume, before it is settled.",
+        description="Time in which a parent can resume a dispatch whose sidecar died, before another sidecar "
+        "settles the dispatch.",
     )
-    look_every: Duration = setting(
-        SECOND, gt=NOTHING, description="How often to look on record for what other sidecars do, or have left."
+    record_poll_interval: Duration = setting(
+        SECOND,
+        gt=NOTHING,
+        description="Interval at which the record is polled for changes by other sidecars, and for orphaned work.",
     )
     turn_lifetime: Duration = setting(
-        900 * SECOND, gt=NOTHING, description="A turn that was not ended is closed after this time; its token expires."
+        900 * SECOND,
+        gt=NOTHING,
+        description="Maximum duration of a turn. A turn that was not ended is closed then, and its token expires.",
     )
     idle_lifetime: Duration = setting(
         300 * SECOND,
         gt=NOTHING,
-        description="A turn without running work and without a call for so long is closed earlier.",
+        description="A turn without running work and without a request for this time is closed earlier.",
     )
-    record_timeout: Duration = setting(2 * SECOND, gt=NOTHING, description="Longest wait for the store.")
-    facts_timeout: Duration = setting(
-        timedelta(milliseconds=20), gt=NOTHING, description="Longest a bind waits for what is known of the episode."
+    record_timeout: Duration = setting(2 * SECOND, gt=NOTHING, description="Maximum wait for the store.")
+    episode_lookup_timeout: Duration = setting(
+        timedelta(milliseconds=20),
+        gt=NOTHING,
+        description="Maximum time that a bind waits for the stored facts of its episode.",
     )
     strict_prior_context: bool = setting(
-        False, description="Refuse a switch to other sub-agents that comes without `prior_context`."
+        False, description="Refuse a dispatch that switches to other sub-agents without `prior_context`."
     )
-    events_kept: int = setting(1024, ge=1, description="Events of each dispatch kept for clients that resume.")
-    quarantine_after: Duration = setting(
-        5 * SECOND, gt=NOTHING, description="A sub-agent that runs on so long after it was told to stop is reported."
+    replay_buffer_events: int = setting(
+        1024, ge=1, description="Number of events of each dispatch that are kept for clients that resume."
+    )
+    cancel_grace: Duration = setting(
+        5 * SECOND,
+        gt=NOTHING,
+        description="A sub-agent that is still running this long after its cancellation is reported as quarantined.",
     )
     episodes_cached: int = setting(
-        10_000, ge=1, description="Episodes for which the last dispatching turn is remembered."
+        10_000, ge=1, description="Number of episodes for which the last dispatching turn is cached."
     )
-    admission: AdmissionSettings = setting(AdmissionSettings(), description="How much is done at once.")
-    retries: RetrySettings = setting(RetrySettings(), description="When a failed attempt is repeated.")
-    breaker: BreakerSettings = setting(
-        BreakerSettings(), description="When calls to an unreachable runner fail at once."
-    )
-    results: ResultSettings = setting(ResultSettings(), description="Bounds on what a sub-agent brings.")
-    envelopes: EnvelopeSettings = setting(EnvelopeSettings(), description="Bounds on what a data service answers.")
+    admission: AdmissionSettings = setting(AdmissionSettings(), description="Limits on concurrent work.")
+    retries: RetrySettings = setting(RetrySettings(), description="Retries of failed attempts.")
+    breaker: BreakerSettings = setting(BreakerSettings(), description="Circuit breaker for unreachable runners.")
+    results: ResultSettings = setting(ResultSettings(), description="Limits on the output of a sub-agent.")
+    envelopes: EnvelopeSettings = setting(EnvelopeSettings(), description="Limits on the response of a data service.")

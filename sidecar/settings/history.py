@@ -11,41 +11,53 @@ MIB: Final = 1024 * 1024
 
 
 class HistorySettings(Section):
-    """How conversations are kept and compacted; the thresholds have no default number, your traffic has to give it."""
+    """Storage and compaction of conversations. The thresholds have no defaults; they depend on your traffic."""
 
     compact_above_tokens: int | None = setting(
         None,
         ge=1,
-        description="An episode of more estimated tokens is due for compaction; unset: tokens do not matter.",
+        description="Estimated tokens above which an episode is due for compaction. Unset: no such threshold.",
     )
     compact_above_turns: int | None = setting(
-        None, ge=1, description="An episode with more turns after its summary is due; unset: turns do not matter."
+        None,
+        ge=1,
+        description="Turns after the summary above which an episode is due for compaction. Unset: no such threshold.",
     )
-    recent_turns: int = setting(5, ge=1, le=1000, description="Newest turns, which no summary may stand in for.")
+    recent_turns: int = setting(5, ge=1, le=1000, description="Number of newest turns that are never summarised.")
     own_turns: int = setting(
-        20, ge=1, le=1000, description="Most earlier answers of its own that a sub-agent may read."
+        20, ge=1, le=1000, description="Maximum number of its own earlier turns that a sub-agent may read."
     )
-    episode_turns: int = setting(500, ge=1, le=1000, description="Most turns of an episode that are read at once.")
+    episode_turns: int = setting(500, ge=1, le=1000, description="Maximum number of turns of an episode per read.")
     answer_bytes: int = setting(
-        2 * MIB, ge=1024, description="Room for the turns of one answer; older ones are left out. Less than a message."
+        2 * MIB,
+        ge=1024,
+        description="Maximum size of the turns in one response; older turns are omitted. Must be smaller than a "
+        "message.",
     )
     queue: int = setting(
-        1000, ge=1, description="Most ended turns that wait to be kept; more are kept later, from the record."
+        1000,
+        ge=1,
+        description="Maximum number of ended turns that wait for the episode memory; further ones are added "
+        "later from the record.",
     )
     timeout: Duration = setting(
-        timedelta(seconds=2), gt=NOTHING, description="Longest wait for the episode memory, by reads and in the queue."
+        timedelta(seconds=2),
+        gt=NOTHING,
+        description="Maximum wait for the episode memory, per read and per queued turn.",
     )
-    look_back: Duration = setting(
+    catch_up_window: Duration = setting(
         timedelta(hours=24),
         gt=NOTHING,
         le=timedelta(hours=24),
-        description="How far back, at the start, ended turns on record are looked at for what is not kept yet.",
+        description="At the start, ended turns of this period are checked for turns that the episode memory lacks.",
     )
-    look_back_turns: int = setting(2000, ge=0, description="Most turns that are looked at then; the newest.")
-    size_fresh_for: Duration = setting(
+    catch_up_max_turns: int = setting(
+        2000, ge=0, description="Maximum number of turns that are checked at the start, newest first."
+    )
+    size_cache_ttl: Duration = setting(
         timedelta(seconds=10),
         gt=NOTHING,
-        description="How long a bind believes the size of an episode that it has seen; another replica may add to it.",
+        description="Time that the known size of an episode is reused. Another replica may add turns meanwhile.",
     )
 
     def _check(self) -> None:

@@ -71,107 +71,111 @@ class Secret:
         return "Secret(hidden)"
 
 
-def read_value(kind: Any, said: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
+def read_value(kind: Any, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
     """Return the value that is meant; or `NOT_READ`, after adding what is wrong with it to `problems`.
 
     Args:
         kind: the setting's annotation; a function in an `Annotated` takes what is said and raises `ValueError`.
-        said: from TOML, or the text of a variable.
+        configured: from TOML, or the text of a variable.
         path: where it stands.
         problems: what is wrong is added here.
     """
     origin = get_origin(kind)
     if origin is Union or origin is UnionType:
-        kind = _meant(get_args(kind), said)
+        kind = _meant(get_args(kind), configured)
         origin = get_origin(kind)
-    if kind is Any or (kind is NoneType and said is None):
-        return said
+    if kind is Any or (kind is NoneType and configured is None):
+        return configured
     if hasattr(kind, "SETTINGS"):
-        return kind.read(said, path, problems)
+        return kind.read(configured, path, problems)
     if origin in (dict, list, tuple):
-        return _read_all(kind, said, path, problems)
+        return _read_all(kind, configured, path, problems)
     try:
-        return _read_one(kind, said)
+        return _read_one(kind, configured)
     except ValueError as wrong:
         problems.append(Problem(path, ProblemKind.VALUE, str(wrong)))
         return NOT_READ
 
 
-def _meant(kinds: tuple[Any, ...], said: Any) -> Any:
+def _meant(kinds: tuple[Any, ...], configured: Any) -> Any:
     """Return the one of several kinds that can be meant: None, a table, or else the first that is neither."""
-    if said is None and NoneType in kinds:
+    if configured is None and NoneType in kinds:
         return NoneType
     tables = [kind for kind in kinds if get_origin(kind) is dict]
-    if tables and isinstance(said, Mapping):
+    if tables and isinstance(configured, Mapping):
         return tables[0]
     return next(kind for kind in kinds if kind is not NoneType and kind not in tables)
 
 
-def _read_all(kind: Any, said: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
+def _read_all(kind: Any, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
     """Return a table by name, or a list or tuple, of values of one kind."""
     origin, before = get_origin(kind), len(problems)
     if origin is dict:
-        if not isinstance(said, Mapping):
+        if not isinstance(configured, Mapping):
             problems.append(Problem(path, ProblemKind.VALUE, "must be a table"))
             return NOT_READ
         inner = get_args(kind)[1]
-        table = {str(name): read_value(inner, each, (*path, str(name)), problems) for name, each in said.items()}
+        table = {str(name): read_value(inner, each, (*path, str(name)), problems) for name, each in configured.items()}
         return table if len(problems) == before else NOT_READ
-    if not isinstance(said, list | tuple):
+    if not isinstance(configured, list | tuple):
         problems.append(Problem(path, ProblemKind.VALUE, "must be a list"))
         return NOT_READ
     inner = get_args(kind)[0]
-    values = [read_value(inner, each, (*path, str(number)), problems) for number, each in enumerate(said)]
+    values = [read_value(inner, each, (*path, str(number)), problems) for number, each in enumerate(configured)]
     return origin(values) if len(problems) == before else NOT_READ
 
 
-def _read_one(kind: Any, said: Any) -> Any:
+def _read_one(kind: Any, configured: Any) -> Any:
     """Return a value without parts. Raises `ValueError`."""
     origin = get_origin(kind)
     if origin is Annotated:
-        return kind.__metadata__[0](said)
+        return kind.__metadata__[0](configured)
     if origin is Literal:
-        return _one_of(get_args(kind), said)
+        return _one_of(get_args(kind), configured)
     if issubclass(kind, Enum):
-        return kind(_one_of(tuple(each.value for each in kind), said.value if isinstance(said, kind) else said))
-    return _PLAIN[kind](said)
+        return kind(
+            _one_of(
+                tuple(each.value for each in kind), configured.value if isinstance(configured, kind) else configured
+            )
+        )
+    return _PLAIN[kind](configured)
 
 
-def _one_of(choices: tuple[Any, ...], said: Any) -> Any:
-    if isinstance(said, str) and said in choices:
-        return said
+def _one_of(choices: tuple[Any, ...], configured: Any) -> Any:
+    if isinstance(configured, str) and configured in choices:
+        return configured
     *most, last = map(repr, choices)
     raise ValueError(f"must be {', '.join(most)} or {last}" if most else f"must be {last}")
 
 
-def _text(said: Any) -> str:
-    if isinstance(said, str):
-        return said
+def _text(configured: Any) -> str:
+    if isinstance(configured, str):
+        return configured
     raise ValueError("must be a text")
 
 
-def _truth(said: Any) -> bool:
-    if isinstance(said, bool):
-        return said
-    if isinstance(said, str | int) and str(said).strip().lower() in YES | NO:
-        return str(said).strip().lower() in YES
+def _truth(configured: Any) -> bool:
+    if isinstance(configured, bool):
+        return configured
+    if isinstance(configured, str | int) and str(configured).strip().lower() in YES | NO:
+        return str(configured).strip().lower() in YES
     raise ValueError("must be true or false")
 
 
-def _integer(said: Any) -> int:
-    if isinstance(said, int) and not isinstance(said, bool):
-        return said
-    if isinstance(said, float) and said.is_integer():  # as JSON Schema counts
-        return int(said)
-    if isinstance(said, str) and len(said) <= DIGITS_AT_MOST and INTEGER.fullmatch(said.strip()):
-        return int(said)
+def _integer(configured: Any) -> int:
+    if isinstance(configured, int) and not isinstance(configured, bool):
+        return configured
+    if isinstance(configured, float) and configured.is_integer():  # as JSON Schema counts
+        return int(configured)
+    if isinstance(configured, str) and len(configured) <= DIGITS_AT_MOST and INTEGER.fullmatch(configured.strip()):
+        return int(configured)
     raise ValueError("must be a whole number")
 
 
-def _number(said: Any) -> float:
-    if isinstance(said, int | float | str) and not isinstance(said, bool):
+def _number(configured: Any) -> float:
+    if isinstance(configured, int | float | str) and not isinstance(configured, bool):
         try:
-            value = float(said)
+            value = float(configured)
         except (ValueError, OverflowError):
             value = math.nan
         if math.isfinite(value):
@@ -179,14 +183,14 @@ def _number(said: Any) -> float:
     raise ValueError("must be a number")
 
 
-def _path(said: Any) -> Path:
-    if isinstance(said, str | Path) and "\0" not in str(said):
-        return Path(said)
+def _path(configured: Any) -> Path:
+    if isinstance(configured, str | Path) and "\0" not in str(configured):
+        return Path(configured)
     raise ValueError("must be a path")
 
 
-def _secret(said: Any) -> Secret:
-    return said if isinstance(said, Secret) else Secret(_text(said))
+def _secret(configured: Any) -> Secret:
+    return configured if isinstance(configured, Secret) else Secret(_text(configured))
 
 
 _PLAIN: Final = {

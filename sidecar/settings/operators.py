@@ -1,4 +1,4 @@
-"""Who may operate the sidecar."""
+"""The `[operators]` section."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -17,52 +17,53 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 class IssuerSettings(Section):
     """An OIDC issuer whose tokens count as role tokens. Needs the extra `oidc`."""
 
-    url: str = setting(
-        min_length=1, max_length=512, description="The issuer: what `iss` has to say, character by character."
+    url: str = setting(min_length=1, max_length=512, description="The exact value of the `iss` claim.")
+    audience: str = setting(
+        min_length=1, max_length=512, description="A value that the `aud` claim must be or contain."
     )
-    audience: str = setting(min_length=1, max_length=512, description="What `aud` has to be, or to hold.")
     jwks_file: Path | None = setting(
-        None, description="File with the issuer's public keys, a JWKS; read again and again."
+        None, description="File with the issuer's public keys, a JWKS; reloaded at the refresh interval."
     )
     jwks_url: str | None = setting(
-        None, description="Where the issuer has its public keys: https, or http on the loopback. Either this or a file."
+        None, description="URL of the issuer's public keys: https, or http on loopback. Either this or `jwks_file`."
     )
     algorithms: tuple[Algorithm, ...] = setting(
-        ("RS256", "ES256", "EdDSA"), min_length=1, description="How tokens may be signed; no other way counts."
+        ("RS256", "ES256", "EdDSA"), min_length=1, description="Permitted signature algorithms."
     )
-    subject_claim: str = setting("sub", min_length=1, description="Claim that says who calls; goes into the audit.")
+    subject_claim: str = setting("sub", min_length=1, description="Claim that identifies the caller, for the audit.")
     role_claim: str = setting(
         "roles", min_length=1, description="Claim with a text, or a list of texts, that `roles` maps."
     )
     roles: dict[str, Role] = setting(
-        min_length=1, description="Role by what the claim says. A token that means none, or several, is refused."
+        min_length=1,
+        description="Maps values of the claim to roles. A token that yields no role, or several, is refused.",
     )
     refresh: Duration = setting(
-        timedelta(minutes=5), ge=timedelta(seconds=10), description="Between two fetches of the keys."
+        timedelta(minutes=5), ge=timedelta(seconds=10), description="Interval between two fetches of the keys."
     )
-    keys_kept: Duration = setting(
+    max_key_age: Duration = setting(
         timedelta(hours=1),
         le=timedelta(days=1),
-        description="Keys that were fetched longer ago are invalid: without the issuer, its tokens are refused.",
+        description="Maximum age of fetched keys. After it the issuer's tokens are refused until a fetch succeeds.",
     )
 
     def _check(self) -> None:
         if (self.jwks_file is None) == (self.jwks_url is None):
-            raise ValueError("give either jwks_file or jwks_url, so that it is clear whose keys count")
+            raise ValueError("give either jwks_file or jwks_url, not both")
         if self.jwks_url is not None:
             parts = urlsplit(self.jwks_url)
             if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
                 raise ValueError(
-                    "jwks_url has to be https, or http on the loopback: whoever changes keys has all roles"
+                    "jwks_url must be https, or http on loopback: an attacker who can replace the keys gets all roles"
                 )
             if not parts.hostname or parts.username is not None:
-                raise ValueError("jwks_url needs a host, and takes no user")
-        if self.keys_kept <= self.refresh:
-            raise ValueError("keys_kept has to be longer than refresh, or the keys are too old between two fetches")
+                raise ValueError("jwks_url needs a host and must not contain a user")
+        if self.max_key_age <= self.refresh:
+            raise ValueError("max_key_age must be longer than refresh; otherwise the keys expire between two fetches")
 
 
 class OperatorKeySettings(Section):
-    """A key whose role tokens count only for some roles and subjects."""
+    """A key whose role tokens are restricted to some roles and subjects."""
 
     file: Path = setting(description="File with the public key (Ed25519, PEM).")
     roles: tuple[Role, ...] = setting(min_length=1, description="Roles that its tokens may have.")
@@ -78,24 +79,24 @@ class OperatorKeySettings(Section):
 
 
 class OperatorSettings(Section):
-    """Who may operate the sidecar, and where it listens to them."""
+    """Operators and their listener."""
 
     socket: SocketPath = setting(
         Path("/run/sidecar/operators/sidecar.sock"),
-        description="Unix socket for operators. Its directory is made with mode 0700; an open one is refused.",
+        description="Unix socket for operators. Its directory is created with mode 0700; one with wider access "
+        "is refused.",
     )
     deployment: str = setting(
-        "", max_length=128, description="Name of this deployment: a role token has to be for exactly this one."
+        "", max_length=128, description="Name of this deployment. A role token must name exactly this deployment."
     )
     keys: tuple[Path, ...] = setting(
         (),
-        description="Files with the public keys (Ed25519, PEM) whose role tokens count for every role and subject: "
-        "a holder can act as any operator. Removing a key revokes all its tokens. Without keys and an issuer there is "
+        description="Files with the public keys (Ed25519, PEM) whose role tokens are valid for every role and subject: "
+        "the holder of such a key can act as any operator. Removing a key revokes all its tokens. Without keys and "
+        "an issuer there is "
         "no operator listener.",
     )
-    key: dict[str, OperatorKeySettings] = setting(
-        {}, description="Keys that are for some roles and subjects only, by a name for messages and logs."
-    )
+    key: dict[str, OperatorKeySettings] = setting({}, description="Restricted keys, by a name for messages and logs.")
     issuer: IssuerSettings | None = setting(None, description="An OIDC issuer whose tokens count, too.")
     streams: int = setting(64, ge=1, description="Most calls at a time on one connection of an operator.")
 

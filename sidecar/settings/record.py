@@ -60,6 +60,6 @@ class RecordSettings(Section):
     retention: RetentionSettings = setting(RetentionSettings(), description="How long what is kept.")
 
     def _check(self) -> None:
-        said = self.postgresql
-        if self.database == "postgresql" and (said.dsn is None) == (said.dsn_file is None):
+        configured = self.postgresql
+        if self.database == "postgresql" and (configured.dsn is None) == (configured.dsn_file is None):
             raise ValueError("give `postgresql.dsn_file`, or `postgresql.dsn` by its variable; one of them")

@@ -1,4 +1,4 @@
-"""The `[rollout]` section: how sub-agents reach users."""
+"""The `[rollout]` section."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,14 +8,15 @@ from sidecar.settings.section import Section, setting
 
 
 class RolloutSettings(Section):
-    """How sub-agents reach users: promoted and ramped by operators; see docs/lifecycle.md."""
+    """Rollout of sub-agents by operators; see docs/lifecycle.md."""
 
-    kills_file: Path | None = setting(
+    tombstone_file: Path | None = setting(
         None,
-        description="Kills and ramp-downs that were made here, which need neither database nor flag backend; one file "
-        "for each sidecar. Unset: kills.jsonl beside the record's file, or in /var/lib/sidecar.",
+        description="File with the kills and ramp-downs of this sidecar, which take effect without database and "
+        "flag backend; "
+        "one file per sidecar. Unset: kills.jsonl beside the record's file, or in /var/lib/sidecar.",
     )
-    serve_unflagged_entries_at_once: bool = setting(
+    auto_promote_unflagged: bool = setting(
         False,
         description="Whether an entry that names no flag and is alone in a slot where nothing was promoted yet serves "
         "every user at once, without a gate. Off: it starts at dev, and serves no user until it names a flag and is "
@@ -29,7 +30,7 @@ class RolloutSettings(Section):
         description="Days from the begin of a decommission until nothing of the sub-agent may be left. One that has "
         "begun keeps the end that it began with.",
     )
-    most_cohorts: int = setting(
+    max_cohorts: int = setting(
         64,
         ge=1,
         le=100_000,
@@ -38,18 +39,18 @@ class RolloutSettings(Section):
     )
 
     @classmethod
-    def _prepared(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _prepared(cls, configured: Mapping[str, Any]) -> Mapping[str, Any]:
         """Let `enabled` pass where it says what is so anyway: replicas of two releases may share a file.
 
         Raises:
             ValueError: it is anything but true.
         """
-        if "enabled" not in said:
-            return said
-        if str(said["enabled"]).lower() not in {"true", "1"}:
+        if "enabled" not in configured:
+            return configured
+        if str(configured["enabled"]).lower() not in {"true", "1"}:
             raise ValueError(
-                "rollout.enabled can no longer be off: an entry that names a flag serves nobody until it is promoted "
+                "rollout.enabled can no longer be off: an entry that names a flag serves no user until it is promoted "
                 "and ramped. Take the setting away, and read `Updating an installation without rollouts` in "
                 "docs/lifecycle.md before you start"
             )
-        return {name: value for name, value in said.items() if name != "enabled"}
+        return {name: value for name, value in configured.items() if name != "enabled"}

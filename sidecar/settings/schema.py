@@ -28,5 +28,5 @@ def _property(one: Setting) -> dict[str, Any]:
 
 
 def _bounds(limits: ValueConstraints) -> dict[str, Any]:
-    said = {"minimum": limits.ge, "exclusiveMinimum": limits.gt, "maximum": limits.le}
-    return {name: bound for name, bound in said.items() if bound is not None}
+    configured = {"minimum": limits.ge, "exclusiveMinimum": limits.gt, "maximum": limits.le}
+    return {name: bound for name, bound in configured.items() if bound is not None}

@@ -12,7 +12,7 @@ from sidecar.settings.limits import ValueConstraints, unfit
 NO_DEFAULT: Final = object()
 
 
-class _Said(TypedDict, total=False):
+class _ConfiguredValue(TypedDict, total=False):
     """What a setting may be told beside its default and its description: its limits."""
 
     ge: Any
@@ -46,7 +46,7 @@ class Setting:
         return self.default is NO_DEFAULT
 
 
-def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpack[_Said]) -> Any:
+def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpack[_ConfiguredValue]) -> Any:
     """Describe the setting that is assigned to.
 
     Args:
@@ -74,58 +74,60 @@ class Section:
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue
-            said = cls.__dict__.get(name, NO_DEFAULT)
-            found[name] = said if isinstance(said, Setting) else Setting(None, said, "", ValueConstraints())
+            configured = cls.__dict__.get(name, NO_DEFAULT)
+            found[name] = (
+                configured if isinstance(configured, Setting) else Setting(None, configured, "", ValueConstraints())
+            )
             found[name].kind = kind
             if not found[name].is_required():
                 setattr(cls, name, found[name].default)
-            elif said is not NO_DEFAULT:
+            elif configured is not NO_DEFAULT:
                 delattr(cls, name)
         cls.SETTINGS = found
 
-    def __init__(self, /, **said: Any) -> None:
+    def __init__(self, /, **configured: Any) -> None:
         """Take in what is said by name. Raises `InvalidValues`."""
         problems: list[Problem] = []
-        self._take(said, (), problems)
+        self._take(configured, (), problems)
         if problems:
             raise InvalidValues(problems)
 
     @classmethod
-    def read(cls, said: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
+    def read(cls, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
         """Return a section made of a table, or `NOT_READ` after adding what is wrong with it to `problems`.
 
         Args:
-            said: a table; or a section of this kind, which is returned as it is.
+            configured: a table; or a section of this kind, which is returned as it is.
             path: where it stands in the settings.
             problems: what is wrong is added here, in the order of the settings.
         """
-        if isinstance(said, cls):
-            return said
-        if not isinstance(said, Mapping):
+        if isinstance(configured, cls):
+            return configured
+        if not isinstance(configured, Mapping):
             problems.append(Problem(path, ProblemKind.VALUE, "must be a table"))
             return NOT_READ
         before = len(problems)
         made = cls.__new__(cls)
-        made._take(said, path, problems)  # noqa: SLF001  its own class
+        made._take(configured, path, problems)  # noqa: SLF001  its own class
         return made if len(problems) == before else NOT_READ
 
-    def _take(self, said: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
+    def _take(self, configured: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
         before = len(problems)
         try:
-            said = self._prepared(said)
+            configured = self._prepared(configured)
         except ValueError as wrong:
             problems.append(Problem(path, ProblemKind.VALUE, str(wrong)))
             return
         for name, one in self.SETTINGS.items():
-            if name in said:
-                value = read_value(one.kind, said[name], (*path, name), problems)
+            if name in configured:
+                value = read_value(one.kind, configured[name], (*path, name), problems)
                 problem = None if value is NOT_READ else unfit(one.limits, value)
                 if problem is not None:
                     problems.append(Problem((*path, name), ProblemKind.VALUE, problem))
                 self.__dict__[name] = value
             elif one.is_required():
                 problems.append(Problem((*path, name), ProblemKind.MISSING, "is required"))
-        unknown = [(*path, str(name)) for name in said if name not in self.SETTINGS]
+        unknown = [(*path, str(name)) for name in configured if name not in self.SETTINGS]
         problems += [Problem(place, ProblemKind.UNKNOWN, "no such setting") for place in unknown]
         if len(problems) == before:
             try:
@@ -134,9 +136,9 @@ class Section:
                 problems.append(Problem(path, ProblemKind.VALUE, str(wrong)))
 
     @classmethod
-    def _prepared(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _prepared(cls, configured: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the table as it is read. Raises `ValueError`."""
-        return said
+        return configured
 
     def _check(self) -> None:
         """Raise `ValueError` if values do not go together."""

@@ -11,14 +11,15 @@ from sidecar.settings.values import Duration, LoopbackAddress, SocketPath
 
 
 class SignatureSettings(Section):
-    """Answers of data services that are withheld unless they are signed (HMAC-SHA256)."""
+    """Responses of data services that are withheld unless they are signed (HMAC-SHA256)."""
 
     files: dict[str, Path] = setting(
-        {}, description="Key files by key id, 32 bytes or more each, readable by the owner only; any of them will do."
+        {},
+        description="Key files by key id, at least 32 bytes each, readable only by their owner.",
     )
-    connectors: list[str] = setting([], description="Connectors all of whose answers must be signed.")
-    verticals: list[str] = setting([], description="Verticals all of whose agents get signed answers only.")
-    tools: list[str] = setting([], description="Tools whose answers must be signed.")
+    connectors: list[str] = setting([], description="Connectors whose responses must be signed.")
+    verticals: list[str] = setting([], description="Verticals whose agents get signed responses only.")
+    tools: list[str] = setting([], description="Tools whose responses must be signed.")
 
     def _check(self) -> None:
         if bool(self.files) != bool(self.connectors or self.verticals or self.tools):
@@ -29,16 +30,16 @@ class SignatureSettings(Section):
 
 
 class WorkspaceSettings(Section):
-    """Reports on the work of sub-agents, one Markdown file each; see docs/delegation.md."""
+    """Markdown reports about sub-agents, one file per child; see docs/delegation.md."""
 
     directory: Path | None = setting(
         None,
-        description="Where reports go, in a folder for each turn; the directory must exist. Unset: none are written.",
+        description="Existing directory for the reports; each turn gets a folder. Unset: no reports.",
     )
 
 
 class AuditSettings(Section):
-    """Where the audit events of rollouts go; every one is on record before, whatever stands here."""
+    """Destinations of the audit events of rollouts. Every event is recorded first, regardless of this section."""
 
     sinks: tuple[str, ...] | None = setting(
         None,
@@ -54,45 +55,49 @@ MIB: Final = 1024 * 1024
 
 
 class LimitsSettings(Section):
-    """What a connection may ask of the server."""
+    """Limits on connections."""
 
-    message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Largest message, in bytes.")
-    metadata_bytes: int = setting(16_384, ge=1024, description="Most metadata of a call, in bytes.")
-    dispatch_streams: int = setting(256, ge=1, description="Most calls at a time on one connection of an orchestrator.")
-    agent_streams: int = setting(100, ge=1, description="Most calls at a time on one connection of a sub-agent's host.")
+    message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Maximum size of a message, in bytes.")
+    metadata_bytes: int = setting(16_384, ge=1024, description="Maximum size of a call's metadata, in bytes.")
+    max_dispatch_streams: int = setting(
+        256, ge=1, description="Maximum number of concurrent calls on one connection of an orchestrator."
+    )
+    max_agent_streams: int = setting(
+        100, ge=1, description="Maximum number of concurrent calls on one connection of a runner host."
+    )
 
 
 class ServerSettings(Section):
-    """Where the sidecar listens, and how it ends."""
+    """Listeners, and the behaviour on shutdown."""
 
     dispatch_socket: SocketPath = setting(
         Path("/run/sidecar/dispatch/sidecar.sock"),
-        description="Unix socket for the orchestrator. Its directory is made with mode 0700; an open one is refused.",
+        description="Unix socket for the orchestrator. Its directory is created with mode 0700 and must not be wider.",
     )
     agents_socket: SocketPath = setting(
         Path("/run/sidecar/agents/sidecar.sock"),
-        description="Unix socket of the tool gateway, for sub-agents' hosts. The same holds for its directory.",
+        description="Unix socket of the tool gateway, for runner hosts. The same applies to its directory.",
     )
     ops_address: LoopbackAddress = setting(
-        "127.0.0.1:9464", description="Loopback address of /metrics, /healthz and /readyz; port 0: any free one."
+        "127.0.0.1:9464", description="Loopback address of /metrics, /healthz and /readyz. Port 0: any free port."
     )
     boot_secret_file: Path = setting(
         Path("/run/sidecar/dispatch/boot-secret"),
-        description="The secret that every caller of the dispatch socket sends; made with mode 0400 if it is absent.",
+        description="File with the secret that each caller of the dispatch socket sends; created if absent.",
     )
     reflection: bool = setting(
-        False, description="Describe the services to tools such as `buf curl`. Not in production."
+        False, description="Enable gRPC reflection for tools such as `buf curl`. Not for production."
     )
     lame_duck: Duration = setting(
-        2 * SECOND, ge=NOTHING, description="After a stop signal, how long calls are still taken while health says no."
+        2 * SECOND, ge=NOTHING, description="After a stop signal, the time of serving while health is NOT_SERVING."
     )
     drain_grace: Duration = setting(
-        110 * SECOND, gt=NOTHING, description="After a stop signal, how long running dispatches may take to end."
+        110 * SECOND, gt=NOTHING, description="After a stop signal, the time for running dispatches to end."
     )
     drain_margin: Duration = setting(
-        5 * SECOND, ge=NOTHING, description="After the last of them, how long parents may take to end their turns."
+        5 * SECOND, ge=NOTHING, description="After the last dispatch, the time for parents to end their turns."
     )
-    limits: LimitsSettings = setting(LimitsSettings(), description="What a connection may ask.")
+    limits: LimitsSettings = setting(LimitsSettings(), description="Limits on connections.")
 
     def _check(self) -> None:
         if self.dispatch_socket == self.agents_socket:
@@ -100,38 +105,37 @@ class ServerSettings(Section):
 
 
 class DefinitionsSettings(Section):
-    """Where the agent definitions are."""
+    """Location of the agent definitions."""
 
-    path: Path = setting(description="Folder that holds agent_config.yaml and prompts/components; watched for changes.")
-    git_commits: bool = setting(
-        True, description="Label definitions with the commit they first appeared in, where the folder is a checkout."
+    path: Path = setting(
+        description="Folder with agent_config.yaml and prompts/components; changes are loaded automatically."
     )
-    sub_agents_at_most: int = setting(
+    git_commits: bool = setting(True, description="Label definitions with their commit, in a git checkout.")
+    max_sub_agents: int = setting(
         SUB_AGENTS_AT_MOST,
         ge=1,
         le=100,
-        description="Sub-agents of one orchestrator that its model is offered: the first of its list. Each costs some "
-        "330 tokens of every call (8: 2,600, 10: 3,300, 20: 6,500); those beyond are left out with a warning.",
+        description="Maximum number of sub-agents that one orchestrator's model is offered, in list order. Each costs "
+        "about 330 tokens of every model call. Further ones are omitted with a warning.",
     )
     expected: tuple[str, ...] = setting(
         (),
-        description="Slots, verticals and tools that settings may name although no definition has them yet. Any other "
-        "name that nothing has refuses the start.",
+        description="Slots, verticals and tools that settings may name before a definition has them.",
     )
 
 
 class EventSettings(Section):
-    """What becomes of one type of progress report."""
+    """Handling of one type of progress report."""
 
     policy: Handling = setting(Handling.FORWARD, description="forward, transform, suppress or batch.")
-    becomes: str = setting("", description="The type it is passed on as; with transform only.")
+    transform_to: str = setting("", description="The type that replaces the reported one; only with transform.")
     window: Duration = setting(
-        timedelta(milliseconds=500), gt=NOTHING, description="How long reports are gathered; with batch only."
+        timedelta(milliseconds=500), gt=NOTHING, description="Time in which reports are batched; only with batch."
     )
 
     def _check(self) -> None:
-        if (self.policy is Handling.TRANSFORM) != bool(self.becomes):
-            raise ValueError("`becomes` belongs to policy `transform`, and to no other")
+        if (self.policy is Handling.TRANSFORM) != bool(self.transform_to):
+            raise ValueError("`transform_to` requires the policy `transform`")
 
 
 def _identifiers(events: dict[str, EventSettings]) -> None:
@@ -141,14 +145,17 @@ def _identifiers(events: dict[str, EventSettings]) -> None:
 
 
 class StatusSettings(Section):
-    """Progress reports of sub-agents: the vocabulary, and what becomes of each type."""
+    """Progress reports of sub-agents: the vocabulary and the handling of each type."""
 
-    per_second: float = setting(20.0, gt=0, description="Reports a sub-agent may send on average; more are dropped.")
-    burst: int = setting(50, ge=1, description="Reports a sub-agent may send at once.")
+    per_second: float = setting(
+        20.0, gt=0, description="Reports per second that a sub-agent may send on average; more are dropped."
+    )
+    burst: int = setting(50, ge=1, description="Size of a burst of reports.")
     still_working_after: Duration = setting(
         2 * SECOND,
         ge=NOTHING,
-        description="After so long without a report of a sub-agent that runs, `still_working` is reported for it, and "
+        description="After this time without a report of a running sub-agent, the sidecar reports "
+        "`still_working` for it, and "
         "again after twice, four times ... the time. Only if `events` has that type; 0: never.",
     )
     events: dict[str, EventSettings] = setting(
@@ -157,72 +164,74 @@ class StatusSettings(Section):
 
 
 class PolicyNamesSettings(Section):
-    """Which plugins serve a vertical, by name."""
+    """Plugins of one vertical, by name."""
 
-    flags: str | None = setting(None, description="Flag backend; unset: the default's.")
-    runner: str | None = setting(None, description="Runner of definitions that name none; unset: the default's.")
-    connector: str | None = setting(None, description="Connector of tools that name none; unset: the default's.")
+    flags: str | None = setting(None, description="Flag backend; unset: that of the default.")
+    runner: str | None = setting(None, description="Runner of definitions that name none; unset: that of the default.")
+    connector: str | None = setting(None, description="Connector of tools that name none; unset: that of the default.")
     gates: str | dict[str, str] | None = setting(
         None, description='Gate client, or one by gate, e.g. {pre_merge = "manifest"}; gates not named: the default\'s.'
     )
-    lifecycle: tuple[str, ...] | None = setting(None, description="Lifecycle policies; unset: the default's.")
+    lifecycle: tuple[str, ...] | None = setting(None, description="Lifecycle policies; unset: that of the default.")
 
 
 class PlatformPolicySettings(Section):
-    """Plugins of all verticals without an entry of their own, by name."""
+    """Plugins of all verticals without their own entry, by name."""
 
     flags: str = setting("embedded", description="Flag backend; `embedded` keeps flags in the record's database.")
     runner: str = setting("grpc", description="Runner of definitions that name none.")
     connector: str = setting("rest", description="Connector of tools that name none.")
     memory: str | None = setting(
         None,
-        description="Episode memory, which keeps the conversations of all verticals; unset: `store` if the record is "
-        "in a database, else `in_process`.",
+        description="Episode memory of all verticals. Unset: `store` with a database, else `in_process`.",
     )
     gates: str | dict[str, str] = setting(
-        {}, description="Gate client of all gates, or one by gate (`*`: every other). A gate without a client holds."
+        {},
+        description="Gate client of all gates, or one by gate (`*`: every other). A gate without one fails closed.",
     )
     lifecycle: tuple[str, ...] = setting(
-        ("platform",), description="Lifecycle policies. The platform's own rules hold whether they are named or not."
+        ("platform",), description="Lifecycle policies. The platform's own rules always apply."
     )
 
 
 class PolicySection(Section):
-    """Which plugins serve whom."""
+    """Selection of plugins."""
 
     default: PlatformPolicySettings = setting(
-        PlatformPolicySettings(), description="For whatever a vertical does not say."
+        PlatformPolicySettings(), description="Plugins for everything that a vertical does not name."
     )
-    verticals: dict[str, PolicyNamesSettings] = setting({}, description="What differs, by vertical.")
+    verticals: dict[str, PolicyNamesSettings] = setting({}, description="Exceptions, by vertical.")
 
 
 class PluginsSettings(Section):
-    """Which installed plugins may run."""
+    """Installed plugins that may run."""
 
     enabled: list[str] = setting(
-        [], description="Entry points or distributions; an installed plugin that is not named is never imported."
+        [], description="Entry points or distributions. An installed plugin that is not named here is never imported."
     )
 
 
 class TargetsSettings(Section):
-    """Where runners find the hosts of sub-agents. A slot's entry wins over its card, a vertical's gives way to it."""
+    """Addresses of runner hosts. A slot's entry overrides its card; a card overrides a vertical's entry."""
 
     slots: dict[str, str] = setting({}, description='By slot, e.g. shop = "unix:/run/shop/runner.sock".')
     verticals: dict[str, str] = setting({}, description="By vertical.")
 
 
 class FlagRefreshSettings(Section):
-    """How flags are kept fresh."""
+    """Refresh of flags."""
 
-    fetch_deadline: Duration = setting(2 * SECOND, gt=NOTHING, description="Longest one fetch may take.")
+    fetch_deadline: Duration = setting(2 * SECOND, gt=NOTHING, description="Maximum duration of one fetch.")
     refresh_interval: Duration = setting(
-        2 * SECOND, gt=NOTHING, description="A backend is asked so long after its last answer, if it gave no hint."
+        2 * SECOND, gt=NOTHING, description="Interval between fetches, if a backend announces no change."
     )
-    quiet_time: Duration = setting(
-        timedelta(milliseconds=50), gt=NOTHING, description="Least time between two fetches from one backend."
+    min_interval: Duration = setting(
+        timedelta(milliseconds=50), gt=NOTHING, description="Minimum time between two fetches from one backend."
     )
     max_staleness: Duration = setting(
-        10 * SECOND, gt=NOTHING, description="Flags older than this are unreachable: gated sub-agents are left out."
+        10 * SECOND,
+        gt=NOTHING,
+        description="Flags older than this are unreachable; the definitions that they gate are not served.",
     )
 
     def _check(self) -> None:
@@ -231,31 +240,32 @@ class FlagRefreshSettings(Section):
 
 
 class KeysSettings(Section):
-    """The keys that sign surface tokens, shared by all replicas."""
+    """Keys that sign surface tokens, shared by all replicas."""
 
     files: dict[str, Path] = setting(
-        {}, description="Key files by key id, 32 bytes or more each, readable by the owner only. None: a key is made."
+        {},
+        description="Key files by key id, at least 32 bytes each. Unset: the sidecar creates a key at its start.",
     )
-    signing: str = setting("", description="Id of the key that signs; may be left out where there is one.")
+    signing: str = setting("", description="Id of the signing key; optional if there is only one.")
 
     def _check(self) -> None:
         if self.signing and self.signing not in self.files:
             raise ValueError("`signing` is not the id of a key in `files`")
         if len(self.files) > 1 and not self.signing:
-            raise ValueError("there are several keys: say which one is `signing`")
+            raise ValueError("there are several keys: name one in `signing`")
         wrong = [key_id for key_id in self.files if not (key_id.isascii() and key_id.isalnum())]
         if wrong:
             raise ValueError(f"key ids are letters and digits only: {', '.join(map(repr, wrong))}")
 
 
 class TelemetrySettings(Section):
-    """Traces, and a collector. Metrics are always there, on the ops address."""
+    """Traces, and an OTLP collector. Metrics are always available at the ops address."""
 
     grpc_spans: bool = setting(
-        False, description="OpenTelemetry's gRPC instrumentation: a span for each call, at some 0.1 ms each."
+        False, description="Use OpenTelemetry's gRPC instrumentation: a span per call, which costs about 0.1 ms."
     )
     trace_ratio: float = setting(
-        0.01, ge=0, le=1, description="Share of traces that are sampled, unless a caller says."
+        0.01, ge=0, le=1, description="Share of traces that are sampled, unless the caller decides."
     )
     error_emit: bool = setting(
         False,
@@ -264,18 +274,24 @@ class TelemetrySettings(Section):
     otlp_endpoint: str | None = setting(
         None,
         pattern="^https?://",
-        description="Where spans, log records and metrics go, over OTLP/gRPC; needs the extra "
-        "`dispatch-sidecar[otlp]`. Unset: no spans but gRPC's, and those to the log.",
+        description="Endpoint for spans, log records and metrics over OTLP/gRPC; needs the extra "
+        "`dispatch-sidecar[otlp]`. Unset: only gRPC spans, which go to the log.",
     )
-    otlp_interval: Duration = setting(SECOND, gt=NOTHING, description="How often spans and log records are sent.")
-    otlp_metrics_interval: Duration = setting(30 * SECOND, gt=NOTHING, description="How often metrics are sent.")
+    otlp_interval: Duration = setting(
+        SECOND, gt=NOTHING, description="Interval at which spans and log records are exported."
+    )
+    otlp_metrics_interval: Duration = setting(
+        30 * SECOND, gt=NOTHING, description="Interval at which metrics are exported."
+    )
     otlp_queue: int = setting(
-        2048, ge=16, description="Spans, or log records, that may wait for a slow collector; more are dropped."
+        2048,
+        ge=16,
+        description="Maximum number of spans, and of log records, that wait for a slow collector; more are dropped.",
     )
 
 
 class LogSettings(Section):
-    """How the log is written, on standard error."""
+    """The log, on standard error."""
 
-    format: Literal["text", "json"] = setting("text", description="text for people, json for machines.")
-    level: Literal["debug", "info", "warning", "error"] = setting("info", description="Least level that is written.")
+    format: Literal["text", "json"] = setting("text", description="text or json.")
+    level: Literal["debug", "info", "warning", "error"] = setting("info", description="Minimum level that is written.")

@@ -15,40 +15,51 @@ MIB: Final = 1024 * 1024
 class SessionSettings(Section):
     """The session lane: all RPCs of the orchestrator over one long stream. See docs/session-lane.md."""
 
-    enabled: bool = setting(
-        False, description="Offer it. Off until the matrix of who may call what is tested over it, too."
-    )
+    enabled: bool = setting(False, description="Offer the session lane.")
     max_age: Duration = setting(
-        30 * MINUTE, ge=MINUTE, le=600 * MINUTE, description="Longest life of a lane; one ends up to a tenth earlier."
+        30 * MINUTE,
+        ge=MINUTE,
+        le=600 * MINUTE,
+        description="Maximum lifetime of a lane. A random part of up to a tenth is subtracted, so that lanes do "
+        "not end together.",
     )
     drain_time: Duration = setting(
-        2 * MINUTE, ge=SECOND, le=60 * MINUTE, description="After that, how long what is in flight on it may take."
+        2 * MINUTE,
+        ge=SECOND,
+        le=60 * MINUTE,
+        description="Time for operations in flight to complete after the end of a lane's lifetime.",
     )
     resume_grace: Duration = setting(
         5 * SECOND,
         ge=timedelta(0),
-        description="How long dispatches of a broken lane run on before their client counts as gone (`on_disconnect`).",
+        description="Time that dispatches of a broken lane continue before their client counts as disconnected "
+        "(`on_disconnect`).",
     )
     stall_timeout: Duration = setting(
-        10 * SECOND, ge=SECOND, description="A lane that takes no message for so long is given up."
+        10 * SECOND, ge=SECOND, description="A lane whose client reads nothing for this time is closed."
     )
     heartbeat_interval: Duration = setting(
         10 * SECOND,
         ge=SECOND,
-        description="How often each side says that it is there; after three without a word a client is taken for gone.",
+        description="Heartbeat interval of each side. After three missed heartbeats a client counts as disconnected.",
     )
-    most_lanes: int = setting(1024, ge=1, description="Most lanes at a time.")
-    most_operations: int = setting(256, ge=1, description="Most operations in flight on one lane.")
-    operation_queue: int = setting(
-        256 * KIB, ge=KIB, description="Bytes that may wait for an operation without credit; more ends it."
+    max_lanes: int = setting(1024, ge=1, description="Maximum number of concurrent lanes.")
+    max_operations: int = setting(256, ge=1, description="Maximum number of operations in flight on one lane.")
+    max_operation_queue_bytes: int = setting(
+        256 * KIB,
+        ge=KIB,
+        description="Maximum bytes that wait for one operation without credit. An operation that exceeds it is ended.",
     )
-    lane_queue: int = setting(
-        8 * MIB, ge=KIB, description="Bytes that may wait for all operations of a lane without credit; more ends one."
+    max_lane_queue_bytes: int = setting(
+        8 * MIB,
+        ge=KIB,
+        description="Maximum bytes that wait for all operations of a lane without credit. Beyond it one "
+        "operation is ended.",
     )
-    most_credit: int = setting(
-        16 * MIB, ge=64 * KIB, description="Most credit, in bytes, that a lane or an operation can have."
+    max_credit_bytes: int = setting(
+        16 * MIB, ge=64 * KIB, description="Maximum credit of a lane or an operation, in bytes."
     )
 
     def _check(self) -> None:
-        if self.lane_queue < self.operation_queue:
-            raise ValueError("lane_queue must be at least operation_queue")
+        if self.max_lane_queue_bytes < self.max_operation_queue_bytes:
+            raise ValueError("max_lane_queue_bytes must be at least max_operation_queue_bytes")

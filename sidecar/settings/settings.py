@@ -27,23 +27,23 @@ from sidecar.settings.session import SessionSettings
 
 
 class Settings(Section):
-    """How this process runs. Made by `read_settings`, once, and handed to the composition root."""
+    """The settings of this process, which `read_settings` reads once for the composition root."""
 
-    server: ServerSettings = setting(ServerSettings(), description="Where the sidecar listens, and how it ends.")
-    operators: OperatorSettings = setting(OperatorSettings(), description="Who may operate the sidecar.")
-    definitions: DefinitionsSettings = setting(description="Where the agent definitions are.")
-    dispatch: DispatchSettings = setting(description="How the calls of one model response are carried out.")
+    server: ServerSettings = setting(ServerSettings(), description="Listeners, and the behaviour on shutdown.")
+    operators: OperatorSettings = setting(OperatorSettings(), description="Operators and their listener.")
+    definitions: DefinitionsSettings = setting(description="Location of the agent definitions.")
+    dispatch: DispatchSettings = setting(description="Execution of the calls of one model response.")
     session: SessionSettings = setting(SessionSettings(), description="The session lane.")
     status: StatusSettings = setting(StatusSettings(), description="Progress reports of sub-agents.")
-    policy: PolicySection = setting(PolicySection(), description="Which plugins serve whom.")
-    record: RecordSettings = setting(RecordSettings(), description="Where every sub-agent's work is put on record.")
-    rollout: RolloutSettings = setting(RolloutSettings(), description="How sub-agents reach users.")
-    audit: AuditSettings = setting(AuditSettings(), description="Where audit events of rollouts go.")
-    workspace: WorkspaceSettings = setting(WorkspaceSettings(), description="Reports for people.")
-    history: HistorySettings = setting(HistorySettings(), description="How conversations are kept and compacted.")
-    plugins: PluginsSettings = setting(PluginsSettings(), description="Which installed plugins may run.")
-    targets: TargetsSettings = setting(TargetsSettings(), description="Where runners find the hosts of sub-agents.")
-    flag_refresh: FlagRefreshSettings = setting(FlagRefreshSettings(), description="How flags are kept fresh.")
+    policy: PolicySection = setting(PolicySection(), description="Selection of plugins.")
+    record: RecordSettings = setting(RecordSettings(), description="The durable record of all turns.")
+    rollout: RolloutSettings = setting(RolloutSettings(), description="Rollout of sub-agents.")
+    audit: AuditSettings = setting(AuditSettings(), description="Destinations of the audit events of rollouts.")
+    workspace: WorkspaceSettings = setting(WorkspaceSettings(), description="Markdown reports about sub-agents.")
+    history: HistorySettings = setting(HistorySettings(), description="Storage and compaction of conversations.")
+    plugins: PluginsSettings = setting(PluginsSettings(), description="Installed plugins that may run.")
+    targets: TargetsSettings = setting(TargetsSettings(), description="Addresses of runner hosts.")
+    flag_refresh: FlagRefreshSettings = setting(FlagRefreshSettings(), description="Refresh of flags.")
     flags: dict[str, dict[str, Any]] = setting({}, description="Settings of each flag backend, by its name.")
     runners: dict[str, dict[str, Any]] = setting({}, description="Settings of each runner, by its name.")
     connectors: dict[str, dict[str, Any]] = setting({}, description="Settings of each connector, by its name.")
@@ -51,10 +51,12 @@ class Settings(Section):
     gates: dict[str, dict[str, Any]] = setting({}, description="Settings of each gate client, by its name.")
     lifecycle: dict[str, dict[str, Any]] = setting({}, description="Settings of each lifecycle policy, by its name.")
     audit_sinks: dict[str, dict[str, Any]] = setting({}, description="Settings of each audit sink, by its name.")
-    keys: KeysSettings = setting(KeysSettings(), description="What signs surface tokens.")
-    signatures: SignatureSettings = setting(SignatureSettings(), description="Whose answers must be signed.")
-    telemetry: TelemetrySettings = setting(TelemetrySettings(), description="What is measured beyond logs and metrics.")
-    log: LogSettings = setting(LogSettings(), description="How the log is written.")
+    keys: KeysSettings = setting(KeysSettings(), description="Keys that sign surface tokens.")
+    signatures: SignatureSettings = setting(
+        SignatureSettings(), description="Data services whose responses must be signed."
+    )
+    telemetry: TelemetrySettings = setting(TelemetrySettings(), description="Traces and the OTLP collector.")
+    log: LogSettings = setting(LogSettings(), description="The log.")
 
     def _check(self) -> None:
         if self.server.drain_grace < self.dispatch.join_timeout + self.dispatch.delivery_margin:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.validate.command import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateOptions, validate
 from sidecar.settings import read_settings
 from subagents_client.status_words import ENGLISH
 from tests.corpus.bad_configs.good import BLOCKS, block, write
@@ -26,7 +26,7 @@ TWO_MORE = """\
 def advised(root: Path, *, strict: bool = False) -> tuple[int, list[str]]:
     """Run the command; return its exit code and its advice without the file and line."""
     out = io.StringIO()
-    code = validate(root, ValidateWish(strict=strict), load_directory, out)
+    code = validate(root, ValidateOptions(strict=strict), load_directory, out)
     return code, [line.split(": advice: ")[1] for line in out.getvalue().splitlines() if ": advice: " in line]
 
 
@@ -54,7 +54,7 @@ def test_a_description_outside_its_budget_is_told(tmp_path: Path) -> None:
     (short,) = described(tmp_path / "short", "Use it for vouchers, not for orders.")
     out = io.StringIO()
     long = write(tmp_path / "long", CAP, ("description: Finds offers.\n    role", f"description: {LONG * 2}\n    role"))
-    validate(long, ValidateWish(), load_directory, out)
+    validate(long, ValidateOptions(), load_directory, out)
 
     assert short.startswith("takes an estimated 9 tokens; with fewer than 200")
     assert "warning: agents.shop.description: takes an estimated 480 tokens" in out.getvalue()
@@ -123,7 +123,7 @@ def test_advice_fails_only_where_it_is_asked_to(tmp_path: Path) -> None:
 def test_what_a_turn_costs_is_counted_from_prompts_and_prices() -> None:
     """The example: each prompt as a share of its model's window, each part in dollars, the turn as their sum."""
     out = io.StringIO()
-    validate(EXAMPLE, ValidateWish(as_json=True), load_directory, out)
+    validate(EXAMPLE, ValidateOptions(as_json=True), load_directory, out)
     agents = {agent["id"]: agent for agent in json.loads(out.getvalue())["agents"]}
     concierge, shop = agents["concierge"]["estimated_cost"], agents["shop"]["estimated_cost"]
 
@@ -140,7 +140,7 @@ def test_costs_are_printed_and_an_unknown_price_is_said_to_be_unknown(tmp_path: 
     texts = []
     for root in (EXAMPLE, write(tmp_path)):
         out = io.StringIO()
-        validate(root, ValidateWish(costs=True), load_directory, out)
+        validate(root, ValidateOptions(costs=True), load_directory, out)
         texts.append(out.getvalue())
 
     assert "a turn of concierge: $" in texts[0]
@@ -216,7 +216,7 @@ def test_the_share_of_the_window_follows_the_prompt_that_is_really_assembled(tmp
     def shares(folder: str, text: str) -> dict[str, float]:
         edit = {ROUTING: block("instructions-routing", kind="instructions").replace("Text of", f"{text}Text of")}
         out = io.StringIO()
-        validate(write(tmp_path / folder, edit), ValidateWish(as_json=True), load_directory, out)
+        validate(write(tmp_path / folder, edit), ValidateOptions(as_json=True), load_directory, out)
         return {each["id"]: each["estimated_cost"]["window_percent"] for each in json.loads(out.getvalue())["agents"]}
 
     small, large = shares("small", ""), shares("large", "word " * 1_500)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sidecar.cli.subagent import cleanup
 from sidecar.cli.subagent import decommission as verbs
-from sidecar.cli.subagent.views import HistoryWish, show_history, show_list, show_slot
+from sidecar.cli.subagent.views import HistoryOptions, show_history, show_list, show_slot
 from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from tests.support.checkouts import applied
@@ -42,11 +42,11 @@ async def test_one_decommission_from_begin_to_end(tmp_path: Path) -> None:
     assert (first, second) == ("M\tagent_config.yaml", f"D\t{MODULES}/shop.py")
     assert third == "M\tagent_config.yaml\nD\tprompts/components/shop/persona-shop.yaml"
     assert fourth == "M\tagent_config.yaml\nM\tevaluation_manifest.yaml"
-    assert listed == "no decommission is under way\n"
+    assert listed == "no decommission is in progress\n"
     assert "  x 3 (modules), code gone: " in status
     assert "no Python module of it is left (configuration repository, commit " in status
     assert "nothing is left of it that was to be removed of evals and tools (configuration" in status
-    assert "  next: nothing; it has ended\n" in status
+    assert "  next: nothing; the decommission has ended\n" in status
 
 
 @requirement("PF1-FR-6b")
@@ -67,7 +67,7 @@ async def test_a_module_that_is_there_or_only_marked_is_found_in_the_checkout(tm
     assert f"  {MODULES}/shop.py: a Python module of it\n" in said
     assert "confirmed: its Python modules are marked deprecated (configuration repository, commit " in out
     assert "code deprecated" in status
-    assert "left: its Python modules are only deprecated: delete them, and take step 3 again" in status
+    assert "remaining: its Python modules are only deprecated: delete them, and take step 3 again" in status
 
 
 @requirement("PF1-FR-6c", "PF1-FR-6e")
@@ -133,39 +133,39 @@ async def test_status_as_json_is_a_record_that_patch_and_overdue_read_without_a_
         record.write_text(out)
         away = {"targets": ("unix:/nowhere",), "token": ""}
         at = cleanup.CheckoutLocation(CHECKOUTS, bench.repository.root, MODULES, record)
-        _, online, _ = await bench.say(cleanup.patch, cleanup.PatchWish("shop"), bench.at)
-        code, offline, _ = await bench.say(cleanup.patch, cleanup.PatchWish("shop"), at, **away)
-        other = await bench.say(cleanup.patch, cleanup.PatchWish("rewards"), at, **away)
+        _, online, _ = await bench.say(cleanup.patch, cleanup.PatchOptions("shop"), bench.at)
+        code, offline, _ = await bench.say(cleanup.patch, cleanup.PatchOptions("shop"), at, **away)
+        other = await bench.say(cleanup.patch, cleanup.PatchOptions("rewards"), at, **away)
         late = await bench.say(cleanup.overdue, at, **away)
         record.write_text("[]")
         garbage = await bench.say(cleanup.overdue, at, **away)
 
     assert (code, offline) == (0, online)
-    assert (other[0], "is about shop, not rewards" in other[2]) == (2, True)
+    assert (other[0], "is for shop, not rewards" in other[2]) == (2, True)
     assert late[0] == 0
-    assert (garbage[0], "is not what `sidecar subagent decommission status" in garbage[2]) == (2, True)
+    assert (garbage[0], "is not the output of `sidecar subagent decommission status" in garbage[2]) == (2, True)
 
 
 async def test_a_patch_goes_to_a_file_and_the_checkout_stays_as_it_is(tmp_path: Path) -> None:
     """Written to a file outside; what it does is told; a second one finds nothing to change."""
     async with a_bench(tmp_path) as bench:
         to = tmp_path / "shop.patch"
-        code, out, errors = await bench.say(cleanup.patch, cleanup.PatchWish("shop", to=to), bench.at)
+        code, out, errors = await bench.say(cleanup.patch, cleanup.PatchOptions("shop", to=to), bench.at)
         clean = bench.repository.git("status", "--porcelain")
         applied(bench.repository, to.read_text())
-        _, again, nothing = await bench.say(cleanup.patch, cleanup.PatchWish("shop"), bench.at)
+        _, again, nothing = await bench.say(cleanup.patch, cleanup.PatchOptions("shop"), bench.at)
 
     assert (code, out, clean) == (0, "", "")
     assert "marks shop `status: deprecated`\ntakes shop off `sub_agents` of concierge\n" in errors
-    assert (again, nothing) == ("", "nothing is to be changed: the checkout has it already\n")
+    assert (again, nothing) == ("", "nothing to change: the checkout already contains the change\n")
 
 
 async def test_the_command_that_is_named_applies_the_patch_from_where_it_was_asked_for(tmp_path: Path) -> None:
     """The checkout is another folder, and the patch lies outside of it."""
     async with a_bench(tmp_path) as bench:
         to = tmp_path / "shop.patch"
-        _, _, errors = await bench.say(cleanup.patch, cleanup.PatchWish("shop", to=to), bench.at)
-        (named,) = re.findall(r"next: `(.*)` on a branch", errors)
+        _, _, errors = await bench.say(cleanup.patch, cleanup.PatchOptions("shop", to=to), bench.at)
+        (named,) = re.findall(r"next: run `(.*)` on a branch", errors)
         await asyncio.to_thread(subprocess.run, shlex.split(named), check=True)
         assert "agent_config.yaml" in bench.repository.git("status", "--porcelain")
 
@@ -179,7 +179,7 @@ async def test_what_no_sidecar_sees_wants_a_checkout_or_words(tmp_path: Path) ->
         nowhere = cleanup.CheckoutLocation(CHECKOUTS, None, MODULES)
         bare = await bench.say(verbs.step, wish(), nowhere, 0, GONE, "")
         worded = await bench.say(verbs.step, wish(), nowhere, 0, GONE, "looked at every image")
-        _, history, _ = await bench.say(show_history, HistoryWish("shop"))
+        _, history, _ = await bench.say(show_history, HistoryOptions("shop"))
 
     assert bare[0] == 2
     assert "give --checkout DIR" in bare[2]
@@ -205,9 +205,9 @@ async def test_dangerous_ones_are_confirmed(tmp_path: Path) -> None:
 
     assert codes == [2, 2, 2]
     assert [question.split(".")[0] for question in no.asked] == [
-        "shop will be taken away for good; the window of its cleanup runs from now",
-        "The decommission of shop is taken back; it stays in rollback, and its window ends",
-        "From here on the decommission of shop cannot be undone",
+        "shop will be removed permanently; the window of its cleanup starts now",
+        "The decommission of shop will be undone; the definition stays rolled back",
+        "After this step the decommission of shop cannot be undone",
     ]
     assert undone[0] == 0
     assert "decommission" not in shown
@@ -218,7 +218,7 @@ async def test_what_has_not_begun_is_told_so(tmp_path: Path) -> None:
     async with a_bench(tmp_path, begun=False) as bench:
         said = [
             await bench.say(verbs.show_one, "shop"),
-            await bench.say(cleanup.patch, cleanup.PatchWish("shop"), bench.at),
+            await bench.say(cleanup.patch, cleanup.PatchOptions("shop"), bench.at),
             await bench.step(1),
             await bench.say(verbs.decide, wish(), "evals", Choice.RETAIN),
         ]

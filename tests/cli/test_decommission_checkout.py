@@ -48,7 +48,7 @@ async def test_a_word_does_not_stand_against_what_the_checkout_says(tmp_path: Pa
         gone = await bench.step(word="looked in the image, too")
 
     assert there[0] == 1
-    assert f"still there:\n  {MODULE}: a Python module of it\nnext: `sidecar subagent decommission patch" in there[2]
+    assert f"remaining:\n  {MODULE}: a Python module of it\nnext: `sidecar subagent decommission patch" in there[2]
     assert gone[0] == 0
     assert "confirmed: no Python module of it is left (configuration repository, commit " in gone[1]
     assert "); looked in the image, too\n" in gone[1]
@@ -106,7 +106,7 @@ async def test_what_is_left_of_a_decommission_that_has_ended_is_named_until_it_i
 
     assert unseen[:2] == (0, "no decommission is overdue\n")
     assert (found[0], offline[:2]) == (1, found[:2])
-    assert "shop: its decommission ended 2026-11-22, and the checkout (commit " in found[1]
+    assert "shop: its decommission ended 2026-11-22, but the checkout (commit " in found[1]
     assert f"  {MODULE}: a Python module of it\n" in found[1]
     assert (told["exit_code"], told["overdue"], told["ended"][0]["left_in_checkout"]) == (1, [], [left(MODULE)])
     assert (repeated[0], MODULE in repeated[2]) == (1, True)

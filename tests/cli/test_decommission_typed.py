@@ -55,4 +55,4 @@ def test_the_help_teaches_the_five_steps() -> None:
     assert "`undo` is possible until code is deleted" in told
     assert "`overdue` fails if a window has passed" in told
     _, step = typed("decommission", "step", "--help")
-    assert "3 in part" in " ".join(step.split())
+    assert "3 partly done" in " ".join(step.split())

@@ -63,7 +63,7 @@ async def test_only_an_operator_who_means_it_ends_a_turn() -> None:
         desk.role = "operator"
         for ask in (Answers(yes=False), None):
             code, _, errors = await desk.say(end_turn, wish("turn-1", yes=False), ask=ask)
-            assert (code, "What runs in turn-1 is stopped" in errors) == (2, ask is None)
+            assert (code, "The running calls of turn-1 will be stopped" in errors) == (2, ask is None)
         assert word((await bench.sidecar.end(bound)).routing_decision, "close_reason") == "ended"
         assert bench.reports.of("say_who_ends") == []
 

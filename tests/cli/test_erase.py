@@ -88,7 +88,7 @@ async def test_nothing_of_a_user_is_left_in_the_files_and_the_log_verifies(setti
     preview = sidecar(settings, *ERASE, "--preview")
     code, out, log = sidecar(settings, *ERASE, "--yes")
 
-    assert preview[:2] == (0, "2 turns would lose their content, and all conversations would go\n")
+    assert preview[:2] == (0, "2 turns would lose their content, and all conversations would be removed\n")
     assert (code, out) == (0, "erased the content of 2 turns (6 facts)\nremoved 0 conversations\n")
     assert left(settings, words_of(ADA)) == []
     assert {each.partition(" in ")[0].encode() for each in left(settings, words_of(BOB))} == set(words_of(BOB))

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from sidecar.cli.record.replay import Replaying, replay
-from sidecar.cli.record.replay_command import ReplayWish, add_replay
+from sidecar.cli.record.replay_command import ReplayOptions, add_replay
 from sidecar.cli.record.replay_source import exported
 from sidecar.composition.replay import replayed, replaying
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument
@@ -33,7 +33,7 @@ def doing(sidecar: SidecarForTests, folder: Path) -> Replaying:
     return Replaying(lambda turn_id: exported(sidecar.dispatch_target, secret, turn_id), run)
 
 
-async def said(wish: ReplayWish, using: Replaying) -> tuple[int, str]:
+async def said(wish: ReplayOptions, using: Replaying) -> tuple[int, str]:
     """Run the command beside the sidecar that it asks."""
     out = io.StringIO()
     return await asyncio.to_thread(replay, wish, using, out), out.getvalue()
@@ -52,9 +52,9 @@ async def test_a_turn_of_the_running_sidecar_is_the_same_and_the_exit_code_says_
     async with running_sidecar_for_tests() as sidecar:
         await a_turn(sidecar)
         using = doing(sidecar, tmp_path)
-        assert await said(ReplayWish("t"), using) == (0, "turn t: 1 call replayed: the same\n")
-        code, text = await said(ReplayWish("t", export=file), using)
-    found = json.loads((await said(ReplayWish("t", source=file, as_json=True), using))[1])
+        assert await said(ReplayOptions("t"), using) == (0, "turn t: 1 call replayed: the same\n")
+        code, text = await said(ReplayOptions("t", export=file), using)
+    found = json.loads((await said(ReplayOptions("t", source=file, as_json=True), using))[1])
 
     assert (code, text) == (0, f"turn t: 1 dispatch, 1 attempt, {file.stat().st_size} bytes in {file}\n")
     assert (found["same"], found["joined"]["d"][0]["narration"]) == (True, "Two offers.")
@@ -66,12 +66,12 @@ async def test_a_difference_is_printed_and_the_exit_code_is_one(tmp_path: Path) 
     async with running_sidecar_for_tests() as sidecar:
         await a_turn(sidecar)
         using = doing(sidecar, tmp_path)
-        await said(ReplayWish("t", export=file), using)
+        await said(ReplayOptions("t", export=file), using)
         document = json.loads(file.read_text())
         document["told"]["d"][0]["answer"]["narration"] = "Two bargains."
         file.write_text(json.dumps(document))
 
-        code, text = await said(ReplayWish("t", source=file), using)
+        code, text = await said(ReplayOptions("t", source=file), using)
 
     assert code == 1
     assert text.splitlines()[0] == "turn t: 1 call replayed: DIFFERS"
@@ -85,15 +85,15 @@ async def test_what_cannot_be_replayed_is_said_with_exit_code_two(tmp_path: Path
     async with running_sidecar_for_tests() as sidecar:
         await a_turn(sidecar)
         using = doing(sidecar, tmp_path)
-        await said(ReplayWish("t", export=tmp_path / "t.json"), using)
+        await said(ReplayOptions("t", export=tmp_path / "t.json"), using)
         answers_of = {
-            "nothing is on record": await said(ReplayWish("t-2"), using),
-            "cannot be read: No such file": await said(ReplayWish("t", source=tmp_path / "absent"), using),
-            "no exported turn": await said(ReplayWish("t", source=junk), using),
-            "holds turn t, not t-2": await said(ReplayWish("t-2", source=tmp_path / "t.json"), using),
-            "cannot be written": await said(ReplayWish("t", export=tmp_path / "no" / "where"), using),
+            "nothing is on record": await said(ReplayOptions("t-2"), using),
+            "cannot be read: No such file": await said(ReplayOptions("t", source=tmp_path / "absent"), using),
+            "no exported turn": await said(ReplayOptions("t", source=junk), using),
+            "holds turn t, not t-2": await said(ReplayOptions("t-2", source=tmp_path / "t.json"), using),
+            "cannot be written": await said(ReplayOptions("t", export=tmp_path / "no" / "where"), using),
         }
-    answers_of["UNAVAILABLE"] = await said(ReplayWish("t"), using)
+    answers_of["UNAVAILABLE"] = await said(ReplayOptions("t"), using)
 
     for why, (code, text) in answers_of.items():
         assert (code, text.startswith("cannot be replayed: "), why in text) == (2, True, True), text
@@ -104,9 +104,9 @@ async def test_definitions_that_are_not_there_are_named_with_digest_and_commit(t
     async with running_sidecar_for_tests() as sidecar:
         await a_turn(sidecar)
         shop = sidecar.definitions.current_card("shop")
-        await said(ReplayWish("t", export=tmp_path / "t.json"), doing(sidecar, tmp_path))
+        await said(ReplayOptions("t", export=tmp_path / "t.json"), doing(sidecar, tmp_path))
 
-    code, text = await said(ReplayWish("t", source=tmp_path / "t.json"), replaying(None, EXAMPLE))
+    code, text = await said(ReplayOptions("t", source=tmp_path / "t.json"), replaying(None, EXAMPLE))
 
     assert code == 2
     assert f"shop with digest {shop.digest} (commit {shop.commit})" in text
@@ -115,12 +115,12 @@ async def test_definitions_that_are_not_there_are_named_with_digest_and_commit(t
 
 def test_the_options_reach_the_command_and_exclude_each_other(tmp_path: Path) -> None:
     """Offline needs no settings; both a source and an export are refused."""
-    app, asked = typer.Typer(), list[tuple[Settings | None, Path | None, ReplayWish]]()
+    app, asked = typer.Typer(), list[tuple[Settings | None, Path | None, ReplayOptions]]()
 
     def settings_of(file: Path | None) -> Settings:
         raise CannotReplay("settings were read")
 
-    def run(settings: Settings | None, definitions: Path | None, wish: ReplayWish) -> int:
+    def run(settings: Settings | None, definitions: Path | None, wish: ReplayOptions) -> int:
         asked.append((settings, definitions, wish))
         return 1
 
@@ -128,6 +128,6 @@ def test_the_options_reach_the_command_and_exclude_each_other(tmp_path: Path) ->
     offline = ["t", "--from", "a.json", "--definitions", "config", "--json"]
 
     assert CliRunner().invoke(app, offline).exit_code == 1
-    assert asked == [(None, Path("config"), ReplayWish("t", Path("a.json"), None, True))]
+    assert asked == [(None, Path("config"), ReplayOptions("t", Path("a.json"), None, True))]
     assert CliRunner().invoke(app, ["t", "--from", "a.json", "--export", "b.json"]).exit_code == 2
     assert isinstance(CliRunner().invoke(app, ["t"]).exception, CannotReplay)

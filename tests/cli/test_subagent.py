@@ -44,9 +44,9 @@ async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
 @pytest.mark.parametrize(
     ("room", "heads"),
     [
-        (200, "slot definition state active ramp flags gates last said breach pinned drift"),
-        (90, "slot definition state active ramp flags gates last said"),
-        (70, "slot definition state active ramp flags"),
+        (200, "slot definition state flags gates last said breach pinned drift"),
+        (80, "slot definition state flags gates last said"),
+        (60, "slot definition state flags"),
     ],
 )
 async def test_a_list_wider_than_the_terminal_leaves_out_what_says_nothing(room: int, heads: str) -> None:
@@ -83,7 +83,7 @@ async def test_the_list_says_that_flags_are_unreachable_which_is_neither_on_nor_
         _, out, _ = await desk.say(show_list)
 
     assert "  unreachable (stale, never reached)  " in out
-    assert "\nflags of memory: unreachable (stale, never reached); what they gate is not served\n" in out
+    assert "\nflags of memory: unreachable (stale, never reached); the definitions they gate are not served\n" in out
 
 
 async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path:
         desk.role = "viewer"
         code, out, _ = await desk.say(show_list, as_json=True)
 
-    (tmp_path / "rollouts.json").write_text(out)
     states = {row["definition_id"]: row["state"] for row in json.loads(out)["definitions"]}
     assert (code, states) == (0, {"shop": "rollback", "rewards": "dev"})
+    (tmp_path / "rollouts.json").write_text(out)
     assert rollouts_in(tmp_path / "rollouts.json").rolled_back == {"shop"}
 
 
@@ -123,7 +123,7 @@ async def test_one_slot_is_shown_with_all_that_is_known_of_it() -> None:
         missing = await desk.say(show_slot, "nobody")
 
     assert "slot shop  revision 10" in before
-    assert "a roll-back brings back shop\n" in before
+    assert "after a rollback shop serves\n" in before
     assert "breach floor-7 2026-11-22 12:00:00 UTC: too slow" in before
     assert "override of pre_ramp, 0 % to 5 %, until 2026-11-22 14:00:00 UTC by ada@example: it is known" in before
     assert "killed 2026-11-22 12:00:00 UTC by ada@example: it tells lies" in after
@@ -144,13 +144,15 @@ async def test_promotion_goes_through_test_and_says_which_gates_are_asked_and_wh
         again = await desk.say(verbs.promote, wish())
 
     assert (dry[0], tested[0], code) == (0, 0, 0)
-    assert "shop: dev -> test; asks no gate\nshop: test -> promote, at 0 %; asks the gate pre_merge" in dry[1]
-    assert "dry run, nothing was written; then it would be test, ramp 0 %" in dry[1]
+    assert "shop: in development -> in test; needs no gate\n" in dry[1]
+    assert "shop: in test -> promoted, at 0 %; needs the gate pre_merge" in dry[1]
+    assert "dry run, nothing was written; the step would lead to: in test" in dry[1]
     assert "dev" not in out
-    assert "done: promote, ramp 0 %" in out
+    assert "done: promoted (" in out
     assert "  gate pre_merge: pass: as scripted\n" in out
     assert rows == [("cli-2.test", "because a test says so"), ("cli-3", "it is good")]
-    assert (again[0], again[2].partition("\n")[2]) == (1, "next: `sidecar subagent show shop` says where it stands\n")
+    assert again[0] == 1
+    assert again[2].partition("\n")[2] == "next: `sidecar subagent show shop` shows the current state\n"
 
 
 @requirement("PF1-FR-4b")
@@ -168,10 +170,10 @@ async def test_a_ramp_rises_by_fractions_of_a_percent_and_to_everybody_only_when
         retired = await desk.say(verbs.retire_flags, wish())
 
     assert (dry[0], first[0], before) == (0, 0, 25)
-    assert "then it would be promote, active, ramp 0.25 %" in dry[1]
-    assert "done: promote, active, ramp 0.25 %" in first[1]
+    assert "the step would lead to: live 0.25 %" in dry[1]
+    assert "done: live 0.25 %" in first[1]
     assert (alone[0], "give --yes" in alone[2], refused[0], refused[2]) == (2, True, 2, "nothing was done\n")
-    assert no.asked == yes.asked == ["shop will serve everybody. Go on?"]
+    assert no.asked == yes.asked == ["shop will serve all users. Continue?"]
     assert (
         done,
         result["steps"][0]["ramp_basis_points"],
@@ -201,17 +203,17 @@ async def test_what_a_gate_refuses_or_holds_is_told_with_the_next_step_and_a_fai
 
     assert failed[0] == 1
     assert failed[2].startswith(
-        "pre_ramp: fail: as scripted (GATE_FAILED)\nnext: nothing moved; fix what the gate says"
+        "pre_ramp: fail: as scripted (GATE_FAILED)\nnext: nothing changed; fix what the gate reports"
     )
     assert "`sidecar subagent override shop --gate pre_ramp …`" in failed[2]
     assert (held[0], held_json, said["exit_code"]) == (1, 1, 1)
     assert said["problem"] == {
         "message": "pre_ramp: held: it is away (GATE_HELD)",
         "reason": "GATE_HELD",
-        "next": "nothing moved; run this again once pre_ramp has said yes (an outage cannot be overridden)",
+        "next": "nothing changed; repeat the command once pre_ramp passes (an outage cannot be overridden)",
         "uncertain": False,
     }
-    assert "next: nothing moved; run this again once pre_ramp has said yes" in held[2]
+    assert "next: nothing changed; repeat the command once pre_ramp passes" in held[2]
     assert (let[0], passed[0]) == (0, 0)
     assert "passed by an operator's override" in passed[1]
 
@@ -231,7 +233,7 @@ async def test_a_ramp_down_waits_for_nobody_and_the_next_raise_for_an_acknowledg
         again = await desk.say(verbs.ramp, wish(), 500)
 
     assert (down[0], "reached: replica, record" in down[1]) == (0, True)
-    assert (unread[0], "(ROLE_REQUIRED)\nnext: mint a token with a role that may" in unread[2]) == (2, True)
+    assert (unread[0], "(ROLE_REQUIRED)\nnext: mint a token with a role that permits this" in unread[2]) == (2, True)
     assert (raised[0], "acknowledge it before the next step" in raised[2]) == (1, True)
     assert (noted[0], "acknowledge breach floor-7 (because a test says so)" in noted[1], again[0]) == (0, True, 0)
 
@@ -247,6 +249,6 @@ async def test_a_roll_back_says_who_takes_its_place_and_an_empty_slot_can_be_fil
         code, out, _ = await desk.say(verbs.roll_back, wish("shop2"))
         filled = await desk.say(verbs.activate, wish("shop"))
 
-    assert (alone[0], no.asked) == (2, ["shop2 goes back for good; shop takes its place. Go on?"])
-    assert (code, "done: rollback (" in out) == (0, True)
+    assert (alone[0], no.asked) == (2, ["shop2 will be rolled back permanently; shop serves again. Continue?"])
+    assert (code, "done: rolled back (" in out) == (0, True)
     assert (filled[0], "(TRANSITION_REFUSED)" in filled[2]) == (1, True)

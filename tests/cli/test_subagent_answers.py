@@ -17,7 +17,7 @@ from tests.support.operator_desk import INSIDE, Desk, wish
 from tests.support.operators import an_operated_sidecar
 from tests.support.requirement import requirement
 
-RECORDED = "not yet in effect: it is not on record yet, so no other replica knows of it\n"
+RECORDED = "not yet in effect: the step is not recorded yet, so no other replica knows it\n"
 
 
 @requirement("PF1-FR-9c", "PF1-FR-9d")
@@ -33,10 +33,10 @@ async def test_a_kill_that_holds_here_only_is_not_said_to_be_done() -> None:
         recorded = await desk.say(kill, wish())
 
     assert (code, waited) == (3, 3)
-    assert "  held here: off this sidecar's surface; on record it is still promote, ramp 80 % (" in out
+    assert "  in effect at this sidecar only: killed; the record still has: promoted, ramp 80 % (" in out
     assert "done:" not in out
     assert (RECORDED in late, desk.passed) == (True, 0.0)
-    assert (recorded[0], "done: rollback (" in recorded[1]) == (0, True)
+    assert (recorded[0], "done: killed (" in recorded[1]) == (0, True)
 
 
 async def test_a_kill_of_what_nobody_here_knows_says_nothing_of_the_record() -> None:
@@ -47,7 +47,7 @@ async def test_a_kill_of_what_nobody_here_knows_says_nothing_of_the_record() -> 
         code, out, _ = await Desk(bench).say(kill, wish("nobody", digest=digest, slot="nobody"))
 
     assert code == 3
-    assert "off this sidecar's surface; what is on record of it is not known here (abababab)" in out
+    assert "killed; its recorded state is unknown here (abababab)" in out
 
 
 async def test_a_ramp_down_that_holds_here_only_is_not_said_to_be_done() -> None:
@@ -60,7 +60,7 @@ async def test_a_ramp_down_that_holds_here_only_is_not_said_to_be_done() -> None
         waited, late, _ = await desk.say(verbs.ramp_down, wish(wait=True), "floor-8")
 
     assert (code, waited) == (3, 3)
-    assert "  held here: ramp 0 % at this sidecar; on record its ramp is still what it was (" in out
+    assert "  in effect at this sidecar only: ramp 0 %; the recorded ramp is unchanged (" in out
     assert "done:" not in out
     assert (f"  {RECORDED}" in late, desk.passed) == (True, 0.0)
 
@@ -82,7 +82,7 @@ async def test_a_target_that_refuses_a_kill_was_reached(tmp_path: Path) -> None:
     assert "(ROLE_TOKEN_INVALID); next: mint a token" in strange[1]
     assert ruled[0] == 1
     assert f"REFUSED by {elsewhere}: shop is in dev: nobody is served by it (TRANSITION_REFUSED)" in ruled[1]
-    assert f"NOT reached: {dead}: no sidecar answers" in ruled[1]
+    assert f"NOT REACHED: {dead}: no sidecar answers" in ruled[1]
     assert [each["outcome"] for each in mixed[1]["targets"]] == ["refused", "not_reached", "reached"]
     assert [(each["problem"] or {}).get("reason") for each in mixed[1]["targets"]] == ["ROLE_TOKEN_INVALID", "", None]
     assert mixed[0] == 3
@@ -109,7 +109,7 @@ async def test_a_kill_that_was_waited_for_says_that_it_is_in_effect() -> None:
 @pytest.mark.parametrize(
     ("state", "points", "said", "following"),
     [
-        (LifecycleState.DEV, 500, "only `promote` ramps", "`sidecar subagent promote shop --reason …` comes before"),
+        (LifecycleState.DEV, 500, "only `promote` ramps", "run `sidecar subagent promote shop --reason …` first"),
         (None, 10_000, "must be below 100 %", "`sidecar subagent ramp shop PERCENT --reason …` with a smaller share"),
         (None, 700, "is not a declared step", "declare others: `sidecar subagent configure shop --curve …`"),
     ],
@@ -139,7 +139,7 @@ async def test_an_open_breach_names_the_verb_that_takes_note_of_it() -> None:
         code, _, errors = await desk.say(verbs.ramp, wish(), 500)
 
     assert code == 1
-    assert errors.endswith("\nnext: `sidecar subagent acknowledge shop --reason …`, then this again\n")
+    assert errors.endswith("\nnext: run `sidecar subagent acknowledge-breach shop --reason …` first\n")
 
 
 async def test_a_refused_step_of_a_decommission_names_what_comes_before(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ async def test_a_refused_step_of_a_decommission_names_what_comes_before(tmp_path
 
     assert [code for code, _, _ in said] == [1] * 5
     assert [errors.partition("\nnext: ")[2].strip() for _, _, errors in said] == [
-        "`sidecar subagent rollback shop --reason …` comes before",
-        "`sidecar subagent decommission begin shop --reason …` comes before",
-        "`sidecar subagent decommission step shop 1 --reason …` comes before",
+        "run `sidecar subagent rollback shop --reason …` first",
+        "run `sidecar subagent decommission begin shop --reason …` first",
+        "run `sidecar subagent decommission step shop 1 --reason …` first",
         "`sidecar subagent decommission patch shop` writes the change",
-        "`sidecar subagent decommission decide shop evals|tools retain|remove --reason …` comes before",
+        "run `sidecar subagent decommission decide shop evals|tools retain|remove --reason …` first",
     ]
 
 
@@ -178,7 +178,7 @@ async def test_bound_turns_are_waited_for_and_can_be_looked_at() -> None:
 
     assert code == 1
     assert "open turns are bound to shop: 1" in errors
-    assert errors.endswith("\nnext: `sidecar turns --state open` shows which; run this again once they have ended\n")
+    assert errors.endswith("\nnext: `sidecar turns --state open` lists them; repeat the command once they have ended\n")
 
 
 def test_every_remedy_that_a_sidecar_names_is_advice() -> None:

@@ -26,7 +26,7 @@ async def test_mode_and_curve_are_declared_each_alone_and_shown() -> None:
 
     assert [curve[0], full[0], dry[0], cohort[0], wrong[0]] == [0, 0, 0, 0, 1]
     assert "shop: mode experiment, ramp curve 5 %, 25 %, 100 %; no ramp moves" in curve[1]
-    assert "mode full, ramp curve 5 %, 25 %, 100 %; the control arm comes in" in full[1]
+    assert "mode full, ramp curve 5 %, 25 %, 100 %; the control arm is admitted" in full[1]
     assert "  mode full; ramp curve: 5 %, 25 %, 100 %\n" in shown[1]
     assert mode == pb.ROLLOUT_MODE_EXPERIMENT
     assert "the ramp curve does not rise" in wrong[2]
@@ -35,8 +35,8 @@ async def test_mode_and_curve_are_declared_each_alone_and_shown() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "nothing to declare; give --mode, --curve, or both"),
-        (["--curve", "5,lots"], "'lots' is no percentage"),
+        ([], "nothing to declare; give --mode, --curve or both"),
+        (["--curve", "5,lots"], "'lots' is not a percentage"),
         (["--mode", "everybody"], "experiment"),
     ],
 )

@@ -28,10 +28,10 @@ async def test_a_pause_and_its_end_say_what_they_did_and_whom_they_reach() -> No
         again, told = await desk.object(switch_on, wish(), "cohort", 0)
 
     assert (code, away, not_on[0], on[0], back) == (0, [], 2, 0, ["ask_shop"])
-    assert "shop: cohort flag -> off; it serves nobody until that is on again" in out
+    assert "shop: cohort flag -> off; the definition is paused until the flag is on again" in out
     assert f"  cohort flag {COHORT} of memory: on -> off\n" in out
-    assert "(promote): it serves nobody until the flag is on again; state and ramp (5 %) stay" in out
-    assert "shop: cohort flag -> on; it serves as far as its ramp of 5 % goes" in on[1]
+    assert "(promoted): it serves nobody until the flag is on again; state and ramp (5 %) stay" in out
+    assert "shop: cohort flag -> on; the definition serves its ramp of 5 % again" in on[1]
     assert f"{COHORT} of memory: off -> on" in on[1]
     assert "in effect: every living replica (1)" in on[1]
     assert (again, told["steps"][0]["changed"], told["steps"][0]["flag"]["after"]) == (0, False, "on")
@@ -54,13 +54,14 @@ async def test_the_flags_are_shown_as_a_table_each_alone_if_wished_and_as_json()
     lines = [line.split() for line in out.splitlines()]
     assert (code, unknown[0]) == (0, 1)
     assert lines[0][:4] == ["definition", "state", "flag", "name"]
-    assert lines[1][1:6] == ["promote,", "active", "kill", KILL, "on"]
+    assert lines[1][1:5] == ["live", "kill", KILL, "on"]
     assert lines[1][-1].startswith("rewards@")
-    assert "flags of memory: 0 ms old; switched here" in out
+    assert "flags of memory: 0 ms old; this sidecar can switch them" in out
     assert (f"kill    {KILL}" in one, COHORT in one) == (False, True)
     assert [(each["kind"], each["name"], each["value"]) for each in definition["flags"]] == [("kill", KILL, "on")]
     assert (definition["state"], definition["backend"]["name"], definition["writable"]) == ("promote", "memory", True)
-    assert "flags of memory: never reached; unreachable: what they gate is not served; not switched here" in stale
+    assert "flags of memory: never reached; unreachable: the definitions they gate are not served; " in stale
+    assert "read-only here" in stale
 
 
 async def test_a_definition_that_names_no_flag_says_so() -> None:
@@ -70,7 +71,7 @@ async def test_a_definition_that_names_no_flag_says_so() -> None:
         shown = await desk.say(show_flags, "shop")
         refused = await desk.say(switch_off, wish(), "cohort", None)
 
-    assert (shown[0], "names a flag: nothing is gated by one" in shown[1]) == (0, True)
+    assert (shown[0], "names a flag: no flag gates it" in shown[1]) == (0, True)
     assert (refused[0], "names no flag: none decides about it (TRANSITION_REFUSED)" in refused[2]) == (1, True)
 
 
@@ -88,8 +89,8 @@ async def test_the_kill_flag_off_is_confirmed_because_it_is_for_good() -> None:
         again = await desk.say(switch_on, wish(), "kill", None)
 
     assert (alone[0], declined[0], before[KILL]) == (2, 2, True)
-    assert "for good: the fall of that flag is a kill, and switching it on again brings nobody back" in alone[2]
-    assert "whoever else is behind its kill flag" in somebody.asked[0]
+    assert "permanently: switching the flag off is a kill, and switching it on again does not restore them" in alone[2]
+    assert "every other definition with this kill flag" in somebody.asked[0]
     assert (done[0], bench.flags.on[KILL]) == (0, False)
     assert "the fall of the flag kills it for good" in done[1]
     assert (again[0], f"the kill flag {KILL} fell, which kills shop" in again[2]) == (1, True)
@@ -112,14 +113,14 @@ async def test_flags_of_somebody_else_are_an_edit_that_can_be_waited_for() -> No
         done = await desk.say(switch_off, wish(wait=True), "cohort", None)
 
     assert (code, late[0], done[0]) == (3, 3, 0)
-    assert f"somebody has to switch a flag first: set {COHORT} to False" in out
+    assert f"a flag must be switched in its backend first: set {COHORT} to False" in out
     assert f"cohort flag {COHORT} of memory: is off" in done[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["cohort", "off"], "say why with --reason"),
+        (["cohort", "off"], "give the reason, for the audit, with --reason"),
         (["cohort", "away", "--reason", "x"], "'away' is not one of 'on', 'off'"),
         (["both"], "'both' is not one of 'kill'"),
     ],

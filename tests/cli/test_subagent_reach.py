@@ -14,8 +14,8 @@ from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.kill import kill
 from sidecar.cli.subagent.views import (
-    ExplainWish,
-    HistoryWish,
+    ExplainOptions,
+    HistoryOptions,
     explain,
     preview,
     show_history,
@@ -43,10 +43,10 @@ async def test_a_kill_names_the_sidecars_it_reached_and_those_it_did_not(tmp_pat
         killed = [row for row in await bench.audit() if row.HasField("transition") and row.transition.trigger == 3]
 
     assert (code, served, gone, len(killed)) == (3, ["ask_shop"], [], 1)
-    assert f"NOT reached: {dead}: no sidecar answers at {dead}" in out
-    assert f"\nreached: {desk.target}\n  done: rollback (" in out
+    assert f"NOT REACHED: {dead}: no sidecar answers at {dead}" in out
+    assert f"\nreached: {desk.target}\n  done: killed (" in out
     assert "reached: replica, flag, record" in out
-    assert "next: run this again with --request-id cli-1" in out
+    assert "next: repeat the command with --request-id cli-1" in out
     assert (again, told["targets"][0]["problem"], told["targets"][0]["result"]["state"]) == (0, None, "rollback")
     assert none[0] == 2
 
@@ -62,8 +62,8 @@ async def test_a_kill_is_confirmed_and_tried_before() -> None:
         state = (await bench.status()).definitions[0].state
 
     assert (refused[0], "(TRANSITION_REFUSED)" in refused[1]) == (1, True)
-    assert (alone[0], "goes off every surface at once" in alone[2]) == (2, True)
-    assert (dry[0], "dry run, nothing was written; then it would be rollback" in dry[1], state) == (0, True, 3)
+    assert (alone[0], "will be removed from every surface immediately" in alone[2]) == (2, True)
+    assert (dry[0], "dry run, nothing was written; the step would lead to: killed" in dry[1], state) == (0, True, 3)
 
 
 async def test_waiting_ends_when_every_living_replica_shows_the_step_and_names_those_that_lag() -> None:
@@ -113,10 +113,10 @@ async def test_flags_that_a_person_has_to_switch_are_told_and_waited_for() -> No
         ramp = (await bench.status()).definitions[0].ramp_basis_points
 
     assert (code, at_once, late[0], done[0], ramp, asked) == (3, 0.0, 3, 0, 500, 1)
-    assert "somebody has to switch a flag first: set ai_assistant_subagent_shop to True" in out
+    assert "a flag must be switched in its backend first: set ai_assistant_subagent_shop to True" in out
     assert "NOT taken; next: make the edit" in out
     assert done[1].count("set ai_assistant_subagent_shop to True") == 1
-    assert "done: promote, active, ramp 5 %" in done[1]
+    assert "done: live 5 %" in done[1]
 
 
 async def test_the_same_request_id_and_revision_repeat_a_step_and_others_are_a_conflict() -> None:
@@ -129,10 +129,10 @@ async def test_the_same_request_id_and_revision_repeat_a_step_and_others_are_a_c
         reused = await desk.say(verbs.ramp, wish(request_id="cli-2", revision=3), 900)
         old = await desk.say(verbs.ramp, wish(revision=3), 900)
 
-    assert "repeated with: --request-id cli-2 --revision 3" in first[1]
-    assert (again[0], "answered as before: promote, active, ramp 5 %" in again[1]) == (0, True)
-    assert (reused[0], "(REQUEST_ID_REUSED)\nnext: leave --request-id out" in reused[2]) == (1, True)
-    assert (old[0], "(REVISION_CONFLICT)\nnext: nothing was done" in old[2]) == (1, True)
+    assert "repeat with: --request-id cli-2 --revision 3" in first[1]
+    assert (again[0], "already taken with this request id: live 5 %" in again[1]) == (0, True)
+    assert (reused[0], "(REQUEST_ID_REUSED)\nnext: omit --request-id" in reused[2]) == (1, True)
+    assert (old[0], "(REVISION_CONFLICT)\nnext: nothing changed" in old[2]) == (1, True)
 
 
 class GoesAway(dict[str, Verdict | None]):
@@ -162,9 +162,9 @@ async def test_with_the_store_away_a_kill_holds_and_other_steps_say_how_to_repea
         killed = await desk.say(kill, wish())
         gone = await bench.offers(INSIDE)
 
-    assert (lost[0], "with --request-id cli-2 --revision 3 takes it once at most" in lost[2]) == (2, True)
-    assert (unread[0], "(STORE_UNAVAILABLE)\nnext: nobody can say" in unread[2]) == (2, True)
-    assert (again[0], "done: promote, active, ramp 5 %" in again[1]) == (0, True)
+    assert (lost[0], "with --request-id cli-2 --revision 3 takes the step at most once" in lost[2]) == (2, True)
+    assert (unread[0], "(STORE_UNAVAILABLE)\nnext: the state of rollouts is unknown" in unread[2]) == (2, True)
+    assert (again[0], "done: live 5 %" in again[1]) == (0, True)
     assert (killed[0], gone) == (3, [])
     assert "  reached: replica, flag\n  warning: the store is away" in killed[1]
 
@@ -177,22 +177,23 @@ async def test_why_a_user_gets_a_sub_agent_is_told_now_and_for_the_past_and_whom
         bench.clock.time += timedelta(hours=1)
         await bench.promoted(ramp=500)
         desk.role = "viewer"
-        inside = await desk.say(explain, ExplainWish("shop", INSIDE))
-        outside = await desk.say(explain, ExplainWish("shop", "user-0"))
-        past = await desk.say(explain, ExplainWish("shop", INSIDE, at=before))
-        _, told = await desk.object(explain, ExplainWish("shop", INSIDE))
+        inside = await desk.say(explain, ExplainOptions("shop", INSIDE))
+        outside = await desk.say(explain, ExplainOptions("shop", "user-0"))
+        past = await desk.say(explain, ExplainOptions("shop", INSIDE, at=before))
+        _, told = await desk.object(explain, ExplainOptions("shop", INSIDE))
         for number in (0, 1, 2, 15, 20, 35, 37):
             await bench.offers(f"user-{number}")
         code, seen, _ = await desk.say(preview, "shop", 5000, "")
 
     assert "slot shop at 2026-11-22 13:00:00 UTC: the user is served by shop\n  bucket 131 of 10000" in inside[1]
     assert "chosen: bucket 131 is inside the ramp of 5 %" in inside[1]
-    assert "the user is served by nobody" in outside[1]
-    assert "slot shop at 2026-11-22 12:00:00 UTC: the user is served by nobody" in past[1]
+    assert "the user is not served" in outside[1]
+    assert "slot shop at 2026-11-22 12:00:00 UTC: the user is not served" in past[1]
     assert "  assumed: " in past[1]
     assert (told["bucket"], told["salt"]) == (131, "shop")
     assert (code, seen.splitlines()[0]) == (0, f"shop {told['served_digest'][7:15]} from 5 % to 50 %")
-    assert "of 7 users seen lately at this sidecar, 4 are inside now\n  2 would come in, 0 would go out" in seen
+    assert "of 7 recent users of this sidecar, 4 are inside the ramp now\n" in seen
+    assert "  2 would be added, 0 would be removed" in seen
 
 
 class Heard(StringIO):
@@ -215,16 +216,16 @@ async def test_the_history_says_who_did_what_and_why_and_goes_on_if_wished() -> 
         desk, begun = Desk(bench), asyncio.Event()
         await desk.say(verbs.promote, wish(reason="it is good"), to_test=True)
         await desk.say(verbs.ramp, wish(reason="too early"), 500)
-        code, out, _ = await desk.say(show_history, HistoryWish("shop"))
-        _, rows, _ = await desk.say(show_history, HistoryWish(slot="shop", after=1), as_json=True)
+        code, out, _ = await desk.say(show_history, HistoryOptions("shop"))
+        _, rows, _ = await desk.say(show_history, HistoryOptions(slot="shop", after=1), as_json=True)
         loop = asyncio.get_running_loop()
         heard = Heard("by ada@example (operator): at last", lambda: loop.call_soon_threadsafe(begun.set))
-        following = asyncio.to_thread(show_history, desk.operating(heard, StringIO()), HistoryWish(follow=True))
+        following = asyncio.to_thread(show_history, desk.operating(heard, StringIO()), HistoryOptions(follow=True))
         ended, _ = await asyncio.gather(following, _promoted_after(begun, desk))
 
     assert (code, ended) == (0, 0)
     assert "definition_seen" in out
-    assert "dev -> test  (operator; " in out
+    assert "in development -> in test  (operator; " in out
     assert "by ada@example (operator): it is good" in out
     assert "refused  0 % -> 5 %  TRANSITION_REFUSED: " in out
     assert [json.loads(row)["sequence"] for row in rows.splitlines()] == ["2", "3"]
@@ -236,7 +237,7 @@ async def _promoted_after(begun: asyncio.Event, desk: Desk) -> None:
 
 
 async def test_without_a_fitting_token_nothing_is_asked() -> None:
-    """None, a wrong role, one of another deployment, and an address where it would travel in the open: exit code 2."""
+    """None, a wrong role, one of another deployment, and an address where it would be sent unencrypted: exit code 2."""
     async with an_operated_sidecar() as bench:
         desk = Desk(bench)
         missing = await desk.say(show_list, token="")
@@ -249,7 +250,7 @@ async def test_without_a_fitting_token_nothing_is_asked() -> None:
     assert [each[0] for each in (missing, other, open_line, rolled)] == [2, 2, 2, 2]
     assert missing[2].startswith("there is no role token: mint a token with `sidecar token mint`")
     assert "(ROLE_TOKEN_INVALID)\nnext: mint a token" in other[2]
-    assert "would travel in the open" in open_line[2]
+    assert "would be sent unencrypted" in open_line[2]
     assert ("(ROLE_REQUIRED)" in rolled[2], state) == (True, 1)
 
 
@@ -300,4 +301,4 @@ def test_the_help_documents_the_exit_codes() -> None:
     """Of a verb as of the whole."""
     for arguments in (("--help",), ("kill", "--help"), ("decommission", "step", "--help")):
         code, text = typed(*arguments)
-        assert (code, "3 in part" in " ".join(text.split())) == (0, True)
+        assert (code, "3 partly done" in " ".join(text.split())) == (0, True)

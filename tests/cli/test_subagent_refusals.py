@@ -4,7 +4,7 @@ import json
 
 from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.views import HistoryWish, show_history
+from sidecar.cli.subagent.views import HistoryOptions, show_history
 from tests.support.operator_desk import Desk, wish
 from tests.support.operators import an_operated_sidecar
 
@@ -17,8 +17,8 @@ async def test_the_history_shows_who_was_refused_and_with_which_key() -> None:
         posing = bench.token("operator", signer=bench.watchdog)
         await desk.say(kill, wish(reason="gone"), token=posing)
         await bench.rollout.refusals.write()
-        _, out, _ = await desk.say(show_history, HistoryWish("shop"))
-        _, rows, _ = await desk.say(show_history, HistoryWish("shop"), as_json=True)
+        _, out, _ = await desk.say(show_history, HistoryOptions("shop"))
+        _, rows, _ = await desk.say(show_history, HistoryOptions("shop"), as_json=True)
 
     assert "refused  ROLE_REQUIRED: the role viewer may not call Transition; it takes: operator" in out
     assert "by eve@example (viewer): mine" in out

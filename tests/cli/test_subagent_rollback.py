@@ -9,7 +9,7 @@ from sidecar.cli.subagent.client import CannotOperate
 from sidecar.cli.subagent.kill import kill
 from sidecar.cli.subagent.steps import StepTarget
 from sidecar.cli.subagent.verbs import successor
-from sidecar.cli.subagent.views import HistoryWish, show_history
+from sidecar.cli.subagent.views import HistoryOptions, show_history
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.rpc.test_rollback_to import three_in_a_row
 from tests.rpc.test_rollout_targets import NEW, OLD, replaced, served
@@ -28,12 +28,12 @@ async def test_a_dead_target_is_said_before_and_the_refusal_gives_the_command_th
         asked = Answers(yes=True)
         taken = await desk.say(verbs.roll_back, wish("shop3", yes=False), "shop", ask=asked)
         serving = await served(bench)
-        _, history, _ = await desk.say(show_history, HistoryWish("shop"))
+        _, history, _ = await desk.say(show_history, HistoryOptions("shop"))
 
     assert refused[0] == 1
-    assert "shop3: rollback; its recorded target shop2 is in rollback: --to names another; asks nobody" in refused[1]
-    assert "next: say who serves then: `sidecar subagent rollback shop3 --to shop|none --reason …`" in refused[2]
-    assert (taken[0], asked.asked) == (0, ["shop3 goes back for good; shop takes its place. Go on?"])
+    assert "shop3: rollback; its recorded target shop2 is rolled back: choose another with --to; " in refused[1]
+    assert "next: name the successor: `sidecar subagent rollback shop3 --to shop|none --reason …`" in refused[2]
+    assert (taken[0], asked.asked) == (0, ["shop3 will be rolled back permanently; shop serves again. Continue?"])
     assert serving == OLD.digest
     assert "activated  instead of the recorded target shop2 (sha256:" in history
 
@@ -48,7 +48,7 @@ async def test_none_empties_the_slot_and_programs_read_the_same() -> None:
         after = await served(bench)
 
     assert (dry[0], before, code, after) == (0, NEW.digest, 0, None)
-    assert "shop3: rollback; nobody takes its place, until one is activated; asks nobody" in dry[1]
+    assert "shop3: rollback; the slot stays empty until a definition is activated; needs no gate" in dry[1]
     assert (said["steps"][0]["state"], said["steps"][0].get("active", False)) == ("rollback", False)
 
 
@@ -96,4 +96,4 @@ async def test_it_is_typed_as_an_option_with_an_id_or_a_digest() -> None:
         serving = await served(bench)
 
     assert (code, serving) == (0, OLD.digest)
-    assert "shop takes its place" in out
+    assert "shop serves again" in out

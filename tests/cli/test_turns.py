@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from sidecar.cli.record.client import RecordExit, Where
+from sidecar.cli.record.client import RecordExit, SidecarAddress
 from sidecar.cli.record.turn_views import (
-    EpisodeWish,
+    EpisodeOptions,
     TurnCommands,
-    TurnsWish,
-    TurnWish,
+    TurnOptions,
+    TurnsOptions,
     show_episode,
     show_episodes,
     show_turn,
@@ -30,11 +30,11 @@ from tests.support.requirement import requirement
 ROOT = Path(__file__).parents[2]
 
 
-def where(sidecar: SidecarForTests) -> Where:
+def where(sidecar: SidecarForTests) -> SidecarAddress:
     """Return where a sidecar listens, with its secret in a file."""
     file = sidecar.folder / "boot-secret"
     file.write_text(SECRET)
-    return Where(sidecar.dispatch_target, file)
+    return SidecarAddress(sidecar.dispatch_target, file)
 
 
 class Heard(StringIO):
@@ -51,7 +51,7 @@ class Heard(StringIO):
 
 
 async def run(
-    at: Where, show: Callable[..., int], *arguments: Any, out: StringIO | None = None, **named: Any
+    at: SidecarAddress, show: Callable[..., int], *arguments: Any, out: StringIO | None = None, **named: Any
 ) -> tuple[int, str, str]:
     """Run a command as it would run elsewhere; return exit code, output and errors."""
     out, errors = out or StringIO(), StringIO()
@@ -74,13 +74,13 @@ async def test_turns_are_listed_as_a_table() -> None:
         await a_turn(sidecar, "t-1", "ask_shop", "ask_rewards")
         await a_turn(sidecar, "t-2", episode_id="e-2")
         at = where(sidecar)
-        code, out, _ = await run(at, show_turns, TurnsWish())
-        _, filtered, _ = await run(at, show_turns, TurnsWish(slot="shop", state="ended"))
-        _, one, _ = await run(at, show_turns, TurnsWish(limit=1))
-        _, none, _ = await run(at, show_turns, TurnsWish(state="lost"))
-        narrow = TurnsWish(user="user-1", outcome="failed", definition="rewards", since="2h ago")
+        code, out, _ = await run(at, show_turns, TurnsOptions())
+        _, filtered, _ = await run(at, show_turns, TurnsOptions(slot="shop", state="ended"))
+        _, one, _ = await run(at, show_turns, TurnsOptions(limit=1))
+        _, none, _ = await run(at, show_turns, TurnsOptions(state="lost"))
+        narrow = TurnsOptions(user="user-1", outcome="failed", definition="rewards", since="2h ago")
         _, narrowed, _ = await run(at, show_turns, narrow)
-        wrong = await run(at, show_turns, TurnsWish(since="soon"))
+        wrong = await run(at, show_turns, TurnsOptions(since="soon"))
 
     header, first, second = out.splitlines()
     assert code == RecordExit.OK
@@ -102,7 +102,7 @@ async def test_more_turns_than_a_page_are_listed_too() -> None:
     async with running_sidecar_for_tests() as sidecar:
         for number in range(205):
             await a_turn(sidecar, f"t-{number}")
-        code, out, _ = await run(where(sidecar), show_turns, TurnsWish(limit=1000, as_json=True))
+        code, out, _ = await run(where(sidecar), show_turns, TurnsOptions(limit=1000, as_json=True))
 
     assert code == RecordExit.OK
     assert [row["turn_id"] for row in json.loads(out)] == [f"t-{number}" for number in reversed(range(205))]
@@ -115,11 +115,11 @@ async def test_a_turn_is_shown_with_every_event_of_every_child() -> None:
         sidecar.runner.use("shop", answers("Two offers."))
         await a_turn(sidecar, "t-1", "ask_shop", "ask_rewards")
         at = where(sidecar)
-        _, condensed, _ = await run(at, show_turn, TurnWish("t-1"))
-        _, expanded, _ = await run(at, show_turn, TurnWish("t-1", expand=True))
-        _, text, _ = await run(at, show_turn, TurnWish("t-1", as_json=True))
+        _, condensed, _ = await run(at, show_turn, TurnOptions("t-1"))
+        _, expanded, _ = await run(at, show_turn, TurnOptions("t-1", expand=True))
+        _, text, _ = await run(at, show_turn, TurnOptions("t-1", as_json=True))
         turn = json.loads(text)
-        _, one, _ = await run(at, show_turn, TurnWish("t-1", children=(turn["children"][1]["child_id"],)))
+        _, one, _ = await run(at, show_turn, TurnOptions("t-1", children=(turn["children"][1]["child_id"],)))
 
     assert [child["sub_agent_id"] for child in turn["children"]] == ["shop", "rewards"]
     for child in turn["children"]:
@@ -143,8 +143,10 @@ async def test_a_turn_is_followed_until_it_has_ended() -> None:
         await sidecar.runner.until_started("shop")
         at = where(sidecar)
         text, json_lines = Heard(), Heard()
-        as_text = asyncio.create_task(run(at, show_turn, TurnWish("t-1", follow=True), out=text))
-        as_lines = asyncio.create_task(run(at, show_turn, TurnWish("t-1", follow=True, as_json=True), out=json_lines))
+        as_text = asyncio.create_task(run(at, show_turn, TurnOptions("t-1", follow=True), out=text))
+        as_lines = asyncio.create_task(
+            run(at, show_turn, TurnOptions("t-1", follow=True, as_json=True), out=json_lines)
+        )
         await asyncio.gather(text.begun.wait(), json_lines.begun.wait())
         running.cancel()
         await sidecar.end(bound)
@@ -169,8 +171,8 @@ async def test_episodes_are_listed_and_read() -> None:
         at = where(sidecar)
         _, out, _ = await run(at, show_episodes, 20, as_json=False)
         _, rows, _ = await run(at, show_episodes, 20, as_json=True)
-        code, said, _ = await run(at, show_episode, EpisodeWish("episode-1", "user-1", full=True))
-        missing, _, errors = await run(at, show_episode, EpisodeWish("episode-1", "user-2"))
+        code, said, _ = await run(at, show_episode, EpisodeOptions("episode-1", "user-1", full=True))
+        missing, _, errors = await run(at, show_episode, EpisodeOptions("episode-1", "user-2"))
 
     assert out.splitlines()[1].split()[2:] == ["episode-1", "user-1", "1", "shop"]
     assert json.loads(rows)[0]["turn_count"] == 1
@@ -185,11 +187,11 @@ async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> No
     """Both with and without `follow`; before the first turn it is said that there is none."""
     async with running_sidecar_for_tests() as sidecar:
         at = where(sidecar)
-        none = await run(at, show_turn, TurnWish("t-9"))
+        none = await run(at, show_turn, TurnOptions("t-9"))
         await a_turn(sidecar, "t-1", "ask_shop")
-        some = await run(at, show_turn, TurnWish("t-9"))
-        followed = await run(at, show_turn, TurnWish("t-9", follow=True))
-        bad = await run(at, show_turn, TurnWish("a b"))
+        some = await run(at, show_turn, TurnOptions("t-9"))
+        followed = await run(at, show_turn, TurnOptions("t-9", follow=True))
+        bad = await run(at, show_turn, TurnOptions("a b"))
 
     assert (none[0], "no turn is on record yet" in none[2]) == (RecordExit.NOT_FOUND, True)
     for code, out, errors in (some, followed):
@@ -200,14 +202,14 @@ async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> No
 
 async def test_errors_say_what_to_do(tmp_path: Path) -> None:
     """Nobody at the socket, no secret file, the wrong secret: each with its exit code and a way on."""
-    nowhere = Where(f"unix:{tmp_path}/none.sock", None)
+    nowhere = SidecarAddress(f"unix:{tmp_path}/none.sock", None)
     async with running_sidecar_for_tests() as sidecar:
         right = where(sidecar)
         wrong_file = tmp_path / "secret"
         wrong_file.write_text("wrong")
-        away = await run(nowhere, show_turns, TurnsWish())
-        no_file = await run(Where(right.target, tmp_path / "gone"), show_turns, TurnsWish())
-        wrong = await run(Where(right.target, wrong_file), show_turns, TurnsWish())
+        away = await run(nowhere, show_turns, TurnsOptions())
+        no_file = await run(SidecarAddress(right.target, tmp_path / "gone"), show_turns, TurnsOptions())
+        wrong = await run(SidecarAddress(right.target, wrong_file), show_turns, TurnsOptions())
 
     assert away[0] == no_file[0] == RecordExit.UNAVAILABLE
     assert "sidecar serve --config" in away[2]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.validate.command import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateOptions, validate
 from tests.corpus.bad_configs.cases import BAD_CONFIGS, expected
 from tests.corpus.bad_configs.good import BLOCKS, CONFIG, BadConfig, block, write
 from tests.support.requirement import requirement
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 def printed(root: Path, *, as_json: bool = False) -> tuple[int, str]:
     """Run the command on a folder; return its exit code and what it printed, advice left out."""
     out = io.StringIO()
-    code = validate(root, ValidateWish(as_json=as_json), load_directory, out)
+    code = validate(root, ValidateOptions(as_json=as_json), load_directory, out)
     lines = out.getvalue().splitlines(keepends=True)
     return code, "".join(line for line in lines if ": advice: " not in line or as_json)
 

@@ -110,4 +110,4 @@ def test_a_new_entry_without_a_flag_is_warned_of_at_its_line(repository: ConfigR
         "agent_config.yaml:32: check d: warning: agents.garden.enabled_via_flag: is new and names no"
     )
     assert "Add `enabled_via_flag: ai_assistant_subagent_garden`" in said
-    assert ("rollout.serve_unflagged_entries_at_once" in said) is (slot == "garden")
+    assert ("rollout.auto_promote_unflagged" in said) is (slot == "garden")

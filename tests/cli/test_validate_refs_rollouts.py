@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from sidecar.adapters.definitions_directory.comparison import compare
-from sidecar.cli.validate.validate_refs import Format, ValidateRefsWish, validate_refs
+from sidecar.cli.validate.validate_refs import Format, ValidateRefsOptions, validate_refs
 from sidecar.core.definitions.review.references import BaseSelection, Check
 from tests.support.config_repository import ConfigRepository, Printed
 from tests.support.requirement import requirement
@@ -16,7 +16,7 @@ from tests.support.requirement import requirement
 SETTINGS: Final = "subagent-validate-refs.toml"
 KILLED: Final = json.dumps({"definitions": [{"definition_id": "shop", "state": "rollback"}]})
 UNKNOWN: Final = (
-    "nobody counts as rolled back: there is no export of rollouts (--rollout-export, or `rollout_export` in "
+    "no definition counts as rolled back: there is no export of rollouts (--rollout-export, or `rollout_export` in "
     "subagent-validate-refs.toml)"
 )
 PASSED: Final = "passed: 0 errors, 0 warnings, 0 notices\n"
@@ -31,7 +31,7 @@ def repository(tmp_path: Path) -> ConfigRepository:
 def untold(repository: ConfigRepository, shape: Format = Format.HUMAN, *skipped: Check) -> Printed:
     """Run the command without the option."""
     out, errors = io.StringIO(), io.StringIO()
-    wish = ValidateRefsWish(BaseSelection(ref="main"), None, frozenset(skipped), shape)
+    wish = ValidateRefsOptions(BaseSelection(ref="main"), None, frozenset(skipped), shape)
     return Printed(validate_refs(repository.root, wish, compare, out, errors), out.getvalue(), errors.getvalue())
 
 
@@ -44,7 +44,7 @@ def test_a_file_that_the_settings_name_is_taken_if_it_is_there(repository: Confi
     killed = untold(repository)
 
     missing = repository.root / "told" / "rollouts.json"
-    said = f"nobody counts as rolled back: there is no file {missing} (`rollout_export` in {SETTINGS})\n"
+    said = f"no definition counts as rolled back: there is no file {missing} (`rollout_export` in {SETTINGS})\n"
     assert (before.code, before.out) == (0, said + PASSED)
     assert (killed.code, len(killed.lines)) == (1, 1)
     assert "check b: agents.concierge.sub_agents" in killed.lines[0]

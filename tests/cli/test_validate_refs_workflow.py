@@ -19,7 +19,7 @@ EXAMPLE: Final = ROOT / "examples" / "config"
 WORKFLOW: Final = EXAMPLE / ".github" / "workflows" / "subagent-validate-refs.yml"
 COMMAND: Final = 'sidecar validate-refs . --base "$BASE" --format github ${EXPORT:+--rollout-export "$EXPORT"}'
 UNKNOWN: Final = (
-    "::notice title=subagent-validate-refs::nobody counts as rolled back: there is no export of rollouts "
+    "::notice title=subagent-validate-refs::no definition counts as rolled back: there is no export of rollouts "
     "(--rollout-export, or `rollout_export` in subagent-validate-refs.toml)\n"
 )
 PAGE: Final = ROOT / "docs" / "validate-refs.md"

@@ -15,9 +15,14 @@ WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 NAMES: Final = re.compile(
-    r"\b(?:Surroundings?|Errand|Seldom|Going|CarryOut|GoOn|LostWork|LetFlagsGo|SeeDefinitions|FlagsByHand"
-    r"|FlagsKeptElsewhere|RampDownAtOnce|StopFirst|\w+Wish)\b|Join the parts"
+    r"\b(?:(?:Rollout|Session)?Surroundings?|Errand|Seldom|Going|CarryOut|GoOn|LostWork|LetFlagsGo|SeeDefinitions"
+    r"|FlagsByHand|FlagsKeptElsewhere|RampDownAtOnce|StopFirst|\w+Wish|Gatekeeper|TakeStep|KeptDefinitions|SaysWhoEnds|SaysWhatIsPinned"
+    r"|Undraftable|Drafted|DispatchReading|TurnReading|EpisodeUse|Unfitting|Undecodable|OffLoop|HeldCards|Lingering"
+    r"|OperatorDoor|SystemChance|MemoryBorder|ConnectorBorder|AuditBorder|ReadsAudit|GatesSaid|LastSaid|FlagsThen)\b"
+    r"|class _?(?:Found|Said|Asked|Asking|Held|Kept|Outside|Standing|Taken|Begun|Judged|Happening|Behind|Wished)\b"
+    r"|Join the parts|\b(?:serve_unflagged_entries_at_once|sub_agents_at_most|kills_file|look_every|events_kept)\b"
 )
+"""Names of classes that were renamed, and public settings that `docs/settings.md` no longer has."""
 READ: Final = (
     *("*.md", "docs/**/*.md", "plugins/**/*.md", "clients/*/README.md", "proto/**/*.md"),
     *("proto/**/*.proto", "sidecar/**/*.py", "clients/*/subagents_*/**/*.py", "plugins/*/sidecar_*/**/*.py"),

@@ -88,7 +88,7 @@ async def test_a_cancelled_call_is_not_run_by_the_sidecar_that_takes_the_dispatc
     """Its outcome could not be recorded; the cancel was. One call ran already, the other one still waited."""
     record, alive = JournalContents(), {"first", "second"}
     stores = [RefusesSome(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
-    quick: dict[str, Any] = {"rules": {"look_every": SOON}, "background": True}
+    quick: dict[str, Any] = {"rules": {"record_poll_interval": SOON}, "background": True}
     async with (
         running_sidecar_for_tests(store=stores[0], **quick) as first,
         running_sidecar_for_tests(store=stores[1], **quick) as second,

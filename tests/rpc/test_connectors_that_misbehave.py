@@ -105,7 +105,7 @@ async def test_a_hanging_connector_leaves_only_so_many_calls_behind() -> None:
 async def test_calls_that_run_on_after_their_end_are_reported() -> None:
     """Once for each, with how many there are."""
     stubborn = Stubborn()
-    async with running(stubborn, rules={"quarantine_after": QUICK}) as sidecar:
+    async with running(stubborn, rules={"cancel_grace": QUICK}) as sidecar:
         sidecar.runner.use("shop", calls_tool("offers"))
         await sidecar.dispatch(await sidecar.bind(), "ask_shop")
 

@@ -137,7 +137,7 @@ async def test_a_summary_is_narration_only() -> None:
 async def test_a_bind_waits_only_shortly_for_what_it_does_not_know() -> None:
     """A slow memory: unknown, and the turn is bound; repeated, it says the same; the next turn knows."""
     memory = MemoryThatCanBeAway()
-    chosen = rules(**AFTER_FOUR) | {"facts_timeout": timedelta(milliseconds=5)}
+    chosen = rules(**AFTER_FOUR) | {"episode_lookup_timeout": timedelta(milliseconds=5)}
     async with running_sidecar_for_tests(memory=memory, rules=chosen) as sidecar:
         memory.gate.clear()
         first = await sidecar.bind(turn_id="t-1")

@@ -11,7 +11,7 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.observability.audit.boundary import AuditBorder
+from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.observability.audit.sinks import OtlpAuditSink, written
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics
@@ -206,7 +206,7 @@ async def test_the_audit_event_reaches_a_collector_over_otlp_and_waits_while_the
         contact = Contact(await asyncio.to_thread(Collector, collector.endpoint, sender(), Redactor()))
         export = AuditExport(
             run.replica.store,
-            {"otlp": AuditBorder("otlp", OtlpAuditSink(contact))},
+            {"otlp": BoundedSink("otlp", OtlpAuditSink(contact))},
             InstanceId("a"),
             run.rollouts.clock,
             cast("Any", run.replica.recorder),

@@ -1,13 +1,14 @@
 """Every view of a rollout says the same of it: ramp, flags, and since when something is in effect."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.views import HistoryWish, show_history, show_list, show_slot
+from sidecar.cli.subagent.views import HistoryOptions, show_history, show_list, show_slot
 from subagents.lifecycle.v1 import flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operator_desk import INSIDE, Desk, wish
@@ -68,7 +69,7 @@ async def test_the_ramp_in_an_event_is_that_of_the_moment_and_triggers_nothing(
     assert moved[-1].trigger == pb.TRIGGER_OPERATOR
 
 
-@pytest.mark.parametrize(("command", "word"), [(kill, "killed"), (verbs.roll_back, "rollback")])
+@pytest.mark.parametrize(("command", "word"), [(kill, "killed"), (verbs.roll_back, "rolled back")])
 async def test_the_commands_show_no_ramp_of_what_is_in_rollback(command: Any, word: str) -> None:
     """The step's own line, `list`, `show`, and both as objects."""
     async with an_operated_sidecar() as bench:
@@ -79,9 +80,9 @@ async def test_the_commands_show_no_ramp_of_what_is_in_rollback(command: Any, wo
         _, shown, _ = await desk.say(show_slot, "shop")
         _, told = await desk.object(show_list)
 
-    (row,) = [line.split() for line in listed.splitlines() if line.startswith("shop ")]
-    assert row[:5] == ["shop", "shop", word, "-", "-"]
-    assert "done: rollback (" in done
+    (row,) = [re.split(r"  +", line) for line in listed.splitlines() if line.startswith("shop ")]
+    assert row[:3] == ["shop", "shop", word]
+    assert f"done: {word} (" in done
     assert "shop" in shown
     assert "ramp" not in done + shown.replace("ramp curve", "")
     assert told["definitions"][0].get("ramp_basis_points", 0) == 0
@@ -122,15 +123,15 @@ async def test_waiting_and_history_do_not_contradict_each_other_about_what_is_in
         await everybody(bench)
         desk = Desk(bench)
         _, waited, _ = await desk.say(kill, wish(wait=True))
-        _, before, _ = await desk.say(show_history, HistoryWish("shop"))
+        _, before, _ = await desk.say(show_history, HistoryOptions("shop"))
         await bench.offers(INSIDE)
         await bench.rollout.stops.effective.look()
-        _, after, _ = await desk.say(show_history, HistoryWish("shop"))
-        _, rows, _ = await desk.say(show_history, HistoryWish("shop"), as_json=True)
+        _, after, _ = await desk.say(show_history, HistoryOptions("shop"))
+        _, rows, _ = await desk.say(show_history, HistoryOptions("shop"), as_json=True)
 
     assert "\nin effect: every living replica" in waited
-    assert "promote -> rollback  (kill_switch; no turn since)" in before
-    assert "promote -> rollback  (kill_switch; first turn after 0 ms)" in after
+    assert "promoted -> killed  (kill_switch; no turn since)" in before
+    assert "promoted -> killed  (kill_switch; first turn after 0 ms)" in after
     assert "in effect" not in before + after
     moved = [json.loads(row)["transition"] for row in rows.splitlines() if "transition" in json.loads(row)]
     assert "effective_at" in moved[-1]

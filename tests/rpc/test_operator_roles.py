@@ -232,7 +232,7 @@ async def test_operators_are_served_with_a_deadline_that_dispatch_would_not_begi
 
 def a_serving_that_wants_minutes() -> Any:
     """Return rules under which ten seconds are too little time for a call."""
-    return ServingRules(least_time=timedelta(minutes=2))
+    return ServingRules(min_remaining_time=timedelta(minutes=2))
 
 
 @pytest.mark.parametrize("lifetime", [0, -1, 3601])

@@ -51,7 +51,7 @@ async def serving(
     around = HandlerContext(
         on_defect=lambda *defect: defects.append(defect),
         correlation_id=lambda: "correlation-7",
-        rules=ServingRules(least_time=timedelta(milliseconds=100)),
+        rules=ServingRules(min_remaining_time=timedelta(milliseconds=100)),
     )
     method = Method(METHOD, shape, pb.BindTurnRequest.FromString, handle)
     server = grpc.aio.server()

@@ -173,7 +173,7 @@ async def test_an_update_says_who_reported_and_carries_bounded_values() -> None:
 
 async def test_a_late_listener_is_told_which_events_are_gone() -> None:
     """The sidecar keeps four events and ten reports were made: a gap that ends where the kept ones begin."""
-    async with running_sidecar_for_tests(rules={"events_kept": 4}) as sidecar:
+    async with running_sidecar_for_tests(rules={"replay_buffer_events": 4}) as sidecar:
         sidecar.runner.use("shop", answers(statuses=["searching_offers"] * 10))
         bound = await sidecar.bind()
         await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1")

@@ -64,7 +64,7 @@ async def two_sidecars(*cards: Card, background: bool = True, **rules: Any) -> A
     """Serve both while the context is open."""
     record, alive = JournalContents(), {"first", "second"}
     stores = [StoreThatCanBeAway(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
-    chosen: dict[str, Any] = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
+    chosen: dict[str, Any] = {"cards": cards, "rules": {"record_poll_interval": SOON, "resume_grace": PATIENT, **rules}}
     chosen["background"] = background
     async with (
         running_sidecar_for_tests(store=stores[0], **chosen) as first,

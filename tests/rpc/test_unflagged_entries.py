@@ -116,7 +116,7 @@ async def test_the_setting_also_serves_what_was_on_record_before_it_was_on() -> 
         assert (before, after) == ([], ["ask_shop"])
         assert explained == ["", UNFLAGGED.digest]
         assert [each.after_basis_points for each in seen] == [0, 10_000]
-        assert "rollout.serve_unflagged_entries_at_once" in seen[-1].detail
+        assert "rollout.auto_promote_unflagged" in seen[-1].detail
         assert len([row for row in await bench.audit() if word(row.rollout, "kind") == "definition_seen"]) == 2
 
 

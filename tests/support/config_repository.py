@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.comparison import compare
-from sidecar.cli.validate.validate_refs import Format, ValidateRefsWish, validate_refs
+from sidecar.cli.validate.validate_refs import Format, ValidateRefsOptions, validate_refs
 from sidecar.core.definitions.review.references import BaseSelection, Check
 from tests.corpus.bad_configs.good import CONFIG, write
 from tests.support.named_skips import needs_tool
@@ -102,7 +102,7 @@ def checked(
 ) -> Printed:
     """Run the command; `skip` holds letters of checks to switch off. Unless told otherwise nobody is rolled back."""
     out, errors = io.StringIO(), io.StringIO()
-    wish = ValidateRefsWish(base, export or NOBODY, frozenset(Check(letter) for letter in skip), shape)
+    wish = ValidateRefsOptions(base, export or NOBODY, frozenset(Check(letter) for letter in skip), shape)
     return Printed(validate_refs(root, wish, compare, out, errors), out.getvalue(), errors.getvalue())
 
 

@@ -66,7 +66,7 @@ class Bench:
 
     async def patched(self, **fields: Any) -> str:
         """Have the next patch written, merge it, and load it; return what it changed."""
-        code, diff, errors = await self.say(cleanup.patch, cleanup.PatchWish("shop", **fields), self.at)
+        code, diff, errors = await self.say(cleanup.patch, cleanup.PatchOptions("shop", **fields), self.at)
         assert code == 0, errors
         changed = applied(self.repository, diff)
         await self.merged()

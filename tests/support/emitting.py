@@ -50,7 +50,7 @@ git_commits = false
 fan_out_cap = 3
 
 [rollout]
-serve_unflagged_entries_at_once = true
+auto_promote_unflagged = true
 
 [status.events.searching_offers]
 policy = "forward"

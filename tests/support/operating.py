@@ -32,7 +32,7 @@ ALONE: Final = (("grpc.use_local_subchannel_pool", 1),)
 """A new channel must not wait out what another one met at the socket of a process that was killed."""
 SETTINGS: Final = """
 [rollout]
-kills_file = "{folder}/kills.jsonl"
+tombstone_file = "{folder}/kills.jsonl"
 [operators]
 socket = "{folder}/o/s.sock"
 deployment = "tests"

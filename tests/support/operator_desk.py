@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look
 from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of
-from sidecar.cli.subagent.client import Where
+from sidecar.cli.subagent.client import SidecarAddress
 from sidecar.cli.subagent.command import FromEnvironment, add_subagent
-from sidecar.cli.subagent.steps import StepWish
+from sidecar.cli.subagent.steps import StepOptions
 from sidecar.cli.subagent.views import OperatorCommands
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.settings import Settings
@@ -32,10 +32,10 @@ INSIDE: Final = "user-20"
 OWN: Final = ("as_json", "ask", "environment", "targets", "token")
 
 
-def wish(name: str = "shop", **fields: Any) -> StepWish:
+def wish(name: str = "shop", **fields: Any) -> StepOptions:
     """Return a step for a reason."""
     given: dict[str, Any] = {"name": name, "reason": "because a test says so", "yes": True} | fields
-    return StepWish(**given)
+    return StepOptions(**given)
 
 
 class Answers:
@@ -72,7 +72,7 @@ class Desk:
 
     def operating(self, out: StringIO, errors: StringIO, **own: Any) -> OperatorCommands:
         """Return what a command is run with; ids are counted, and waiting takes no time."""
-        where = Where(own.pop("targets", (self.target,)), own.pop("token", self._bench.token(self.role)))
+        where = SidecarAddress(own.pop("targets", (self.target,)), own.pop("token", self._bench.token(self.role)))
         return OperatorCommands(
             where,
             out,

@@ -77,7 +77,7 @@ def settings_file(folder: Path, more: str = "") -> Path:
     """
     file = folder / "sidecar.toml"
     more = more if "[rollout]\n" in more else f"{more}\n[rollout]\n"
-    more = more.replace("[rollout]\n", "[rollout]\nserve_unflagged_entries_at_once = true\n")
+    more = more.replace("[rollout]\n", "[rollout]\nauto_promote_unflagged = true\n")
     file.write_text(SETTINGS.format(folder=folder) + more, encoding="utf-8")
     return file
 

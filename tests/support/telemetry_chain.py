@@ -49,7 +49,7 @@ class TelemetryChain:
         return await stub.EndTurn(end, metadata=metadata, timeout=10)
 
 
-PATIENT: Final = {"SIDECAR__DISPATCH__FACTS_TIMEOUT": "5s"}
+PATIENT: Final = {"SIDECAR__DISPATCH__EPISODE_LOOKUP_TIMEOUT": "5s"}
 """A bind waits until it knows how long the episode is, however busy the machine."""
 
 

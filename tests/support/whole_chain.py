@@ -374,11 +374,11 @@ def _settings(
             "ops_address": "127.0.0.1:0",
         },
         "record": {"sqlite": {"path": f"{folder}/record/record.sqlite"}},
-        "rollout": {"serve_unflagged_entries_at_once": unflagged_at_once},
+        "rollout": {"auto_promote_unflagged": unflagged_at_once},
         "definitions": {"path": str(folder / "config"), "git_commits": False, "expected": ["travel"]},
         "dispatch": {"fan_out_cap": 3, **dispatch},
         "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},
-        "flag_refresh": {"quiet_time": "1ms", **flag_refresh},
+        "flag_refresh": {"min_interval": "1ms", **flag_refresh},
         "runners": {"grpc": {}},
         "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
     }

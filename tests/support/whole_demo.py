@@ -47,7 +47,7 @@ def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> WholeDemo:
 
 
 def _played(folder: Path) -> WholeDemo:
-    with running_demo({"DEMO_CANARY": CANARY}, "--folder", str(folder)) as demo:
+    with running_demo({"DEMO_CANARY": CANARY}, "--full", "--folder", str(folder)) as demo:
         code = demo.read_to_the_end()
         logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
         return WholeDemo(code, demo.text, logs, demo.started())

@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.composition.parts import Overrides
 from sidecar.composition.record.checkpoints import checkpoint_files
-from sidecar.composition.rollout.open_rollout import kills_file
+from sidecar.composition.rollout.open_rollout import tombstone_file
 from sidecar.composition.running import running_sidecar
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
@@ -92,7 +92,7 @@ async def test_no_byte_in_a_side_file_decides_readiness(folder: Path, caplog: py
     """Invalid UTF-8, and brackets without end, in strings of both files: it starts, is ready, names file and line."""
     damaged = b'{"note":"\xff"}\n{"deep":' + b"[" * 5000 + b"\n"
     said = settings(folder)
-    (checkpoints, _), kills = checkpoint_files(said.record), kills_file(said)
+    (checkpoints, _), kills = checkpoint_files(said.record), tombstone_file(said)
     for file in (checkpoints, kills):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file.touch(mode=0o600)

@@ -44,7 +44,7 @@ class Operations:
         file = self.folder / "operator.pub"
         file.write_bytes(self.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
         return (
-            f'[rollout]\nkills_file = "{self.folder}/kills.jsonl"\n'
+            f'[rollout]\ntombstone_file = "{self.folder}/kills.jsonl"\n'
             f'[operators]\nsocket = "{self.folder}/o/s.sock"\ndeployment = "{DEPLOYMENT}"\nkeys = ["{file}"]\n'
         )
 

@@ -19,7 +19,7 @@ from tests.support.whole_demo import CANARY, WholeDemo
 
 pytestmark = pytest.mark.system
 
-TITLE: Final = re.compile(r"(\d) of 8 · ")
+TITLE: Final = re.compile(r"conversation (\d) of 8 · ")
 """How each turn begins on the screen."""
 
 
@@ -46,7 +46,7 @@ class Shown:
 def shown(whole_demo: WholeDemo) -> Shown:
     """The conversation of it, turn by turn."""
     chat, _, record = whole_demo.text.partition("what the sidecar recorded")
-    record = record.partition("rollout 1 of 8")[0]
+    record = record.partition("\ndone ──")[0]
     recorded = _parts(re.compile(r"(?m)^ (\d)  "), record)
     logs = {**whole_demo.logs, "screen": whole_demo.text}
     return Shown(whole_demo.code, _parts(TITLE, chat), recorded, logs, whole_demo.left)
@@ -59,7 +59,7 @@ def _parts(beginning: re.Pattern[str], text: str) -> Mapping[int, str]:
 
 def test_the_demo_goes_by_its_script_and_leaves_nothing_behind(shown: Shown) -> None:
     """It checks itself; its exit code says so, and no process is left."""
-    assert "8 of 8 turns went exactly as scripted" in shown.logs["screen"]
+    assert "8 of 8 turns followed the script" in shown.logs["screen"]
     assert shown.code == 0
     assert shown.left == {}
 
@@ -142,7 +142,7 @@ def test_a_call_beyond_the_cap_is_dropped_and_the_user_is_told(shown: Shown) -> 
 def test_a_turn_without_calls_is_on_record_too(shown: Shown) -> None:
     """Small talk: no bar, but candidates, cap and intents."""
     assert "no calls" in shown.recorded[8]
-    assert "travel state" in shown.recorded[8]
+    assert "travel killed" in shown.recorded[8]
     assert "0 calls, cap 3 (within)" in shown.recorded[8]
 
 
@@ -150,7 +150,7 @@ def test_a_turn_without_calls_is_on_record_too(shown: Shown) -> None:
     ("at", "stop"),
     [
         ("host: shop", signal.SIGINT),
-        ("4 of 8", signal.SIGTERM),
+        ("conversation 1 of 2", signal.SIGTERM),
         ("$ sidecar subagent ramp", signal.SIGTERM),
         ("(while travel works for mia)", signal.SIGINT),
     ],
@@ -162,7 +162,7 @@ def test_a_stop_in_the_middle_stops_everything(at: str, stop: signal.Signals) ->
         demo.process.send_signal(stop)
         assert demo.read_to_the_end() == 130
         assert demo.started() == {}
-        assert "nothing is left running" in demo.text
+        assert "no process is left running" in demo.text
 
 
 def test_held_it_runs_until_it_is_stopped() -> None:
@@ -188,7 +188,7 @@ def test_held_it_runs_until_it_is_stopped() -> None:
 def test_a_killed_demo_leaves_nothing_either() -> None:
     """SIGKILL leaves the demo no time to tidy up; its watchdog does it, and removes the folder."""
     with running_demo({}) as demo:
-        demo.read_until("2 of 8")
+        demo.read_until("rollout 2 of 5")
         folder = _folder_of(demo)
         assert len(demo.started()) == 9, "the demo, its watchdog, two services, four hosts, the sidecar"
         demo.process.kill()

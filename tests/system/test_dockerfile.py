@@ -25,7 +25,7 @@ path = "/etc/sidecar"
 fan_out_cap = 3
 
 [rollout]
-serve_unflagged_entries_at_once = true
+auto_promote_unflagged = true
 """
 CHECKS: Final = 30
 """How often health is asked for; each time starts a process in the container, which takes about a second."""

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
-from sidecar.cli.validate.command import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateOptions, validate
 from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.running import running_sidecar
 from sidecar.settings import SettingsProblem, read_settings
@@ -127,11 +127,11 @@ def test_validate_tells_the_same_without_a_start(folder: Path) -> None:
     settings = read_settings(settings_file(folder, LATER), {})
     out = io.StringIO()
 
-    assert validate(folder / "config", ValidateWish(settings=settings), load_directory, out) == 1
+    assert validate(folder / "config", ValidateOptions(settings=settings), load_directory, out) == 1
     first, *_, last = out.getvalue().splitlines()
     assert first.startswith("settings: policy.verticals: no definition has a vertical `travel`: choose one of: ")
     assert last.endswith("; 1 problem of the settings with it")
 
     shutil.copytree(folder / "config", folder / "again")
     fitting = read_settings(settings_file(folder), {})
-    assert validate(folder / "again", ValidateWish(settings=fitting), load_directory, io.StringIO()) == 0
+    assert validate(folder / "again", ValidateOptions(settings=fitting), load_directory, io.StringIO()) == 0

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.system
 
 ISSUER = """
 [rollout]
-kills_file = "{folder}/kills.jsonl"
+tombstone_file = "{folder}/kills.jsonl"
 [operators]
 socket = "{folder}/o/s.sock"
 [operators.issuer]
@@ -99,7 +99,7 @@ async def until_known(stub: Any, token: str) -> None:
         (("jwks_url", "jwks_file = '/etc/keys'\njwks_url"), "either jwks_file or jwks_url"),
         (('ops = "operator"', 'ops = "root"'), "operators.issuer.roles.ops"),
         (("role_claim", 'algorithms = ["HS256"]\nrole_claim'), "operators.issuer.algorithms"),
-        (("role_claim", 'refresh = "2h"\nrole_claim'), "keys_kept has to be longer than refresh"),
+        (("role_claim", 'refresh = "2h"\nrole_claim'), "max_key_age has to be longer than refresh"),
     ],
 )
 def test_an_issuer_that_could_not_be_trusted_stops_the_start(folder: Path, change: tuple[str, str], told: str) -> None:

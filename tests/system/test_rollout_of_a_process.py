@@ -55,7 +55,7 @@ async def test_a_key_that_cannot_be_read_stops_the_start(folder: Path) -> None:
     """It says which setting, and which file."""
     more = f"""
 [rollout]
-kills_file = "{folder}/kills.jsonl"
+tombstone_file = "{folder}/kills.jsonl"
 [operators]
 deployment = "x"
 keys = ["{folder}/none.pub"]

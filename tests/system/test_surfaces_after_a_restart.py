@@ -28,7 +28,7 @@ from tests.system.torture.places import settings_of
 
 pytestmark = pytest.mark.system
 
-SOON = {"SIDECAR__DISPATCH__LOOK_EVERY": "200ms"}
+SOON = {"SIDECAR__DISPATCH__RECORD_POLL_INTERVAL": "200ms"}
 
 
 @pytest.fixture

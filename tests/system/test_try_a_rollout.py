@@ -66,8 +66,8 @@ def test_a_sub_agent_goes_from_nothing_to_a_ramp_as_documented(folder: Path) -> 
 
     assert re.search(r"rewards +rewards +dev +- +0 %", said["list"])
     assert re.search(r"shop +shop +promote +yes +100 %", said["list"]), "the example's settings serve it from the start"
-    assert "done: promote, ramp 0 %" in said["promote rewards"]
-    assert "done: promote, active, ramp 25 %" in said["ramp rewards 25"]
+    assert "done: promoted (" in said["promote rewards"]
+    assert "done: live 25 %" in said["ramp rewards 25"]
     assert re.search(r"the user is served by (nobody|rewards)", said["explain rewards"])
     assert "in effect: every living replica (1)" in said["ramp rewards 100"]
     assert "reached: replica, flag, record" in said["kill rewards"]

@@ -78,22 +78,22 @@ def _silent_sub_agents() -> Iterator[None]:
 
 
 def _run(asked: Namespace, console: Console) -> int:
-    wish = measuring(asked)
+    options = measuring(asked)
     step = _step(asked)
-    manifest = asked.manifest or (wish.folder / MANIFEST if (wish.folder / MANIFEST).is_file() else None)
+    manifest = asked.manifest or (options.folder / MANIFEST if (options.folder / MANIFEST).is_file() else None)
     if step is not None and manifest is None:
-        raise ManifestUnchanged(f"{wish.folder / MANIFEST}: no such file to record results in; see docs/gates.md")
-    if step is not None and not wish.choice.whole:
+        raise ManifestUnchanged(f"{options.folder / MANIFEST}: no such file to record results in; see docs/gates.md")
+    if step is not None and not options.choice.whole:
         raise NoCasesSelected("--record needs all cases of a sub-agent; use no filter, or --slot alone")
-    prepared = prepare(wish)
+    prepared = prepare(options)
     if step is not None and prepared.gaps:
         raise NoCasesSelected("--record needs a complete set; not covered:\n" + "\n".join(prepared.gaps))
     definitions = prepared.configuration.definitions
-    ids = [one.id for one in definitions if not wish.choice.slots or one.slot in wish.choice.slots]
+    ids = [one.id for one in definitions if not options.choice.slots or one.slot in options.choice.slots]
     thresholds = thresholds_of(manifest, ids, step.gate if step else PRE_MERGE)
-    done = _played(prepared, wish, console)
+    done = _played(prepared, options, console)
     judged = with_judges(thresholds, prepared.golden.suite, done.definitions)
-    short = list(shortfalls(done, judged, partial=not wish.choice.whole))
+    short = list(shortfalls(done, judged, partial=not options.choice.whole))
     if asked.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode({"short": short, "metrics": done.metrics})))
     else:
@@ -103,7 +103,7 @@ def _run(asked: Namespace, console: Console) -> int:
         _write(asked.report, {"report.html": page_of(done, short)}, {"run.json": done})
         kept.append(f"report: {asked.report / 'report.html'}")
     if step is not None and manifest is not None:
-        results = results_of(done, step, wish.choice.slots, asked.evidence)
+        results = results_of(done, step, options.choice.slots, asked.evidence)
         add_results(manifest, results)
         kept.append(f"recorded for {step.gate} in {manifest}: {', '.join(one['sub_agent'] for one in results)}")
     if asked.mlflow:
@@ -115,13 +115,13 @@ def _run(asked: Namespace, console: Console) -> int:
 
 
 def _compare(asked: Namespace, console: Console) -> int:
-    wish = measuring(asked)
-    sets = wish.sets or wish.folder / SETS
+    options = measuring(asked)
+    sets = options.sets or options.folder / SETS
     with tempfile.TemporaryDirectory(prefix="eval-compare-") as name:
         runs = []
         for place, revision in enumerate(revisions_of(asked.span)):
-            folder = checked_out(wish.folder, revision, Path(name) / str(place))
-            wanted = replace(wish, folder=folder, sets=sets)
+            folder = checked_out(options.folder, revision, Path(name) / str(place))
+            wanted = replace(options, folder=folder, sets=sets)
             prepared = prepare(wanted, earlier=not place)
             runs.append(_played(prepared, wanted, console, revision or "the working tree"))
     comparison = compared(*runs)
@@ -134,13 +134,13 @@ def _compare(asked: Namespace, console: Console) -> int:
 
 
 def _scale(asked: Namespace, console: Console) -> int:
-    wish = measuring(asked)
-    prepared = prepare(wish)
-    with counting(console, str(wish.folder)) as counted:
-        points = asyncio.run(scaled(prepared, wish, asked.steps, counted))
+    options = measuring(asked)
+    prepared = prepare(options)
+    with counting(console, str(options.folder)) as counted:
+        points = asyncio.run(scaled(prepared, options, asked.steps, counted))
     show_scale(console, points)
     if asked.report:
-        _write(asked.report, {"scale.html": scale_page(points, str(wish.folder), wish.model)}, {})
+        _write(asked.report, {"scale.html": scale_page(points, str(options.folder), options.model)}, {})
     return 0
 
 
@@ -183,9 +183,9 @@ COMMANDS: Final[Mapping[str, Callable[[Namespace, Console], int]]] = {
 }
 
 
-def _played(prepared: Prepared, wish: Measuring, console: Console, title: str = "") -> Run:
-    with progress(console, title or str(wish.folder), prepared.trials * wish.how.repetitions) as shown:
-        return asyncio.run(run(prepared, wish, shown.told))
+def _played(prepared: Prepared, options: Measuring, console: Console, title: str = "") -> Run:
+    with progress(console, title or str(options.folder), prepared.trials * options.how.repetitions) as shown:
+        return asyncio.run(run(prepared, options, shown.told))
 
 
 def _step(asked: Namespace) -> GateStep | None:

@@ -21,13 +21,13 @@ def test_the_scripted_conversation_goes_the_same_way_through_create_agent() -> N
     Before two steps of the rollout `sidecar eval` measures, and the gates decide by that.
     """
     no_key = {"MODEL": "openai:gpt-5.4-mini", "OPENAI_API_KEY": "", "OPENAI_ADMIN_KEY": ""}
-    with running_demo({**LANGCHAIN, **no_key}) as demo:
+    with running_demo({**LANGCHAIN, **no_key}, "--full") as demo:
         code = demo.read_to_the_end()
         assert demo.started() == {}
     assert "the reference orchestrator on LangChain's create_agent" in demo.text
     assert "MODEL=openai:gpt-5.4-mini could not be set up (OpenAIError: Missing credentials)" in demo.text
-    assert "model here: offline rule-based model, not an LLM" in demo.text
-    assert "8 of 8 turns went exactly as scripted" in demo.text
+    assert "Model: offline rule-based model, not an LLM" in demo.text
+    assert "8 of 8 turns followed the script" in demo.text
     assert code == 0
     evaluated = [line.strip(" │") for line in demo.lines if "│ shop: cases" in line or "│ 65 trials" in line]
     assert [re.sub(r" in .*", "", one) for one in evaluated] == [

@@ -115,7 +115,7 @@ def _advice(finished: Finished) -> str:
     if "UNKNOWN_ORCHESTRATOR" in error or "INVALID_REQUEST" in error:
         return f"{error}: there may be no such orchestrator, or several; say --orchestrator"
     if error.startswith("bind UNAVAILABLE -"):
-        return f"{error}: nobody listens there"
+        return f"{error}: no server listens there"
     return error
 
 

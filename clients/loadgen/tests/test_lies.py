@@ -91,5 +91,5 @@ async def test_a_server_that_is_not_there_is_not_measured() -> None:
     """The message says so instead of a table of errors."""
     async with served(LyingSidecar()) as target:
         pass
-    with pytest.raises(NotMeasured, match="nobody listens there"):
+    with pytest.raises(NotMeasured, match="no server listens there"):
         await run(understood(["--target", target, "--in-flight", "1"]))

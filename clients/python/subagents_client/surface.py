@@ -134,6 +134,7 @@ class CandidateVerdict(StrEnum):
     STATE = "state"
     DEPRECATED = "deprecated"
     NOT_LISTED = "not_listed"
+    KILLED = "killed"
 
 
 @dataclass(frozen=True, slots=True)

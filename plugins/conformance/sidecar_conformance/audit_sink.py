@@ -143,7 +143,7 @@ class AuditSinkSuite(Suite):
 
     @case(needs="hang")
     async def test_close_ends_while_a_batch_hangs(self, bench: AuditSinkBench) -> None:
-        """A stop waits for nobody."""
+        """A stop does not wait for the sink."""
         async with made(bench) as sink:
             await bench.misbehave(SinkFault.HANG)
             hung = asyncio.ensure_future(sink.take([an_event(1)]))

@@ -32,7 +32,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_the_answer_comes_back_unopened(self, bench: ConnectorBench) -> None:
-        """Whatever it is: nobody may look inside before the gateway has checked the principal."""
+        """The connector never parses the body: the gateway checks the principal first."""
         async with made(bench) as connector:
             for body in (b'{"principal": "somebody else", "a": 1, "a": 2}', b'{"cut', b"\x00\xff not text", b" {} \n"):
                 bench.body = body
@@ -111,7 +111,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_a_service_that_is_away_is_unavailable(self, bench: ConnectorBench) -> None:
-        """Nobody listens there."""
+        """No server listens at the address."""
         async with made(bench) as connector:
             reply = await enriched(connector, bench, endpoint=bench.endpoint_of_nobody)
             assert reply == EnricherRefused(RefusalKind.UNAVAILABLE)
@@ -185,7 +185,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_a_hanging_service_does_not_hold_up_the_event_loop(self, bench: ConnectorBench) -> None:
-        """Everything else goes on meanwhile."""
+        """The event loop stays responsive meanwhile."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             async with lively_loop():
@@ -196,7 +196,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_close_ends_while_a_call_hangs(self, bench: ConnectorBench) -> None:
-        """A shutdown waits for nobody; the call ends in some way too."""
+        """A shutdown does not wait for a call, and the call ends."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             hung = asyncio.ensure_future(connector.enrich(call_to(bench, timeout=timedelta(seconds=1))))

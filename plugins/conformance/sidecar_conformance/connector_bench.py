@@ -78,7 +78,7 @@ class ConnectorBench(ABC):
     @property
     @abstractmethod
     def endpoint_of_nobody(self) -> str:
-        """An endpoint at which nobody listens."""
+        """An endpoint without a server."""
 
     @abstractmethod
     async def asked(self, times: int) -> None:

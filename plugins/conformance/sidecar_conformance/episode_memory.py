@@ -56,7 +56,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_a_turn_is_kept_once(self, bench: EpisodeMemoryBench) -> None:
-        """An append whose answer was lost is repeated, perhaps by somebody who says it otherwise."""
+        """An append whose answer was lost is repeated, perhaps by another replica with other content."""
         async with made(bench) as memory:
             first = a_turn(1, SHOP)
             size = await memory.append(first)

@@ -71,7 +71,7 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_an_older_state_that_comes_back_is_seen(self, bench: FlagBackendBench) -> None:
-        """Somebody rolls the flags back: what counts is what the source says, not what is newest."""
+        """After a rollback of the flags the source counts, not the newest value."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             await bench.set_flags(frozenset({OTHER}))
@@ -161,7 +161,7 @@ class FlagBackendSuite(Suite):
 
     @case(needs="hang")
     async def test_a_hanging_source_does_not_hold_up_the_event_loop(self, bench: FlagBackendBench) -> None:
-        """Everything else goes on meanwhile."""
+        """The event loop stays responsive meanwhile."""
         async with made(bench, ASK) as backend:
             await bench.misbehave(SourceFault.HANG)
             async with lively_loop():
@@ -172,7 +172,7 @@ class FlagBackendSuite(Suite):
 
     @case(needs="hang")
     async def test_close_ends_while_a_fetch_hangs(self, bench: FlagBackendBench) -> None:
-        """A shutdown waits for nobody."""
+        """A shutdown does not wait for a fetch."""
         async with made(bench, ASK) as backend:
             await bench.misbehave(SourceFault.HANG)
             hung = asyncio.ensure_future(backend.fetch())

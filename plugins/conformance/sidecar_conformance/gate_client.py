@@ -164,7 +164,7 @@ class GateClientSuite(Suite):
 
     @case(needs="hang")
     async def test_close_ends_while_a_question_hangs(self, bench: GateClientBench) -> None:
-        """A shutdown waits for nobody."""
+        """A shutdown does not wait for a question."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.HANG)
             hung = asyncio.ensure_future(client.ask(QUESTION))

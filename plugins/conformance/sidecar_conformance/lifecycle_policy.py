@@ -78,7 +78,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_it_holds_no_ramp_back_that_is_lowered(self, bench: LifecyclePolicyBench) -> None:
-        """The safe direction waits for nobody."""
+        """A step in the safe direction is never denied."""
         policy = bench.make()
         for facts in steps(bench):
             lower = msgspec.structs.replace(facts, step=Step.SET_RAMP, from_ramp=2500, to_ramp=500, actor=ANYBODY)
@@ -111,7 +111,7 @@ async def within_budget(work: Callable[[], object]) -> None:
         try:
             work()
         finally:
-            with suppress(RuntimeError):  # nobody waits any more: the loop has ended
+            with suppress(RuntimeError):  # the loop has ended, so no caller waits
                 loop.call_soon_threadsafe(back.set)
 
     threading.Thread(target=run, daemon=True).start()

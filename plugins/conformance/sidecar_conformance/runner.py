@@ -169,7 +169,7 @@ class RunnerSuite(Suite):
 
     @case(needs="cancels_agent")
     async def test_a_cancel_reaches_the_sub_agent(self, bench: RunnerBench) -> None:
-        """Nobody waits for its answer any more, so it should not go on asking for data."""
+        """Its result is discarded, so it should stop requesting data."""
         async with made(bench) as runner:
             run = hanging(runner)
             await asyncio.wait_for(bench.started("child-1"), SOON)
@@ -198,7 +198,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_a_hanging_sub_agent_does_not_hold_up_the_event_loop(self, bench: RunnerBench) -> None:
-        """Everything else goes on meanwhile."""
+        """The event loop stays responsive meanwhile."""
         async with made(bench) as runner:
             async with lively_loop():
                 run = hanging(runner)
@@ -209,7 +209,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_close_ends_while_a_run_hangs(self, bench: RunnerBench) -> None:
-        """A shutdown waits for nobody; the run can be cancelled afterwards."""
+        """A shutdown does not wait for a run, which can be cancelled afterwards."""
         async with made(bench) as runner:
             run = hanging(runner)
             await asyncio.wait_for(bench.started("child-1"), SOON)
@@ -226,7 +226,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_a_run_after_close_is_an_error_of_the_run(self, bench: RunnerBench) -> None:
-        """Not one that nobody expects."""
+        """The error is a `RunnerError`."""
         async with made(bench) as runner:
             await asyncio.wait_for(runner.close(), SOON)
             assert isinstance(await failure_of(runner, request_for(AgentScript.ANSWER)), RunnerError)

@@ -72,7 +72,7 @@ class RunnerBench(ABC):
 
     @abstractmethod
     def make_without_host(self) -> Runner:
-        """Return a new runner for a host that nobody runs. Ability `remote`."""
+        """Return a new runner for a host that is not running. Ability `remote`."""
 
     @abstractmethod
     async def started(self, child_id: str) -> None:

@@ -21,7 +21,7 @@ from sidecar_connector_mcp.session import Session
 from sidecar_connector_mcp.settings import McpSettings
 
 ON_BEHALF_META: Final = "sidecar.subagents/enricher"
-"""Member of `_meta` that holds for whom and what is asked; arguments come from a sub-agent and cannot reach it."""
+"""Member of `_meta` with the user and the request. Arguments come from a sub-agent and cannot change it."""
 SILENCE_SECONDS: Final = 1.0
 """A call that was given up earlier says nothing about its server."""
 LOGGERS: Final = ("mcp", "httpx2", "httpcore2")
@@ -122,7 +122,7 @@ class McpConnector:
 
 
 def meta_of(call: EnricherCall) -> Mapping[str, Any]:
-    """Return `_meta` of a call: for whom, which data, the nonce if there is one, and the trace."""
+    """Return `_meta` of a call: the user, the data, the nonce if there is one, and the trace."""
     asked = {"principal": call.principal, "domain_type": call.domain_type, "enricher_id": call.enricher_id}
     if call.nonce is not None:
         asked["nonce"] = call.nonce

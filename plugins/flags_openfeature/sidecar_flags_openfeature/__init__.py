@@ -1,4 +1,4 @@
-"""The flag backend `openfeature`: reads flags from any OpenFeature provider, and lets it bucket nobody."""
+"""The flag backend `openfeature`: reads flags from any OpenFeature provider; bucketing stays with the sidecar."""
 
 from sidecar_flags_openfeature.backend import OpenFeatureFlags
 from sidecar_flags_openfeature.settings import OpenFeatureSettings

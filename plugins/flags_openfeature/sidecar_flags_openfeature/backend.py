@@ -181,7 +181,7 @@ class OpenFeatureFlags:
 
         Args:
             work: what is run.
-            too_late: given the result if nobody waits for it any more.
+            too_late: receives the result if no caller waits any more.
         """
         if not self._threads.acquire(blocking=False):
             raise ProviderHangs(f"{MOST_THREADS} fetches wait for the provider")

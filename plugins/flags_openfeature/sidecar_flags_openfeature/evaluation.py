@@ -1,6 +1,6 @@
-"""Asks a provider about flags for everybody: no user is named to it, so it has nobody to bucket.
+"""Evaluates flags without naming a user, so that the provider cannot bucket.
 
-A flag is a boolean, or a number from 0 to 100: the percentage of users for whom it is on, whom the sidecar buckets.
+A flag is a boolean, or a number from 0 to 100: a percentage of users, whose buckets the sidecar computes.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from openfeature.provider import FeatureProvider
 
 from sidecar.policy.protocols import FlagReport
 
-EVERYBODY: Final = 10_000
+ALL_USERS: Final = 10_000
 """Basis points."""
 NO_PERCENTAGE: Final = -1
 """Default of a question for a number, so that a default that comes back is seen."""
@@ -29,7 +29,7 @@ FINE: Final = 1e-6
 
 
 class Unclear(Exception):
-    """Of one flag it cannot be said for whom it is on; of the others it can."""
+    """The users of one flag cannot be determined. The other flags are not affected."""
 
 
 class NothingClear(Exception):
@@ -44,7 +44,7 @@ class Questions:
     """How a provider is asked.
 
     Args:
-        context: the same for everybody.
+        context: the same for all users.
         reasons: with which a value counts.
     """
 
@@ -77,7 +77,7 @@ class Questions:
             on=on,
             revision=f"sha256:{sha256(told.encode()).hexdigest()}",
             off=frozenset(shares) - on,
-            shares=MappingProxyType({name: share for name, share in shares.items() if 0 < share < EVERYBODY}),
+            shares=MappingProxyType({name: share for name, share in shares.items() if 0 < share < ALL_USERS}),
             unclear=frozenset(unclear),
             asked=names,
         )
@@ -96,7 +96,7 @@ class Questions:
     def _of_boolean(self, provider: FeatureProvider, name: str) -> int:
         first = self._asked(provider.resolve_boolean_details, name, False)
         if first is True:
-            return EVERYBODY
+            return ALL_USERS
         if first is not None and self._asked(provider.resolve_boolean_details, name, True) is not False:
             raise Unclear(f"{name} has no value of its own")  # what came was our default
         return 0
@@ -109,7 +109,7 @@ class Questions:
         if percent is None:
             return 0
         share: int = round(percent * 100)
-        if not 0 <= share <= EVERYBODY or abs(share - percent * 100) > FINE:
+        if not 0 <= share <= ALL_USERS or abs(share - percent * 100) > FINE:
             raise Unclear(f"{name} is no percentage in steps of 0.01")
         return share
 
@@ -119,7 +119,7 @@ class Questions:
         details.raise_for_error()
         reason = str(details.reason)
         if reason not in self._reasons:
-            raise Unclear(f"{name}: a value by {reason} does not hold for everybody")
+            raise Unclear(f"{name}: a value by {reason} does not hold for all users")
         if reason == Reason.DISABLED:
             return None
         if type(details.value) is not type(default):

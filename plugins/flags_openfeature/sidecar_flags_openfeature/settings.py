@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 USUAL_REASONS: Final = ("STATIC", "CACHED", "DISABLED")
-"""With these a provider says that a value holds for everybody."""
+"""Reasons of a provider for a value that holds for all users."""
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -25,7 +25,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         "context": {
             "type": "object",
             "additionalProperties": {"type": ["string", "number", "boolean"]},
-            "description": "Attributes that are sent with each question, the same for everybody.",
+            "description": "Attributes that are sent with each evaluation, the same for all users.",
         },
         "reasons": {
             "type": "array",

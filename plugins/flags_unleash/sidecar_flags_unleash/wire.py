@@ -1,7 +1,7 @@
-"""What Unleash's answers say about flags: for everybody, for a share of users, for nobody, or unclear.
+"""Reads flags from Unleash's responses: on for all users, for a share, for none, or unclear.
 
 Only what holds for every user is read. Strategies with constraints or segments, custom strategies and parent flags
-decide by user, which is the sidecar's to do: they admit nobody here.
+decide by user, which is the sidecar's task: they admit no user here.
 """
 
 import re
@@ -16,7 +16,7 @@ from sidecar.policy.protocols import FlagReport
 
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of an answer; some 20,000 flags."""
-EVERYBODY: Final = 10_000
+ALL_USERS: Final = 10_000
 """Basis points."""
 PERCENT: Final = re.compile(r"\d{1,3}")
 PERCENTAGES: Final = MappingProxyType(
@@ -35,7 +35,7 @@ class NotUnderstood(Exception):
 
 
 class Strategy(msgspec.Struct, frozen=True):
-    """For whom a flag is on; a flag is on for a user whom one of its strategies admits."""
+    """The users of a flag. A flag is on for a user if one of its strategies admits the user."""
 
     name: str
     parameters: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def report_of(features: Sequence[Feature]) -> FlagReport:
         on=on,
         revision=f"sha256:{sha256(repr(sorted(shares.items())).encode()).hexdigest()}",
         off=frozenset(shares) - on - unclear,
-        shares=MappingProxyType({name: share for name, share in shares.items() if share and share < EVERYBODY}),
+        shares=MappingProxyType({name: share for name, share in shares.items() if share and share < ALL_USERS}),
         unclear=unclear,
     )
 
@@ -113,7 +113,7 @@ def share_of(feature: Feature) -> int | None:
     if feature.dependencies:
         return None
     if not feature.strategies:
-        return EVERYBODY  # as Unleash's own clients read it
+        return ALL_USERS  # as Unleash's own clients read it
     found = [_admitted_by(strategy) for strategy in feature.strategies]
     clear = max((share for share in found if share is not None), default=0)
     return None if not clear and None in found else clear
@@ -123,8 +123,8 @@ def _admitted_by(strategy: Strategy) -> int | None:
     if strategy.constraints or strategy.segments:
         return None
     if strategy.name == "default":
-        return EVERYBODY
+        return ALL_USERS
     said = str(strategy.parameters.get(PERCENTAGES.get(strategy.name, ""), ""))
-    if not PERCENT.fullmatch(said) or int(said) > EVERYBODY // 100:
+    if not PERCENT.fullmatch(said) or int(said) > ALL_USERS // 100:
         return None
     return int(said) * 100

@@ -16,7 +16,7 @@ OK: Final = 200
 LONGEST_TOKEN: Final = 16 * 1024
 
 CONNECTION_FAILED: Final = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout, httpx.ProxyError)
-"""Nobody has answered, and sending the question again may help. A slow service is not asked twice."""
+"""Failures without any answer, after which a retry may help. A slow service is not asked twice."""
 
 
 class HttpGates:

@@ -1,4 +1,4 @@
-"""Reads the manifest at each question: it is small, asked for rarely, and somebody may just have recorded a result."""
+"""Reads the manifest at each question: it is small and rarely read, and a result may just have been recorded."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `evaluation_manifest.yaml` holds for gates: thresholds, and results that somebody has recorded.
+"""Reads thresholds and recorded results from `evaluation_manifest.yaml`.
 
 Keys at the top that are not ours (an evaluation suite's own) are left alone; inside ours an unknown key is refused.
 """

@@ -56,7 +56,7 @@ class TwoPersons:
         who = f"{missing} other person has" if missing == 1 else f"{missing} other persons have"
         alike = persons < len(asked)
         return PolicyAnswer(
-            f"asked for by {', '.join(asked) or 'nobody'}{' with the same key' if alike else ''}; {who} to ask for "
+            f"asked for by {', '.join(asked) or 'no subject'}{' with the same key' if alike else ''}; {who} to ask for "
             f"exactly this step, with a {'key and a ' if alike else ''}request of their own"
         )
 

@@ -19,7 +19,7 @@ class Conversation:
     """Sends the message at once.
 
     A task of its own reads the answer, since an attempt may be cancelled before the agent has said what its task is
-    called: then reading goes on for a moment, until the task can be cancelled.
+    called: then reading continues briefly, until the task can be cancelled.
 
     Args:
         client: of the agent.
@@ -61,7 +61,7 @@ class Conversation:
 
     async def cancelled(self, ledger: Ledger) -> None:
         """Have the agent cancel its task, if it says soon enough what that is called. Never raises."""
-        with contextlib.suppress(Exception):  # an agent that cannot cancel goes on; its answer is thrown away
+        with contextlib.suppress(Exception):  # an agent that cannot cancel continues; its answer is discarded
             async with asyncio.timeout(CANCEL_SECONDS):
                 while not ledger.task_id and (response := await self._next()) is not None:
                     ledger.take_id(response)

@@ -1,4 +1,4 @@
-"""For whom an agent works, as headers of each request: forwarded always, signed where a key is configured."""
+"""Headers that name the user of each request: always forwarded, and signed if a key is configured."""
 
 import hmac
 import time

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limits = HostLimits(most_runs=chosen.most_runs, allow_remote=chosen.allow_remote)
         asyncio.run(langchain_host(runtime, limits).serve(chosen.listen))
     except (ValueError, OSError) as problem:
-        print(f"cannot start: {problem}", file=sys.stderr)  # noqa: T201 - said to whoever started it
+        print(f"cannot start: {problem}", file=sys.stderr)  # noqa: T201 - for the terminal of the operator
         return CANNOT_START
     return 0
 

@@ -48,7 +48,7 @@ def agent_of(
 
 
 def key_of(card: Card, delegates: Sequence[Delegate] = ()) -> str:
-    """Return what an agent is kept under: a digest of all that the card says, and of whom it may ask."""
+    """Return the cache key of an agent: a digest of its card and of its delegates."""
     known = (asdict(card), [asdict(each) for each in delegates])
     return sha256(dumps(known, sort_keys=True).encode()).hexdigest()
 

@@ -18,7 +18,7 @@ class AgentFailed(Exception):
 
 
 class CardNotRunnable(Exception):
-    """No agent can be made of this card; the text is for whoever wrote it or runs the host."""
+    """No agent can be built from this card. The text is for the card's author and the host's operator."""
 
 
 def failure_of(error: Exception) -> Exception:

@@ -33,5 +33,5 @@ async def own_turns(run: Run) -> Sequence[PastTurn]:
     try:
         return await run.read_own_turns()
     except DependencyUnavailable:
-        LOG.warning("attempt %s of %s goes on without its earlier turns", run.attempt_id, run.sub_agent_id)
+        LOG.warning("attempt %s of %s continues without its earlier turns", run.attempt_id, run.sub_agent_id)
         return ()

@@ -67,7 +67,7 @@ class LangChainRunner:
         until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
         run = self._run_of(request, until)
         work = asyncio.create_task(self._guarded(run))
-        self._working[work] = run.attempt_id  # held until it ends, also when nobody listens any more
+        self._working[work] = run.attempt_id  # kept until it ends, even if no caller listens
         work.add_done_callback(lambda _: run.outbox.close())
         work.add_done_callback(lambda ended: self._working.pop(ended, None))
         try:

@@ -52,7 +52,7 @@ class Watched:
 
 
 class Watching:
-    """Watches a server while something goes on with one of its databases. Take it from `watching`."""
+    """Watches a server during an operation on one of its databases. Created by `watching`."""
 
     def __init__(self, server: Postgres, database: str, counting: Any, looking: Any) -> None:
         self.result = Watched()

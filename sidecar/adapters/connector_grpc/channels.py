@@ -61,7 +61,7 @@ class Channels:
         made = _Connection(grpc.aio.insecure_channel(target, options=_options(self._settings)))
         self._open[target] = made
         if gone is not None:
-            made.calls += 1  # while this waits, nobody else takes it for unused
+            made.calls += 1  # counted before the wait, so that the eviction of idle channels does not close it
             await gone.channel.close()
             made.calls -= 1
         return made

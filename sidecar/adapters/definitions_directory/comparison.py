@@ -25,20 +25,20 @@ from sidecar.core.definitions.review.references import (
 )
 
 OWNED: Final = "dubious ownership"
-"""How git calls a checkout that belongs to somebody else, as in a container that mounts one."""
+"""Git's error for a checkout of another owner, as in a container that mounts one."""
 NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as new"
 
 
-def compare(root: Path, wish: BaseSelection) -> Comparison:
+def compare(root: Path, request: BaseSelection) -> Comparison:
     """Compare the files below `root` with what is wished for.
 
     Raises:
         ComparisonRefused: one of the states cannot be read, or there is no such base.
     """
-    if wish.ref is not None:
-        return compare_with_commit(root, wish.ref)
-    if wish.folder is not None:
-        return compare_with_folder(root, Path(wish.folder))
+    if request.ref is not None:
+        return compare_with_commit(root, request.ref)
+    if request.folder is not None:
+        return compare_with_folder(root, Path(request.folder))
     head = read_tree(root)
     return Comparison(base_side((), (), {}), _head(head, _parsed(head)), under=_under(root))
 

@@ -14,7 +14,7 @@ def load_directory(
     root: Path,
     count: TokenCounter = estimated_tokens,
     commits_of: CommitsOf = no_commit,
-    sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
+    max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
     """Load the configuration below `root`. Blocks; never raises for what it finds there.
 
@@ -22,20 +22,20 @@ def load_directory(
         root: the folder that holds `agent_config.yaml`.
         count: tokens of a text, for the model; an estimate by default.
         commits_of: where digests first appeared, e.g. `GitHistory(root).commits_of`.
-        sub_agents_at_most: sub-agents of one orchestrator that its model is offered.
+        max_sub_agents: sub-agents of one orchestrator that its model is offered.
     """
-    return load_tree(read_tree(root), count, commits_of, sub_agents_at_most)
+    return load_tree(read_tree(root), count, commits_of, max_sub_agents)
 
 
 def load_tree(
     tree: Tree,
     count: TokenCounter = estimated_tokens,
     commits_of: CommitsOf = no_commit,
-    sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
+    max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
     """Load a state that was read already."""
     parsed = {path: parse(content, path) for path, content in tree.files.items()}
-    return load_parsed(parsed, tree.unread, tree.problems, count, commits_of, sub_agents_at_most)
+    return load_parsed(parsed, tree.unread, tree.problems, count, commits_of, max_sub_agents)
 
 
 def load_parsed(
@@ -44,7 +44,7 @@ def load_parsed(
     problems: list[Problem],
     count: TokenCounter = estimated_tokens,
     commits_of: CommitsOf = no_commit,
-    sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
+    max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
     """Load files that were parsed already.
 
@@ -54,9 +54,9 @@ def load_parsed(
         problems: why they could not.
         count: tokens of a text.
         commits_of: where digests first appeared.
-        sub_agents_at_most: sub-agents of one orchestrator that its model is offered.
+        max_sub_agents: sub-agents of one orchestrator that its model is offered.
     """
     documents = [one.document for one in parsed.values() if one.document is not None]
     missing = [path for path, one in parsed.items() if one.document is None]
     earlier = [*problems, *(problem for one in parsed.values() for problem in one.problems)]
-    return load_documents(documents, [*unread, *missing], earlier, count, commits_of, sub_agents_at_most)
+    return load_documents(documents, [*unread, *missing], earlier, count, commits_of, max_sub_agents)

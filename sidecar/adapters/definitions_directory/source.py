@@ -31,7 +31,7 @@ class DefinitionsChange(Struct, frozen=True):
     """A new state was seen.
 
     Attributes:
-        loaded: what came of it.
+        loaded: the result of loading.
         revision: of the state now in force; None: none ever loaded.
         in_force: whether that is this state; False: it has errors, and the last good one stays.
     """
@@ -55,7 +55,7 @@ class DefinitionsSource:
         count: tokens of a text, for the model.
         commits_of: where digests first appeared; called in a thread.
         pause: waits between two looks.
-        sub_agents_at_most: sub-agents of one orchestrator that its model is offered.
+        max_sub_agents: sub-agents of one orchestrator that its model is offered.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DefinitionsSource:
         count: TokenCounter = estimated_tokens,
         commits_of: CommitsOf = no_commit,
         pause: Callable[[], Awaitable[None]] = look_interval,
-        sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
+        max_sub_agents: int = SUB_AGENTS_AT_MOST,
     ) -> None:
         """Nothing is read before the first `refresh`."""
         self._root = root
@@ -73,7 +73,7 @@ class DefinitionsSource:
         self._count = count
         self._commits_of = commits_of
         self._pause = pause
-        self._most = sub_agents_at_most
+        self._most = max_sub_agents
         self._looking = asyncio.Lock()
         self._taken: str | None = None
         self._settling: str | None = None

@@ -51,7 +51,7 @@ class _Unreadable(Exception):
 
 
 class Parsed(Struct):
-    """What came of one file: a document, or problems, or (for what reading can go on after) both."""
+    """The result of reading one file: a document, problems, or both if reading could continue after a problem."""
 
     document: Document | None
     problems: list[Problem] = field(default_factory=list)

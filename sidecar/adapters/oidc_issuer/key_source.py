@@ -29,7 +29,7 @@ class KeySource:
         algorithms: that keys may be for.
         clock: says how old the keys are.
         refresh: between two fetches.
-        kept_for: keys that were fetched longer ago count no more: then nobody gets in by them.
+        kept_for: maximum age of fetched keys; afterwards their tokens are refused.
         report: told when a fetch fails.
     """
 

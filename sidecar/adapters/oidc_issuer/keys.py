@@ -17,7 +17,7 @@ ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
     ("EC", "P-256"): "ES256",
     ("OKP", "Ed25519"): "EdDSA",
 }
-"""By type and curve. A symmetric key is not on the list: whoever could check with it could sign with it."""
+"""By type and curve. Symmetric keys are excluded: a key that verifies could also sign."""
 
 
 class KeysUnusable(Exception):

@@ -90,7 +90,9 @@ class IssuerTokens:
                 token, key, algorithms=[algorithm], audience=rules.audience, issuer=rules.issuer, options=options
             )
         except jwt.InvalidAudienceError:
-            raise invalid("audience", "it is for somebody else; ask the issuer for one for this sidecar") from None
+            raise invalid(
+                "audience", "the token is for another audience; request a token for this sidecar from the issuer"
+            ) from None
         except jwt.InvalidIssuerError:
             raise invalid("issuer", "it names another issuer") from None
         except jwt.InvalidSignatureError:

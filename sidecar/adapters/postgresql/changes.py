@@ -30,7 +30,7 @@ class Changes:
     """
 
     def __init__(self, dsn: str, channel: str, version: str, limits: ConnectionTimeouts) -> None:
-        """Begin with nobody to tell."""
+        """Begin without listeners."""
         self._dsn = dsn
         self._channel = channel
         self._version_sql = version

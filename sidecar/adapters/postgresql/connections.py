@@ -44,7 +44,7 @@ class ConnectionTimeouts:
     Attributes:
         connect: until a connection is there.
         statement: until an answer is there; a server that works gives up a little earlier.
-        lock: waiting for a row that somebody else has locked.
+        lock: waiting for a row that another transaction has locked.
         pooled: statements are not prepared by name: behind a pooler the next one may reach another connection.
     """
 
@@ -86,7 +86,7 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
 
 
 class Connections:
-    """At most `most` connections; made when needed.
+    """A pool of at most `most` connections, which are opened on demand.
 
     Attributes:
         limits: of every connection and statement.
@@ -103,15 +103,18 @@ class Connections:
         self._not_before = 0.0
 
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
-        """Do something with a connection of its own.
+        """Run `work` with a connection of its own.
+
+        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still be
+        in flight, and the next user would read it as its own.
 
         Args:
-            work: one statement or more; whatever it begins, it ends.
-            within: seconds for `work`; if not given, as long as a statement may take.
+            work: one statement or more. It must end every transaction that it begins.
+            within: seconds for `work`; default: the statement timeout.
 
         Raises:
             StoreUnavailable: there is no connection; `work` has not begun.
-            ConnectionLost: the connection broke, or the time ran out; nobody can say what became of the statement.
+            ConnectionLost: the connection broke, or the time ran out; it is unknown whether the statement took effect.
             asyncpg.PostgresError: the server refused the statement.
         """
         connection = await self._take()
@@ -133,11 +136,11 @@ class Connections:
             self._give_back(connection, healthy=healthy)
 
     def is_closed(self) -> bool:
-        """Say whether it was closed."""
+        """Return whether the pool is closed."""
         return self._closed
 
     def close(self) -> None:
-        """Give up every connection, at once; uses that run end with `ConnectionLost`."""
+        """Close every connection immediately; running uses end with `ConnectionLost`."""
         self._closed = True
         for connection in [*self._idle, *self._used.values()]:
             connection.terminate()
@@ -171,6 +174,7 @@ class Connections:
         try:
             connection = await connected(self._dsn, self.limits)
         except StoreUnavailable:
+            # Backoff per pool: otherwise each caller would wait for its own connect timeout while the server is down.
             self._not_before = loop.time() + self._wait
             self._wait = min(2 * self._wait, LONGEST_WAIT)
             raise

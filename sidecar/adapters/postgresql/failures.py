@@ -1,4 +1,4 @@
-"""What errors of PostgreSQL mean for whoever asked. Their text stays here: it may hold names and contents."""
+"""Translates errors of PostgreSQL. Their text is not passed on, because it may contain names and contents."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,10 +13,10 @@ AGAIN: Final = timedelta(seconds=1)
 
 MEANING: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "53100": "its disk is full: make room, the sidecar goes on by itself",
+        "53100": "its disk is full: free space, and the sidecar resumes by itself",
         "53300": "it takes no more connections",
         "57014": "it took too long",
-        "55P03": "somebody else holds a lock",
+        "55P03": "another transaction holds a lock",
         "25006": "it is a standby, or read-only: name the primary",
         "28000": "it does not let this user in",
         "28P01": "it does not let this user in",

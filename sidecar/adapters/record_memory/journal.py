@@ -22,7 +22,7 @@ class MemoryJournal:
     Args:
         contents: shared by all instances of one record.
         instance: who appends.
-        alive: says which others are; nobody, if not given. This one always counts as alive for itself.
+        alive: returns the other living instances; default: none. An instance always counts itself as alive.
     """
 
     waits = False
@@ -75,7 +75,7 @@ class MemoryJournal:
         return self.contents.last_called.get(episode_id)
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches that nobody goes on with."""
+        """Return dispatches without a living owner."""
         found = [
             (turn_id, dispatch_id)
             for turn_id, turn in self.contents.turns.items()

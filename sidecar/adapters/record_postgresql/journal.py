@@ -104,7 +104,7 @@ class PostgresJournal(PostgresErasing):
                 self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")
 
     async def close(self) -> None:
-        """Give everything back, the lease first: whoever goes on with what is left need not wait until it is over."""
+        """Release everything, the lease first, so that a takeover need not wait until the lease expires."""
         with suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._asking.value(RELEASE, self._instance)

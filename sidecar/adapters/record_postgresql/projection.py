@@ -28,7 +28,7 @@ TAKEN: Final = "select generation, alterations from lists_taken"
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
-"""Seconds after which the lease is renewed, and it is looked for facts that nobody takes."""
+"""Interval in seconds at which the lease is renewed and unprojected facts are searched."""
 KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 24))})"
 CLEAR: Final = "select lists_clear()"
 COLUMNS: Final = (

@@ -23,12 +23,13 @@ MOST_TURNS: Final = 4000
 
 
 class Appending:
-    """The end of the journal, as the one process that writes to it knows it.
+    """Appends facts, with the end of the journal cached.
 
-    What is known here is that of the last commit: `forget` it after a transaction that failed.
+    The cache is valid because only one process writes to the file. It reflects the last commit, so the caller must call
+    `forget` after a transaction that failed; otherwise later facts would get numbers that leave a gap.
 
     Args:
-        instance: who appends.
+        instance: the appending sidecar.
     """
 
     def __init__(self, instance: InstanceId) -> None:
@@ -36,7 +37,7 @@ class Appending:
         self._know_nothing()
 
     def forget(self) -> None:
-        """Read what is needed again, from the next append on: one that runs now, in its thread, goes on as it is."""
+        """Reload the cached state before the next append. An append that runs now, in its thread, is not affected."""
         self._is_old = True
 
     def _know_nothing(self) -> None:
@@ -48,7 +49,7 @@ class Appending:
         self._roots: dict[date, tuple[int, bytes]] = {}
 
     def append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> list[bool]:
-        """Keep facts; returns for each turn whether it was. See the port.
+        """Store facts; return for each turn whether they were stored. See the port.
 
         Args:
             connection: within a transaction; the caller commits, or undoes everything if this raises.
@@ -63,7 +64,7 @@ class Appending:
         self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
         for each in appends:
             if each.head.ended:
-                self._turns.pop(each.turn_id, None)  # little comes after the end
+                self._turns.pop(each.turn_id, None)  # hardly any facts follow the end, so the cache entry is not needed
         while len(self._turns) > MOST_TURNS:
             self._turns.popitem(last=False)
         return kept
@@ -80,7 +81,7 @@ class Appending:
         there: set[TurnId] = set()
         try:
             self._insert_turns(connection, new)
-        except apsw.ConstraintError:  # rare: it was taken for new without a look
+        except apsw.ConstraintError:  # rare, so turns are inserted without a lookup first
             there = {each.turn_id for each in new if self._number_of(connection, each.turn_id) is not None}
             self._insert_turns(connection, [each for each in new if each.turn_id not in there])
         return there

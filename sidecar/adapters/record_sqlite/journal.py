@@ -117,7 +117,7 @@ class SqliteJournal:
         await self._engine.close()
 
     async def back_up(self, target: Path) -> None:
-        """Copy the record as it is now to a new file, while writing goes on. Raises `DatabaseProblem`."""
+        """Copy the present record to a new file while writes continue. Raises `DatabaseProblem`."""
         await self._engine.back_up(target)
 
     # --- reads
@@ -138,7 +138,7 @@ class SqliteJournal:
         return await self._read(lambda connection: reading.last_called(connection, episode_id))
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches that nobody goes on with; of each open turn from before this start, the facts are read."""
+        """Return dispatches without a living owner, from the facts of each turn that was open before this start."""
         while self._looked_up_to < self._before:
             page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._before, limit=PAGE)
             turns = await self._read(page)

@@ -109,7 +109,7 @@ def _connected(path: Path) -> apsw.Connection:
         connection.close()
         if path.with_name(f"{path.name}-wal").exists():
             raise
-        # A copy in a folder that nobody may write: there is nothing that could change it meanwhile.
+        # The folder is read-only, so no process can change the copy meanwhile.
         connection = _reading(path, "immutable=1")
     try:
         _check(connection, path)

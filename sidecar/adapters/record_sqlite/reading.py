@@ -74,6 +74,9 @@ def newest_open(connection: apsw.Connection, limit: int, before: TurnId | None) 
 def unsettled_of_others(
     connection: apsw.Connection, turn_id: TurnId, instance: InstanceId
 ) -> Sequence[tuple[TurnId, DispatchId]]:
-    """Return the dispatches of a turn that are not settled, and not `instance`'s: nobody else is alive."""
+    """Return the dispatches of a turn that are neither settled nor owned by `instance`.
+
+    A SQLite record has one writer at a time, so the owner of such a dispatch is dead.
+    """
     head = state_of(turn_id, turn_facts(connection, turn_id)).head
     return [(turn_id, each) for each in head.unsettled if head.dispatches[each].owner != instance]

@@ -93,7 +93,7 @@ class RolloutsInMemory(msgspec.Struct):
             self.tell()
 
     def became_effective(self, event_id: str, at: datetime) -> bool:
-        """Note that a transition took effect; False if it is not known, or somebody noted it before."""
+        """Record that a transition took effect; False if it is unknown or was recorded before."""
         if event_id not in self.numbers or event_id in self.effective:
             return False
         self.effective[event_id] = at

@@ -78,7 +78,7 @@ class MemoryRollouts:
         return list(islice(fitting, query.limit))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect; returns those for which nobody had noted it yet."""
+        """Record that transitions took effect; return those that had not been recorded before."""
         contents = self._contents()
         return [event_id for event_id in event_ids if contents.became_effective(event_id, at)]
 

@@ -102,11 +102,11 @@ class PostgresRollouts:
         return version
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called soon after anybody's change, while `listen` runs."""
+        """Register `tell`, which is called soon after each committed change while `listen` runs."""
         self._subscriptions.enter_context(self._changes.subscribed(tell))
 
     async def listen(self) -> None:
-        """Tell of what is committed, by anybody; ends when the connection breaks: run it again."""
+        """Report committed changes of all replicas. Ends when the connection breaks; run it again then."""
         await self._changes.run()
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class PostgresRollouts:
         return [audit_row(row) for row in await self._asking.rows(AUDIT, *wanted)]
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect; returns those for which nobody had noted it yet."""
+        """Record that transitions took effect; return those that had not been recorded before."""
         work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
         return await confirmed(partial(self._asking.write, work))
 

@@ -38,7 +38,7 @@ class SqliteRollouts:
     """Rollouts in one file, which this process alone has open.
 
     Args:
-        engine: of the record's file; whoever opened it closes it.
+        engine: of the record's file; the caller that opened it closes it.
         instance: of this process; a new one at each start.
         clock: says whether this process counts as alive.
     """
@@ -85,7 +85,7 @@ class SqliteRollouts:
         return await self._engine.read(partial(reading.audit_in, query=query))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect; returns those for which nobody had noted it yet."""
+        """Record that transitions took effect; return those that had not been recorded before."""
         work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
         return await confirmed(partial(self._engine.write, work))
 

@@ -23,7 +23,7 @@ AGAIN: Final = timedelta(seconds=1)
 
 MEANING: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
     {
-        apsw.FullError: "the disk is full: make room, the sidecar goes on by itself",
+        apsw.FullError: "the disk is full: free space, and the sidecar resumes by itself",
         apsw.IOError: "the disk does not read or write",
         apsw.BusyError: "another process holds the database file",
         apsw.LockedError: "another process holds the database file",
@@ -60,11 +60,11 @@ STEPS: Final = 10_000
 """Of SQLite's machine between two looks at the time."""
 CLOSE_SECONDS: Final = 10.0
 TRIES: Final = 5
-"""To empty the log; each waits a second for readers."""
+"""Attempts to empty the log. Each waits a second for readers, which pin the log."""
 
 
 class Tuning(Struct, frozen=True):
-    """What is as it is, but for tests that break the disk.
+    """Parameters that only tests change, to simulate a broken disk.
 
     Attributes:
         vfs: name of the file system that SQLite uses; None: its own.
@@ -79,11 +79,14 @@ DEFAULT: Final = Tuning()
 
 
 class SqliteEngine:
-    """Writes one transaction after the other in one thread, and reads in another. Made by `open`.
+    """Runs all write transactions in one thread and all reads in another. Created by `open`.
+
+    One writer thread makes the order of commits the order of the queue, and avoids `SQLITE_BUSY` within the process. A
+    separate reader keeps slow queries from delaying commits: in WAL mode readers do not block the writer.
 
     Args:
         path: of the file, whose lock `opened` holds.
-        tuning: what tests change.
+        tuning: parameters for tests.
     """
 
     def __init__(self, path: Path, schema: Schema, report: Report, tuning: Tuning, opened: ExitStack) -> None:
@@ -99,18 +102,20 @@ class SqliteEngine:
         self._writing: apsw.Connection | None = None
         self._reading: apsw.Connection | None = None
         self._keeping: apsw.Connection | None = None
-        """Only keeps the index of the log as it is. Else whoever opens the file next would build it anew, and take for
-        committed what a failed commit has left in the log: a repeated append would find it there, and confirm what was
-        never synced."""
+        """Keeps the log's index alive, and does nothing else.
+
+        Without an open connection the next one rebuilds the index from the log, and would treat the pages of a failed
+        commit as committed. A repeated append would then find them and confirm facts that were never synced.
+        """
         self._read_until = 0.0
         self._checkpoints = Checkpoints(path, self._connect, self._report, tuning.checkpoint_pages)
 
     @classmethod
     async def open(cls, path: Path, schema: Schema, report: Report, tuning: Tuning = DEFAULT) -> "SqliteEngine":
-        """Open `path`, make it if it is not there, and bring its schema up to date.
+        """Open `path`, create it if it is absent, and upgrade its schema.
 
         Raises:
-            DatabaseProblem: it cannot be used; says why and what to do.
+            DatabaseProblem: the file cannot be used; the message names cause and remedy.
         """
         check_version()
         with ExitStack() as opening:
@@ -124,24 +129,24 @@ class SqliteEngine:
         return engine
 
     async def write(self, work: Work[Result]) -> Result:
-        """Do `work` in one transaction, durable when this returns. What `work` raises, undoes it.
+        """Run `work` in one transaction, which is durable on return. An exception of `work` rolls it back.
 
         Raises:
-            StoreUnavailable: nothing is kept.
-            CommitUnknown: it may be kept or not.
+            StoreUnavailable: nothing was stored.
+            CommitUnknown: the commit failed in a way that leaves open whether it was stored.
         """
         return await self._writer.run(lambda: self._write(work))
 
     async def read(self, work: Work[Result]) -> Result:
-        """Do `work`, which only reads, on one state of the database. Raises `StoreUnavailable`, also after a second."""
+        """Run the read-only `work` on one snapshot. Raises `StoreUnavailable`, also after a second."""
         return await self._reader.run(lambda: self._read(work))
 
     async def empty_log(self) -> None:
-        """Move all that was committed into the file, and leave nothing in the log. Raises `StoreUnavailable`."""
+        """Move all committed pages into the file and truncate the log. Raises `StoreUnavailable`."""
         await self._writer.run(self._empty_log)
 
     async def back_up(self, target: Path) -> None:
-        """Copy the database as it is now to a new file, while writing goes on.
+        """Copy the database as it is now to a new file, while writes continue.
 
         Raises:
             DatabaseProblem: the target is there already, or cannot be written.
@@ -155,13 +160,14 @@ class SqliteEngine:
             worker.stop()
 
     async def compact(self) -> None:
-        """Write the file anew: nothing of what was deleted is left, in the log neither. Raises `StoreUnavailable`."""
+        """Rewrite the file, so that neither file nor log keep deleted content. Raises `StoreUnavailable`."""
         await self._writer.run(self._compact)
 
     async def close(self) -> None:
-        """Finish what was handed over, and give the file back. Never raises."""
+        """Complete the queued work and release the file. Never raises."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
+                # Readers first: an open read transaction pins the log, and the last checkpoint could not empty it.
                 await self._reader.run(self._drop_reading)
                 await self._checkpoints.close()
                 await self._writer.run(self._drop_all_writing)
@@ -178,7 +184,8 @@ class SqliteEngine:
         try:
             upgrade(self._opened_for_writing(), self._schema, str(self._path))
             self._keeping = self._connect()
-            self._keeping.execute("SELECT count(*) FROM schema_migrations").fetchall()  # opens the log, too
+            # A connection opens the log lazily; only after a read does it keep the index alive.
+            self._keeping.execute("SELECT count(*) FROM schema_migrations").fetchall()
         except (apsw.NotADBError, apsw.CorruptError):
             raise DatabaseProblem(f"{self._path} is damaged, or not a SQLite database: restore a backup") from None
         except apsw.Error as error:
@@ -290,4 +297,4 @@ class SqliteEngine:
         try:
             self._loop.call_soon_threadsafe(self._reported, doing, type(error).__name__)
         except RuntimeError:
-            return  # the loop has closed: nobody is there to be told
+            return  # the loop has closed, so no caller waits any more

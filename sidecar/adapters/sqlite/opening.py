@@ -28,7 +28,7 @@ class Schema(Struct, frozen=True):
 
     Attributes:
         what: in a few words, for messages: `the record`.
-        application_id: in the file's header, so that nobody opens a file of another kind; 32 bits, not 0.
+        application_id: in the file's header, so that a file of another kind is not opened; 32 bits, not 0.
         tuned: runs on each new connection, also to prepare it; may be nothing.
     """
 
@@ -77,7 +77,7 @@ def held(path: Path) -> Iterator[None]:
 def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bool = False) -> apsw.Connection:
     """Open one connection with all its settings. Raises `apsw.Error`."""
     if not read_only and not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would let everybody read it
+        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would create the file readable for all users
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     try:

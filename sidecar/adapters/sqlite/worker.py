@@ -1,4 +1,4 @@
-"""One thread that does what it is handed, in order, and answers on the event loop."""
+"""A thread that runs jobs in order and delivers their results on the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from sidecar.core.errors import StoreUnavailable
 Result = TypeVar("Result")
 
 MOST_WAITING: Final = 1000
-"""Jobs; more are refused at once."""
+"""Queued jobs. A longer queue would only add latency: its callers time out before the disk reaches them."""
 
 
 class Worker:
-    """A daemon thread with a queue: whoever waits for a job may leave, the job is still done.
+    """A daemon thread with a queue. A job completes even if its waiter is cancelled.
 
     Args:
         name: of the thread, for `py-spy` and the like.
@@ -31,7 +31,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Do `work`, which does not raise, when its turn comes; nobody waits for it."""
+        """Queue `work`, which must not raise, without waiting for it."""
         if not self._stopped:
             self._jobs.put(work)
 
@@ -39,40 +39,42 @@ class Worker:
         """Do `work` in the thread and return what it returned, or raise what it raised.
 
         Raises:
-            StoreUnavailable: it was stopped, or too much waits already.
+            StoreUnavailable: the worker is stopped, or the queue is full.
         """
         if self._stopped or self._jobs.qsize() >= MOST_WAITING:
             raise StoreUnavailable("too much waits for the disk", retry_after=timedelta(seconds=1))
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
 
+        # The job settles the future on the loop's thread, because asyncio futures are not thread-safe. It runs to its
+        # end even if the caller is cancelled: a half-done transaction would leave the connection in an unknown state.
         def job() -> None:
             settle: Callable[[], None]
             try:
                 settle = partial(_succeed, answer, work())
-            except BaseException as error:  # noqa: BLE001 - it is the caller's, whatever it is; the thread goes on
+            except BaseException as error:  # noqa: BLE001 - the error belongs to the caller; the thread must survive it
                 settle = partial(_fail, answer, error)
             try:
                 loop.call_soon_threadsafe(settle)
             except RuntimeError:
-                return  # the loop has closed: nobody waits any more
+                return  # the loop has closed, so no caller waits any more
 
         self._jobs.put(job)
         return await answer
 
     def stop(self) -> None:
-        """End the thread after what it was handed already."""
+        """End the thread after the queued jobs."""
         self._stopped = True
         self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
-            del job  # holds what a caller handed over, until the next one comes
+            del job  # otherwise the job's closure keeps the caller's data alive until the next job arrives
 
 
 def _succeed(answer: "asyncio.Future[Result]", result: Result) -> None:
-    if not answer.done():  # else whoever asked has left
+    if not answer.done():  # otherwise the caller was cancelled
         answer.set_result(result)
 
 

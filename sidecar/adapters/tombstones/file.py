@@ -69,27 +69,29 @@ class TombstonesInFile:
         return self._memory.pending()
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
-        """Let kills be pending that were settled; the file says so no more than before."""
+        """Mark settled kills as pending again, in memory only."""
         self._memory.pending_again(killed)
 
     async def recorded(self, stop: LocalStop) -> None:
-        """Note that a stop is on record, durably. Raises `OSError`."""
+        """Store durably that a stop is recorded. Raises `OSError`."""
         if self._memory.settled(stop):
             await self._keep(recorded_line(stop.key))
 
     async def close(self) -> None:
-        """Wait for what is being written, and let the file go."""
+        """Wait for the running write, and close the file."""
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
         os.close(self._handle)
 
     async def _keep(self, line: bytes) -> None:
-        """Write a line, and whatever could not be written before."""
+        """Write a line, together with lines that could not be written before."""
         self._unwritten += line
+        # One write at a time: two appends would use the same length and overwrite each other. Lines that arrive during
+        # a write are picked up by its loop.
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
             self._writing.add_done_callback(_seen)
-        # Shielded: a caller who no longer waits for a disk that hangs must not leave half a line to the next one.
+        # Shielded: cancelling a caller while the disk hangs must not leave half a line for the next write.
         await asyncio.shield(self._writing)
 
     async def _write(self) -> None:
@@ -99,11 +101,12 @@ class TombstonesInFile:
             self._unwritten = self._unwritten[len(content) :]
 
     async def _written_anew(self) -> bool:
-        """Put a new file in the place of this one; False: that cannot be done now, and this one goes on growing."""
-        stops, recorded = self._memory.needed()  # what is not written yet is in memory, too
+        """Replace the file by a compacted one; False: impossible now, and the present file continues to grow."""
+        stops, recorded = self._memory.needed()  # includes lines that are not written yet
         whole = b"".join(
             (self._damaged, *(line_of(TombstoneEntry(stop=each)) for each in stops), *map(recorded_line, recorded))
         )
+        # The threshold doubles before the attempt, so that a failing disk is not asked to rewrite at every line.
         self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(whole)))
         try:
             await asyncio.to_thread(self._replace, whole)
@@ -113,7 +116,11 @@ class TombstonesInFile:
         return True
 
     def _replace(self, whole: bytes) -> None:
-        """Write a file beside this one, locked too, and move it over this one; runs in a thread."""
+        """Write a locked file beside this one and rename it over this one. Runs in a thread.
+
+        The new file is locked before the rename, so that at no time another process could lock the path. The folder is
+        synced last: without it a crash could bring the old file back, which lacks later stops.
+        """
         fresh = self._path.with_name(f"{self._path.name}.new")
         handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -128,7 +135,7 @@ class TombstonesInFile:
         _sync_folder(self._path.parent)
 
     def _append(self, content: bytes) -> None:
-        """Write whole lines or none, and wait for the disk; runs in a thread."""
+        """Write complete lines or none, and sync. Runs in a thread."""
         try:
             _write_at(self._handle, content, self._length)
         except OSError:
@@ -172,7 +179,7 @@ def _damage(path: Path, read: TombstoneFileContents) -> str:
 
 
 def _seen(writing: "asyncio.Future[None]") -> None:
-    """Whoever waited was told; that nobody waits any more is no defect."""
+    """A waiter has received the error. Without a waiter the error needs no report."""
     if not writing.cancelled():
         writing.exception()
 

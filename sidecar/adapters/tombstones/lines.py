@@ -88,7 +88,7 @@ def _line_from(raw: bytes) -> TombstoneEntry | None:
 
 
 def _held(damaged: Iterable[bytes]) -> Iterator[Digest]:
-    """Yield the definitions that damaged lines name; of a ramp-down nobody can say any more whether it is over."""
+    """Yield the definitions that damaged lines name; for a ramp-down it is unknown whether it has ended."""
     for raw in damaged:
         if StopKind.RAMP_DOWN.encode() not in raw:
             yield from (Digest(found.decode("ascii", "replace")) for found in DIGEST.findall(raw))

@@ -105,7 +105,7 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def moment(at: datetime) -> str:
+def timestamp(at: datetime) -> str:
     """Return a time to the second; UTC, as everything here is."""
     return f"{at:%Y-%m-%d %H:%M:%S}"
 

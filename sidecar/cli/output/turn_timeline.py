@@ -8,7 +8,7 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, moment
+from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, timestamp
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
@@ -148,7 +148,7 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
         Part("turn ", "dim"),
         Part(clean(row.turn_id), "bold"),
         Part(f"  {state}", "red" if state == "lost" else "green" if state == "ended" else "cyan"),
-        Part(f"  {took}  {moment(axis.begin)} UTC", "dim"),
+        Part(f"  {took}  {timestamp(axis.begin)} UTC", "dim"),
     ]
     yield [Part(f"episode {clean(row.episode_id)}  principal {clean(row.principal)}", "dim")]
     for dispatch in turn.dispatches:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 TYPERS_OWN: Final = object()
-"""Stands for a value that Typer has to coerce, or refuse."""
+"""Marks a value that Typer must convert or refuse."""
 CHECKED_PATHS: Final = ("exists", "allow_dash", "resolve_path", "path_type", "writable")
 
 

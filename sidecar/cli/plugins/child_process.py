@@ -21,7 +21,7 @@ MOST_LINES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ExaminationResult:
-    """What became of one child.
+    """The result of one child process.
 
     Attributes:
         lines: of its report, in order.
@@ -46,7 +46,7 @@ class ExaminationResult:
 
 
 def examined(label: str, settings: Mapping[str, Any], seconds: float) -> ExaminationResult:
-    """Have one entry point tried.
+    """Examine one entry point in a child process.
 
     Args:
         label: `distribution:entry-point`.
@@ -75,14 +75,14 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the child, if it is there, and what it has started and not set free."""
+    """End the child, if it runs, and the processes that it started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 
 
 def _lines(report: IO[bytes]) -> Iterator[Mapping[str, Any]]:
-    """Return the lines that are whole; a plugin that writes into its report gets no further than its own row."""
+    """Return the complete lines. A plugin that writes into its report can damage only its own row."""
     report.seek(0)
     for _, raw in zip(range(MOST_LINES), report, strict=False):
         with suppress(DecodeError):

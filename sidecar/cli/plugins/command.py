@@ -23,7 +23,7 @@ SettingsOf = Callable[[Path], "Settings"]
 
 
 class PluginTools(NamedTuple):
-    """What the commands do their work with.
+    """The operations that the commands call.
 
     Attributes:
         built_ins: the plugins that come with the sidecar.
@@ -38,7 +38,7 @@ class PluginTools(NamedTuple):
 
 def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -> None:
     """Add the commands."""
-    plugins = PlainTyper(no_args_is_help=True, help="What can be plugged in.")
+    plugins = PlainTyper(no_args_is_help=True, help="List, examine and create plugins.")
     app.add_typer(plugins, name="plugins")
 
     @plugins.callback()
@@ -64,7 +64,7 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
         config: Config = None,
         as_json_text: AsJson = False,
         seconds: Annotated[
-            float, typer.Option("--timeout", min=0.1, max=600, help="Seconds that each plugin may take.")
+            float, typer.Option("--timeout", min=0.1, max=600, help="Time limit per plugin, in seconds.")
         ] = SECONDS,
     ) -> None:
         """Try each installed plugin, enabled or not, in a process of its own, with its settings.
@@ -85,9 +85,9 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
 def _add_new(plugins: typer.Typer) -> None:
     @plugins.command()
     def new(
-        kind: Annotated[PluginKind, typer.Argument(help="What it is to be.")],
-        name: Annotated[str, typer.Argument(help="Of the project and the plugin, e.g. rewards-flags.")],
-        folder: Annotated[Path, typer.Option("--dir", help="Where its folder is made.")] = Path(),
+        kind: Annotated[PluginKind, typer.Argument(help="Kind of the plugin.")],
+        name: Annotated[str, typer.Argument(help="Name of the project and the plugin, e.g. rewards-flags.")],
+        folder: Annotated[Path, typer.Option("--dir", help="Parent folder of the project.")] = Path(),
     ) -> None:
         """Write a small complete plugin: a module, its metadata, a README, and the conformance suite on it.
 

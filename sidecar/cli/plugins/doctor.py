@@ -18,14 +18,14 @@ COLUMNS: Final = ("PLUGIN", "VERSION", "ENABLED", "STATE", "OFFERS")
 
 @unique
 class Health(StrEnum):
-    """What came of trying a plugin."""
+    """The result of examining a plugin."""
 
     HEALTHY = "healthy"
-    """Imported, registered, and everything it offers was made and closed."""
+    """The plugin was imported and registered, and everything it offers was created and closed."""
     UNCONFIGURED = "unconfigured"
-    """Healthy as far as can be seen: something it offers needs settings, and there are none."""
+    """Healthy as far as examined: one of its offers needs settings, and there are none."""
     PRINTS = "prints"
-    """It works, and writes to standard output."""
+    """The plugin works, but writes to standard output."""
     MISSING = "missing"
     BROKEN = "broken"
     INCOMPATIBLE = "incompatible"
@@ -59,7 +59,7 @@ class Finding:
 def findings(
     selection: PluginSelection, settings: Mapping[PluginKind, Mapping[str, Any]], seconds: float = SECONDS
 ) -> tuple[Finding, ...]:
-    """Try every installed plugin; none runs in this process.
+    """Examine every installed plugin, each in a process of its own.
 
     Args:
         selection: `plugins.enabled`.
@@ -74,7 +74,7 @@ def findings(
 
 
 def as_table(found: Sequence[Finding]) -> str:
-    """Return the rows as aligned text; a problem stands under its row."""
+    """Return the rows as aligned text; a problem follows its row."""
     cells = [COLUMNS, *(_cells(each) for each in found)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
@@ -91,7 +91,7 @@ def as_json(found: Sequence[Finding]) -> str:
 
 
 def exit_code_of(found: Sequence[Finding]) -> int:
-    """Return 1 if anything is wrong with a plugin, enabled or not, else 0."""
+    """Return 1 if any plugin, enabled or not, has a problem, otherwise 0."""
     return int(any(each.state not in GOOD for each in found))
 
 

@@ -1,9 +1,9 @@
-"""Tries one installed plugin: a program of its own, because a plugin may end, hang or crash whoever imports it.
+"""Examines one installed plugin in a process of its own: an import may end, hang or crash the process.
 
     python -m sidecar.cli.plugins.examination REPORT
 
 REPORT is the number of an open file; the question comes on standard input. Both are lines of JSON. The report says each
-step before it is taken, so that whoever started this knows where it ended: `step`, then perhaps `found` (a descriptor)
+step before it is taken, so that the parent process knows where it ended: `step`, then perhaps `found` (a descriptor)
 or `problem`, and `done` last.
 """
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 async def _examined(question: Mapping[str, Any], report: Report) -> None:
-    """Import, register and make it, inside a running loop, as the sidecar does."""
+    """Import and register the plugin and create its objects in a running event loop, as the sidecar does."""
     offer = _offer(question["label"])
     try:
         report({"step": "imported"})
@@ -93,7 +93,10 @@ def _told(problem: PluginProblem) -> Mapping[str, str]:
 
 
 def _reporting_to(file: int) -> Report:
-    """Return what writes a line at once: after a crash there is no second chance. No child of a plugin inherits it."""
+    """Return a function that writes a line unbuffered, so that a crash loses none.
+
+    Child processes do not inherit it.
+    """
     os.set_inheritable(file, False)
 
     def report(line: Mapping[str, Any]) -> None:

@@ -42,7 +42,7 @@ def plugin_rows(
 
 
 def as_table(rows: Sequence[InventoryRow]) -> str:
-    """Return the rows as aligned text; each problem stands under its row."""
+    """Return the rows as aligned text; each problem follows its row."""
     cells = [COLUMNS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
@@ -59,7 +59,7 @@ def as_json(rows: Sequence[InventoryRow]) -> str:
 
 
 def exit_code_of(rows: Sequence[InventoryRow]) -> int:
-    """Return 1 if an enabled plugin would stop the start, else 0."""
+    """Return 1 if an enabled plugin would prevent the start, otherwise 0."""
     return int(any(row.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE} for row in rows))
 
 

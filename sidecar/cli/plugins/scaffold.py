@@ -20,11 +20,11 @@ TEMPLATES: Final = files("sidecar.cli") / "plugin_templates"
 
 
 class ScaffoldError(Exception):
-    """There is no such project to be written; says why, and what to do."""
+    """The project cannot be written. The message names cause and remedy."""
 
 
 def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
-    """Write the project into a new folder, `name` in `folder`, as a whole or not at all; return where it is.
+    """Write the project into a new folder, `name` in `folder`, completely or not at all; return its path.
 
     Raises:
         CannotBegin: the name cannot be one, or something is there already, or nothing can be written there.
@@ -39,7 +39,7 @@ def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
             for path, text in _contents(kind, name).items():
                 (written / path).parent.mkdir(parents=True, exist_ok=True)
                 (written / path).write_text(text, encoding="utf-8")
-            project.mkdir()  # refuses what somebody else has put there meanwhile
+            project.mkdir()  # fails if another process has created it meanwhile
             shutil.copytree(written, project, dirs_exist_ok=True)
     except OSError as error:
         raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error

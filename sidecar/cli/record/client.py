@@ -48,7 +48,7 @@ WORTH_ANOTHER_TRY: Final = (RecordExit.UNAVAILABLE, RecordExit.INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SidecarAddress:
     """Which sidecar. `target` as gRPC names it; the secret is what it wrote to its `boot_secret_file`."""
 
     target: str
@@ -79,7 +79,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         CannotSee: by every method, and here if the secret cannot be read.
     """
 
-    def __init__(self, where: Where, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, where: SidecarAddress, pause: Callable[[float], None] = time.sleep) -> None:
         self._where = where
         self._pause = pause
         self._metadata = _metadata(where)
@@ -102,7 +102,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return self._pages(self._stub.ListTurns, request, "turns", most)
 
     def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
-        """Return one turn; of a turn that nobody knows say which turns there are."""
+        """Return one turn. The error about an unknown turn names the command that lists turns."""
         try:
             answer: pb.GetTurnResponse = self._ask(
                 self._stub.GetTurn, pb.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
@@ -121,7 +121,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return answer
 
     def watch(self, turn_id: str) -> Iterator[pb.WatchEventsResponse]:
-        """Yield what happens in a turn until it has ended; goes on where it was when the connection breaks."""
+        """Yield the events of a turn until it has ended. Resumes at the last position when the connection breaks."""
         seen: dict[str, int] = {}
         failures = 0
         while True:
@@ -178,7 +178,7 @@ def _as_of(answer: Any) -> datetime | None:
     return answer.as_of.ToDatetime(UTC) if answer.HasField("as_of") else None
 
 
-def _metadata(where: Where) -> Sequence[tuple[str, str]]:
+def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
     if where.boot_secret_file is None:
         return ()
     try:
@@ -195,8 +195,8 @@ def _metadata(where: Where) -> Sequence[tuple[str, str]]:
     return ((BOOT_SECRET_KEY, secret),)
 
 
-def _problem(error: Any, where: Where) -> RecordUnavailable:
-    """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
+def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
+    """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
     code: grpc.StatusCode = error.code()
     said, reason = error.details() or "", _reason(error)
     if code is grpc.StatusCode.UNAVAILABLE and not reason:

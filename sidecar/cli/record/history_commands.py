@@ -65,13 +65,13 @@ Conversations = Callable[["Settings"], AbstractAsyncContextManager["BoundedMemor
 
 @unique
 class ExitCode(IntEnum):
-    """What the commands end with."""
+    """Exit codes of the commands."""
 
     OK = 0
     FINDINGS = 1
-    """Done, and there is something to look at; or nothing is kept of the conversation."""
+    """Done, with findings; or the conversation is unknown."""
     UNAVAILABLE = 69
-    """The memory is away. What was done stays; run it again."""
+    """The episode memory is unavailable. Completed work is kept; run the command again."""
     CONFIGURATION = EX_CONFIG
 
 
@@ -83,14 +83,14 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
         settings_of: reads the settings, or ends the command.
         conversations: opens the episode memory that the settings choose.
     """
-    history = PlainTyper(no_args_is_help=True, help="Conversations that are kept.")
+    history = PlainTyper(no_args_is_help=True, help="Import and export conversations.")
     app.add_typer(history, name="history")
 
     @history.command()
     def backfill(
         file: Annotated[Path, typer.Argument(help="The export, JSON lines.", exists=True, dir_okay=False)],
         label: Annotated[list[str] | None, typer.Option(help="intent_label=sub_agent_id; may be repeated.")] = None,
-        dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing, only say what would be.")] = False,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Report the changes; store nothing.")] = False,
         json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
         config: Config = None,
     ) -> None:
@@ -104,8 +104,8 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
 
     @history.command()
     def export(
-        episode: Annotated[str, typer.Argument(help="Its id.")],
-        principal: Annotated[str, typer.Option(help="Whose it is.")],
+        episode: Annotated[str, typer.Argument(help="Id of the conversation.")],
+        principal: Annotated[str, typer.Option(help="The user's principal.")],
         config: Config = None,
     ) -> None:
         """Write all of one conversation out, every layer, as JSON lines: its summary, then its turns."""
@@ -136,7 +136,7 @@ class Backfill:
                     await run(_lines(handle))
             except MemoryUnavailable as away:
                 out.write(self._show(run.report))
-                typer.echo(f"stopped: {away.message}; run it again, it goes on from there", err=True)
+                typer.echo(f"stopped: {away.message}; run it again to continue from there", err=True)
                 return ExitCode.UNAVAILABLE
         out.write(self._show(run.report))
         return ExitCode.FINDINGS if run.report.troubles else ExitCode.OK

@@ -19,7 +19,7 @@ Rebuild = Callable[[Settings, Progress], int]
 
 def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settings], rebuild: Rebuild) -> None:
     """Add the command."""
-    group = PlainTyper(help="The rows of lists, which are derived from the record.", no_args_is_help=True)
+    group = PlainTyper(help="The projection: rows for lists, derived from the record.", no_args_is_help=True)
     app.add_typer(group, name="projection")
 
     @group.callback()
@@ -29,7 +29,7 @@ def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settin
     @group.command(name="rebuild")
     def command(
         config: Config = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")] = False,
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     ) -> None:
         """Derive all rows of lists anew from the record. Its facts are not changed.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from sidecar.cli.record.replay_command import CANNOT, ReplayWish
+from sidecar.cli.record.replay_command import CANNOT, ReplayOptions
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
 from sidecar.operations.replay.replay_turn import ReplayReport
@@ -28,8 +28,8 @@ class Replaying:
     replay: Callable[[ReplayDocument], ReplayReport]
 
 
-def replay(wish: ReplayWish, replaying: Replaying, out: TextIO) -> int:
-    """Do it, and print what came of it.
+def replay(options: ReplayOptions, replaying: Replaying, out: TextIO) -> int:
+    """Replay a turn and print the result.
 
     Returns:
         The exit code: 0 the same (or exported), 1 it differs, 2 it cannot be replayed.
@@ -37,20 +37,22 @@ def replay(wish: ReplayWish, replaying: Replaying, out: TextIO) -> int:
     Source: PC1-FR-10d, SX-48.
     """
     try:
-        raw = replaying.fetch(wish.turn_id) if wish.source is None else _read(wish.source)
+        raw = replaying.fetch(options.turn_id) if options.source is None else _read(options.source)
         document = document_from_json(raw)
-        if document.turn_id != wish.turn_id:
-            raise CannotReplay(f"{wish.source} holds turn {document.turn_id}, not {wish.turn_id}")
-        if wish.export is not None:
-            return _export(wish.export, raw, document, out)
+        if document.turn_id != options.turn_id:
+            raise CannotReplay(f"{options.source} holds turn {document.turn_id}, not {options.turn_id}")
+        if options.export is not None:
+            return _export(options.export, raw, document, out)
         report = replaying.replay(document)
     except CannotReplay as problem:
         text = (
-            json.dumps({"replayed": False, "why": str(problem)}) if wish.as_json else f"cannot be replayed: {problem}"
+            json.dumps({"replayed": False, "why": str(problem)})
+            if options.as_json
+            else f"cannot be replayed: {problem}"
         )
         out.write(f"{text}\n")
         return CANNOT
-    out.write(_as_json(wish.turn_id, report) if wish.as_json else _as_text(wish.turn_id, report))
+    out.write(_as_json(options.turn_id, report) if options.as_json else _as_text(options.turn_id, report))
     return DIFFERS if report.differences else SAME
 
 

@@ -13,8 +13,8 @@ CANNOT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayWish:
-    """What is asked for.
+class ReplayOptions:
+    """The options of a replay.
 
     Attributes:
         source: a file that `export` wrote; None: ask the running sidecar.
@@ -27,7 +27,7 @@ class ReplayWish:
     as_json: bool = False
 
 
-Replay = Callable[[Settings | None, Path | None, ReplayWish], int]
+Replay = Callable[[Settings | None, Path | None, ReplayOptions], int]
 """Takes the settings (None: not given), the folder of the definitions, and what is asked for; returns the exit code."""
 
 
@@ -42,9 +42,11 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
 
     @app.command(name="replay")
     def replay_turn(
-        turn_id: Annotated[str, typer.Argument(help="Which turn.")],
-        source: Annotated[Path | None, typer.Option("--from", help="Replay what --export wrote there.")] = None,
-        export: Annotated[Path | None, typer.Option(help="Write what a replay needs there; replay nothing.")] = None,
+        turn_id: Annotated[str, typer.Argument(help="Id of the turn.")],
+        source: Annotated[Path | None, typer.Option("--from", help="Replay a file that --export wrote.")] = None,
+        export: Annotated[
+            Path | None, typer.Option(help="Write the input of the replay to this file; do not replay.")
+        ] = None,
         definitions: Annotated[
             Path | None, typer.Option(help="Folder of the definitions; default: definitions.path of the settings.")
         ] = None,
@@ -70,4 +72,4 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
             raise typer.Exit(CANNOT)
         offline = source is not None and definitions is not None and config is None
         settings = None if offline else settings_of(config)
-        raise typer.Exit(run(settings, definitions, ReplayWish(turn_id, source, export, as_json)))
+        raise typer.Exit(run(settings, definitions, ReplayOptions(turn_id, source, export, as_json)))

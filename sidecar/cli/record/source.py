@@ -14,7 +14,7 @@ class RecordSource:
         postgresql_dsn_file: the file that holds the address of the database; or
         postgresql_dsn: the address itself.
         checkpoints: the files of the second place; none: verify without.
-        public_keys: of whoever signed.
+        public_keys: of the signers.
     """
 
     sqlite: Path | None = None

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
-from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, timestamp
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.cli.output.turn_timeline import Drawing, duration_text, event_line, turn_lines, utc
-from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, Where
+from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, SidecarAddress
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
@@ -25,7 +25,7 @@ class TurnCommands:
         now: the time; a test's own.
     """
 
-    where: Where
+    where: SidecarAddress
     out: TextIO
     errors: TextIO
     environment: Mapping[str, str] | None = None
@@ -33,7 +33,7 @@ class TurnCommands:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnsWish:
+class TurnsOptions:
     """Which turns; `state` is `open`, `ended`, `lost` or empty for all."""
 
     episode: str = ""
@@ -49,7 +49,7 @@ class TurnsWish:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnWish:
+class TurnOptions:
     """Which turn, and how."""
 
     turn_id: str
@@ -60,7 +60,7 @@ class TurnWish:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeWish:
+class EpisodeOptions:
     """Which conversation, and how much of it."""
 
     episode: str
@@ -69,20 +69,20 @@ class EpisodeWish:
     as_json: bool = False
 
 
-def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
+def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
     """List turns; return the exit code."""
-    state = f"TURN_STATE_{wish.state.upper() or 'UNSPECIFIED'}"
+    state = f"TURN_STATE_{options.state.upper() or 'UNSPECIFIED'}"
     request = pb.ListTurnsRequest(
-        episode_id=wish.episode,
-        sub_agent_id=wish.slot,
+        episode_id=options.episode,
+        sub_agent_id=options.slot,
         state=state,
-        principal=wish.user,
-        outcome=f"OUTCOME_{wish.outcome.upper() or 'UNSPECIFIED'}",
-        definition_id=wish.definition,
+        principal=options.user,
+        outcome=f"OUTCOME_{options.outcome.upper() or 'UNSPECIFIED'}",
+        definition_id=options.definition,
     )
     problem = (
-        _set_times(request, {"since": wish.since, "until": wish.until}, seeing.now())
-        if wish.since or wish.until
+        _set_times(request, {"since": options.since, "until": options.until}, seeing.now())
+        if options.since or options.until
         else ""
     )
     if problem:
@@ -90,8 +90,8 @@ def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
         return RecordExit.USAGE
 
     def work(client: RecordClient, screen: Screen) -> None:
-        rows, as_of = client.turns(request, wish.limit)
-        if wish.as_json:
+        rows, as_of = client.turns(request, options.limit)
+        if options.as_json:
             screen.write(_json([message_to_json(row) for row in rows]))
         elif rows:
             header = ("when (UTC)", "turn", "episode", "state", "slots", "children", "failed", "took")
@@ -116,18 +116,18 @@ def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: date
     return ""
 
 
-def show_turn(seeing: TurnCommands, wish: TurnWish) -> int:
+def show_turn(seeing: TurnCommands, options: TurnOptions) -> int:
     """Show one turn; return the exit code."""
 
     def work(client: RecordClient, screen: Screen) -> None:
-        if wish.follow:
-            _follow(client, screen, seeing, wish)
+        if options.follow:
+            _follow(client, screen, seeing, options)
             return
-        turn = client.turn(wish.turn_id, wish.children)
-        if wish.as_json:
+        turn = client.turn(options.turn_id, options.children)
+        if options.as_json:
             screen.write(_json(message_to_json(turn)))
         else:
-            screen.show(turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), wish.expand)))
+            screen.show(turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), options.expand)))
 
     return _seen(seeing, work)
 
@@ -149,20 +149,21 @@ def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
     return _seen(seeing, work)
 
 
-def show_episode(seeing: TurnCommands, wish: EpisodeWish) -> int:
+def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
     """Show one conversation; return the exit code."""
-    view = pb.EPISODE_VIEW_FULL if wish.full else pb.EPISODE_VIEW_NARRATION
-    request = pb.ReadEpisodeRequest(episode_id=wish.episode, principal=wish.principal, view=view)
+    view = pb.EPISODE_VIEW_FULL if options.full else pb.EPISODE_VIEW_NARRATION
+    request = pb.ReadEpisodeRequest(episode_id=options.episode, principal=options.principal, view=view)
 
     def work(client: RecordClient, screen: Screen) -> None:
         episode = client.episode(request)
-        if wish.as_json:
+        if options.as_json:
             screen.write(_json(message_to_json(episode)))
             return
         screen.show(_episode_lines(episode))
         if not episode.turns and not episode.HasField("summary"):
             raise RecordUnavailable(
-                f"nothing is kept of episode {wish.episode} of principal {wish.principal}; `sidecar episodes` lists "
+                f"nothing is kept of episode {options.episode} of principal {options.principal}; `sidecar episodes` "
+                f"lists "
                 "which there are, and whose they are",
                 RecordExit.NOT_FOUND,
             )
@@ -173,7 +174,7 @@ def show_episode(seeing: TurnCommands, wish: EpisodeWish) -> int:
 def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
     """Say so beside the list if it is not as of now: JSON stays what it is."""
     if as_of is not None:
-        seeing.errors.write(f"as of {moment(as_of)} UTC; the lists are behind: what came later may be missing\n")
+        seeing.errors.write(f"as of {timestamp(as_of)} UTC; the lists are behind: what came later may be missing\n")
 
 
 def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) -> int:
@@ -184,26 +185,26 @@ def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) ->
         seeing.errors.write(f"{problem}\n")
         return problem.code
     except KeyboardInterrupt:
-        pass  # whoever follows a turn has seen enough
+        pass  # Ctrl-C ends the command normally
     return RecordExit.OK
 
 
-def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, wish: TurnWish) -> None:
+def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, options: TurnOptions) -> None:
     """Print events as they come; at the end the bars of all children."""
     names: dict[str, str] = {}
     begin: datetime | None = None
-    for message in client.watch(wish.turn_id):
+    for message in client.watch(options.turn_id):
         for child in message.children:
             begin = begin or utc(child.opened_at)
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
-            if wish.as_json:
+            if options.as_json:
                 screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
-            elif not wish.children or event.child_id in wish.children:
+            elif not options.children or event.child_id in options.children:
                 label = names.get(event.child_id, "")[:16].ljust(17)
                 screen.show([event_line(event, begin or utc(event.occurred_at), label)])
-    if not wish.as_json:
-        turn = client.turn(wish.turn_id, wish.children)
+    if not options.as_json:
+        turn = client.turn(options.turn_id, options.children)
         screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), events=False))])
 
 
@@ -211,7 +212,7 @@ def _turn_cells(row: Any) -> list[Part]:
     state = enum_word(record_pb2.TurnState, row.state)
     duration = duration_text(row)
     return [
-        Part(moment(utc(row.started_at))),
+        Part(timestamp(utc(row.started_at))),
         Part(clean(row.turn_id), "bold"),
         Part(clean(row.episode_id)),
         Part(state, STATE_STYLE.get(state, "")),
@@ -224,7 +225,7 @@ def _turn_cells(row: Any) -> list[Part]:
 
 def _episode_cells(row: Any) -> list[Part]:
     return [
-        Part(moment(utc(row.last_turn_at))),
+        Part(timestamp(utc(row.last_turn_at))),
         Part(clean(row.episode_id), "bold"),
         Part(clean(row.principal)),
         Part(str(row.turn_count)),
@@ -239,7 +240,7 @@ def _episode_lines(episode: pb.ReadEpisodeResponse) -> list[TextLine]:
     if episode.turns_left_out:
         lines.append([Part(f"({episode.turns_left_out} older turns are left out)", "dim")])
     for turn in episode.turns:
-        lines.append([Part(clean(turn.turn_id), "bold"), Part(f"  {moment(utc(turn.ended_at))} UTC", "dim")])
+        lines.append([Part(clean(turn.turn_id), "bold"), Part(f"  {timestamp(utc(turn.ended_at))} UTC", "dim")])
         lines += [[Part("  user       ", "cyan"), Part(clean(turn.user_message))]] if turn.user_message else []
         for answer in turn.answers:
             asked = f"  {clean(answer.sub_agent_id)} was asked: {clean(answer.asked)}"

@@ -15,7 +15,7 @@ CANNOT_READ: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class VerifyLog:
-    """What the command does its work with.
+    """The operations that the command calls.
 
     Attributes:
         configured: where the record of a settings file is; raises `SettingsProblem`.
@@ -32,16 +32,16 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
     @app.command(name="verify-log")
     def verify(
         config: Annotated[
-            Path | None, typer.Option("--config", "-c", help="Take from the settings what follows.")
+            Path | None, typer.Option("--config", "-c", help="Settings file with the defaults of the other options.")
         ] = None,
         sqlite: Annotated[Path | None, typer.Option(help="The record's file, or a backup of it.")] = None,
         postgresql_dsn_file: Annotated[
-            Path | None, typer.Option(help="A file with the address of the record's PostgreSQL database.")
+            Path | None, typer.Option(help="File with the DSN of the record's PostgreSQL database.")
         ] = None,
         checkpoints: Annotated[
             list[Path] | None, typer.Option(help="A file of signed checkpoints; repeatable.")
         ] = None,
-        public_key: Annotated[list[Path] | None, typer.Option(help="A key that signed them, PEM; repeatable.")] = None,
+        public_key: Annotated[list[Path] | None, typer.Option(help="Public key of checkpoints; repeatable.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     ) -> None:
         """Say whether the record of delegated work is as it was written, and if not, what is wrong with it.

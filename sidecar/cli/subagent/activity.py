@@ -1,37 +1,37 @@
-"""`sidecar subagent when`: when a sub-agent was active for users; `sidecar end-turn`: end a turn for its parent."""
+"""`sidecar subagent active-periods`: the times a sub-agent was active for users; `sidecar end-turn`: ends a turn."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import OperatorCommands, operated, shown
+from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
 from subagents.admin.v1 import admin_pb2
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
 ENDING: Final = 30.0
-"""Seconds: what runs in the turn is stopped, and all of it goes on record."""
+"""Seconds. The sidecar stops the running calls of the turn and records their outcomes before it answers."""
 
 
-def end_turn(operating: OperatorCommands, wish: StepWish) -> int:
-    """End the turn that the wish names, and say what came of it; return the exit code."""
-    danger = f"What runs in {clean(wish.name)} is stopped, and its parent cannot go on with it."
+def end_turn(commands: OperatorCommands, options: StepOptions) -> int:
+    """End the turn that `options.name` identifies and print the result. Returns the exit code."""
+    danger = f"The running calls of {clean(options.name)} will be stopped, and its parent cannot continue it."
 
     def work(client: OperatorClient) -> OperatorExit:
-        confirm(operating, wish, danger)
-        request = admin_pb2.ForceEndTurnRequest(turn_id=wish.name, reason=wish.reason)
-        answer = client.ask("ForceEndTurn", request, wish.name, ENDING)
+        confirm(commands, options, danger)
+        request = admin_pb2.ForceEndTurnRequest(turn_id=options.name, reason=options.reason)
+        answer = client.ask("ForceEndTurn", request, options.name, ENDING)
         ended_as = enum_word(outcome_pb2.TurnCloseReason, answer.close_reason)
-        if operating.as_json:
-            operating.write_json(
+        if commands.as_json:
+            commands.write_json(
                 {
-                    "turn_id": wish.name,
+                    "turn_id": options.name,
                     "ended_before": answer.ended_before,
                     "close_reason": ended_as,
                     "child_count": answer.child_count,
@@ -39,11 +39,11 @@ def end_turn(operating: OperatorCommands, wish: StepWish) -> int:
             )
         else:
             when = "had ended before" if answer.ended_before else "has ended"
-            said = f"{clean(wish.name)} {when}: {ended_as}; children: {answer.child_count}"
-            operating.screen.show([[Part(said)]])
+            message = f"{clean(options.name)} {when}: {ended_as}; children: {answer.child_count}"
+            commands.screen.show([[Part(message)]])
         return OperatorExit.DONE
 
-    return operated(operating, work)
+    return run_command(commands, work)
 
 
 WHOLE: Final = 10_000
@@ -51,7 +51,7 @@ WHOLE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ActivePeriodsOptions:
-    """Whose time: of one user, or of a share in basis points; one of the two."""
+    """The users to report on: one user, or a share in basis points; exactly one of the two."""
 
     name: str
     user: str = ""
@@ -59,30 +59,32 @@ class ActivePeriodsOptions:
     slot: str = ""
 
 
-def show_active_periods(operating: OperatorCommands, wish: ActivePeriodsOptions) -> int:
-    """Show when it was; return the exit code."""
-    request = pb.ListActivePeriodsRequest(definition_id=wish.name, slot=wish.slot)
-    if wish.user:
-        request.principal = wish.user
+def show_active_periods(commands: OperatorCommands, options: ActivePeriodsOptions) -> int:
+    """Print the periods in which a definition was active. Returns the exit code."""
+    request = pb.ListActivePeriodsRequest(definition_id=options.name, slot=options.slot)
+    if options.user:
+        request.principal = options.user
     else:
-        request.share_basis_points = wish.share
-    return shown(
-        operating,
-        lambda client: client.ask_all("ListActivePeriods", request, "periods", wish.name),
-        lambda answer: period_lines(wish, answer),
+        request.share_basis_points = options.share
+    return print_answer(
+        commands,
+        lambda client: client.ask_all("ListActivePeriods", request, "periods", options.name),
+        lambda answer: period_lines(options, answer),
     )
 
 
-def period_lines(wish: ActivePeriodsOptions, answer: pb.ListActivePeriodsResponse) -> Iterator[TextLine]:
-    """Yield when it was."""
-    whom = "the user" if wish.user else "everybody" if wish.share == WHOLE else f"the first {percent(wish.share)}"
-    yield [Part(f"{clean(wish.name)} in slot {clean(answer.slot)}, active for {whom}:", "bold")]
+def period_lines(options: ActivePeriodsOptions, answer: pb.ListActivePeriodsResponse) -> Iterator[TextLine]:
+    """Yield a line for each period."""
+    users = (
+        "the user" if options.user else "all users" if options.share == WHOLE else f"the first {percent(options.share)}"
+    )
+    yield [Part(f"{clean(options.name)} in slot {clean(answer.slot)}, active for {users}:", "bold")]
     for each in answer.periods:
-        began = moment(utc(each.started_at)) if each.HasField("started_at") else "before that"
-        ended = moment(utc(each.ended_at)) if each.HasField("ended_at") else "now"
+        began = timestamp(utc(each.started_at)) if each.HasField("started_at") else "before that"
+        ended = timestamp(utc(each.ended_at)) if each.HasField("ended_at") else "now"
         by = f", request {clean(each.request_id)}" if each.request_id else ""
         yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{by}", "dim")]
     if not answer.periods:
         yield [Part("  never")]
     if answer.HasField("known_from"):
-        yield [Part(f"  the audit is kept from {moment(utc(answer.known_from))} on", "dim")]
+        yield [Part(f"  the audit begins at {timestamp(utc(answer.known_from))}", "dim")]

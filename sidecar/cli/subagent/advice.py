@@ -1,4 +1,4 @@
-"""What to do next where a sidecar refuses something, or could not be asked."""
+"""The next action for an operator after a refusal or a failed request."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,43 +6,43 @@ from typing import Final
 from sidecar.core.rollout.remedies import CHOICES, NOBODY, REMEDY, STEP, Remedy
 
 HOW_TO_MINT: Final = (
-    "mint a token with `sidecar token mint`, and hand it over as SIDECAR_ROLE_TOKEN or in a file with --token-file"
+    "mint a token with `sidecar token mint` and pass it as SIDECAR_ROLE_TOKEN or in a file with --token-file"
 )
 NEXT: Final = {
-    "TRANSITION_REFUSED": "`sidecar subagent show {name}` says where it stands",
-    "GATE_FAILED": "nothing moved; fix what the gate says and run this again, or let this one `fail` pass once: "
+    "TRANSITION_REFUSED": "`sidecar subagent show {name}` shows the current state",
+    "GATE_FAILED": "nothing changed; fix what the gate reports and repeat the command, or permit this one step: "
     "`sidecar subagent override {name} --gate {gate} …`",
-    "GATE_HELD": "nothing moved; run this again once {gate} has said yes (an outage cannot be overridden)",
-    "POLICY_DENIED": "nothing moved; run this again when the policy allows it",
-    "REVISION_CONFLICT": "nothing was done: the rollout was changed by somebody else, or --revision is old; look with "
-    "`sidecar subagent show {name}`, then run this again",
-    "REQUEST_ID_REUSED": "leave --request-id out for a new step; to repeat an earlier one, give its --revision and all "
-    "else exactly as then",
-    "UNKNOWN_DEFINITION": "`sidecar subagent list` shows which there are",
-    "UNKNOWN_TURN": "`sidecar turns --state open` shows which are on record; ask the sidecar that bound it",
-    "ROLE_REQUIRED": "mint a token with a role that may: `sidecar token mint --role …`",
+    "GATE_HELD": "nothing changed; repeat the command once {gate} passes (an outage cannot be overridden)",
+    "POLICY_DENIED": "nothing changed; repeat the command when the policy permits the step",
+    "REVISION_CONFLICT": "nothing changed: another operator changed the rollout, or --revision is outdated; check with "
+    "`sidecar subagent show {name}`, then repeat the command",
+    "REQUEST_ID_REUSED": "omit --request-id for a new step; to repeat an earlier step, give its --revision and the "
+    "same arguments as before",
+    "UNKNOWN_DEFINITION": "`sidecar subagent list` shows the known definitions",
+    "UNKNOWN_TURN": "`sidecar turns --state open` shows the recorded turns; use the sidecar that bound it",
+    "ROLE_REQUIRED": "mint a token with a role that permits this: `sidecar token mint --role …`",
     "ROLE_TOKEN_INVALID": HOW_TO_MINT,
-    "STORE_UNAVAILABLE": "nobody can say how rollouts stand until the store is back; a kill holds even so",
+    "STORE_UNAVAILABLE": "the state of rollouts is unknown until the store is available; a kill takes effect even so",
 }
-"""By reason."""
+"""Advice by error reason."""
 HELPS: Final = {
-    Remedy.PROMOTE: "`sidecar subagent promote {name} --reason …` comes before",
-    Remedy.FIRST_RAMP: "`sidecar subagent ramp {name} PERCENT --reason …` with a smaller share, then this again",
+    Remedy.PROMOTE: "run `sidecar subagent promote {name} --reason …` first",
+    Remedy.FIRST_RAMP: "run `sidecar subagent ramp {name} PERCENT --reason …` with a smaller share first",
     Remedy.DECLARED_RAMP: "take one of these steps, or declare others: `sidecar subagent configure {name} --curve …`",
-    Remedy.ACKNOWLEDGE: "`sidecar subagent acknowledge {name} --reason …`, then this again",
-    Remedy.NAME_TARGET: "say who serves then: `sidecar subagent rollback {name} --to {choices} --reason …`",
-    Remedy.ROLL_BACK: "`sidecar subagent rollback {name} --reason …` comes before",
-    Remedy.BEGIN_DECOMMISSION: "`sidecar subagent decommission begin {name} --reason …` comes before",
-    Remedy.DECOMMISSION_STEP: "`sidecar subagent decommission step {name} {step} --reason …` comes before",
-    Remedy.DECIDE: "`sidecar subagent decommission decide {name} evals|tools retain|remove --reason …` comes before",
+    Remedy.ACKNOWLEDGE: "run `sidecar subagent acknowledge-breach {name} --reason …` first",
+    Remedy.NAME_TARGET: "name the successor: `sidecar subagent rollback {name} --to {choices} --reason …`",
+    Remedy.ROLL_BACK: "run `sidecar subagent rollback {name} --reason …` first",
+    Remedy.BEGIN_DECOMMISSION: "run `sidecar subagent decommission begin {name} --reason …` first",
+    Remedy.DECOMMISSION_STEP: "run `sidecar subagent decommission step {name} {step} --reason …` first",
+    Remedy.DECIDE: "run `sidecar subagent decommission decide {name} evals|tools retain|remove --reason …` first",
     Remedy.CLEAN_UP: "`sidecar subagent decommission patch {name}` writes the change",
-    Remedy.WAIT_FOR_TURNS: "`sidecar turns --state open` shows which; run this again once they have ended",
+    Remedy.WAIT_FOR_TURNS: "`sidecar turns --state open` lists them; repeat the command once they have ended",
 }
-"""By what the sidecar says would help; more telling than the reason."""
+"""Advice by the remedy that the sidecar returns; it is more specific than the reason, so it takes precedence."""
 
 
 def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
-    """Return what to do about a refusal of something about `name`; empty: nobody knows."""
+    """Return the next action after a refusal concerning `name`; empty: no advice is known."""
     helps = {each.value: text for each, text in HELPS.items()}
     text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, ""))
     gate, step = metadata.get("gate", "the gate"), metadata.get(STEP, "")

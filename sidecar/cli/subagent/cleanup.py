@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission patch|overdue`: what a checkout of the configuration repository still holds."""
+"""`sidecar subagent decommission patch|overdue`: inspects a checkout of the configuration repository."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ from sidecar.cli.output.json_output import message_from_json, message_to_json
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import choice_word, day
-from sidecar.cli.subagent.views import OperatorCommands, operated
+from sidecar.cli.subagent.views import OperatorCommands, run_command
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.decoding import from_json
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused, CheckoutReport, DecommissionPatchRequest
@@ -24,11 +24,11 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class CheckoutLocation:
-    """Which checkout is looked at, and how.
+    """The checkout to inspect.
 
     Attributes:
-        root: the folder that holds `agent_config.yaml`; None: none is.
-        record: a file with what `status --json` printed, instead of asking a sidecar; None: one is asked.
+        root: the folder that contains `agent_config.yaml`; None: no checkout.
+        record: a file with the output of `status --json`, used instead of a running sidecar; None: use the sidecar.
     """
 
     checkouts: Checkouts
@@ -38,12 +38,12 @@ class CheckoutLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class PatchWish:
-    """What is to be written.
+class PatchOptions:
+    """The patch to write.
 
     Attributes:
-        through: the last step; 0: the next one, and the second with the first.
-        to: a file; None: print.
+        through: the last step; 0: the next step, or the first two.
+        to: the output file; None: print.
     """
 
     name: str
@@ -55,10 +55,11 @@ class PatchWish:
 
 @dataclass(frozen=True, slots=True)
 class KnownDefinitions:
-    """A decommission as it stands, and which other definitions of its slot are rolled back.
+    """A decommission, and the other definitions of its slot that are rolled back.
 
     Attributes:
-        over: whether it has ended, and no other definition goes by its id: whatever a checkout has of it is left over.
+        over: whether the decommission has ended and no other definition uses its id, so that nothing of the id may
+            remain in a checkout.
     """
 
     status: pb.DecommissionStatus
@@ -66,20 +67,20 @@ class KnownDefinitions:
     over: bool = False
 
 
-def patch(operating: OperatorCommands, wish: PatchWish, at: CheckoutLocation) -> int:
-    """Write the change of the next steps as a patch; the checkout is only read. Returns the exit code."""
-    return _with_record(operating, wish.name, at, lambda where, known: _patched(where, known, wish, at))
+def patch(commands: OperatorCommands, options: PatchOptions, at: CheckoutLocation) -> int:
+    """Write the changes of the next steps as a patch; the checkout is only read. Returns the exit code."""
+    return _with_record(commands, options.name, at, lambda where, known: _patched(where, known, options, at))
 
 
-def overdue(operating: OperatorCommands, at: CheckoutLocation) -> int:
-    """Say what has outlived its window, and in a checkout, what is left of it and of those that have ended.
+def overdue(commands: OperatorCommands, at: CheckoutLocation) -> int:
+    """Print overdue decommissions and what remains in a checkout of them and of ended ones.
 
-    Returns the exit code: 1 if there is any.
+    Returns the exit code: 1 if there are any.
     """
 
     def work(where: OperatorCommands, known: tuple[KnownDefinitions, ...]) -> OperatorExit:
         late = [(each, _left_in(each, at)) for each in known if each.status.overdue]
-        ended = [(each, seen) for each in known if each.over and (seen := _left_in(each, at)) and seen.left]
+        ended = [(each, report) for each in known if each.over and (report := _left_in(each, at)) and report.left]
         code = OperatorExit.REFUSED if late or ended else OperatorExit.DONE
         if where.as_json:
             rows = {name: [_row(*each) for each in found] for name, found in (("overdue", late), ("ended", ended))}
@@ -87,52 +88,54 @@ def overdue(operating: OperatorCommands, at: CheckoutLocation) -> int:
             return code
         if not late:
             where.screen.show([[Part("no decommission is overdue", "green")]])
-        for each, seen in (*late, *ended):
-            where.screen.show([[Part(line, style)] for line, style in _left_lines(each, seen)])
+        for each, report in (*late, *ended):
+            where.screen.show([[Part(line, style)] for line, style in _left_lines(each, report)])
         return code
 
-    return _with_all(operating, at, work)
+    return _with_all(commands, at, work)
 
 
 def _with_all(
-    operating: OperatorCommands,
+    commands: OperatorCommands,
     at: CheckoutLocation,
     work: Callable[[OperatorCommands, tuple[KnownDefinitions, ...]], OperatorExit],
 ) -> int:
     try:
         if at.record is not None:
-            return work(operating, (_read(at.record),))
-        return operated(operating, lambda client: work(operating, _all_of(client)))
+            return work(commands, (_read(at.record),))
+        return run_command(commands, lambda client: work(commands, _all_of(client)))
     except CheckoutRefused as problem:
-        return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
+        return commands.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
 def _with_record(
-    operating: OperatorCommands,
+    commands: OperatorCommands,
     name: str,
     at: CheckoutLocation,
     work: Callable[[OperatorCommands, KnownDefinitions], OperatorExit],
 ) -> int:
     try:
         if at.record is None:
-            return operated(operating, lambda client: work(operating, asked_for(client, name)))
+            return run_command(commands, lambda client: work(commands, find_decommission(client, name)))
         known = _read(at.record)
         if known.status.definition_id != name:
-            raise CheckoutRefused(f"{at.record} is about {clean(known.status.definition_id)}, not {clean(name)}")
-        return work(operating, known)
+            raise CheckoutRefused(f"{at.record} is for {clean(known.status.definition_id)}, not {clean(name)}")
+        return work(commands, known)
     except CheckoutRefused as problem:
-        return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
+        return commands.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
-def _patched(where: OperatorCommands, known: KnownDefinitions, wish: PatchWish, at: CheckoutLocation) -> OperatorExit:
-    made = at.checkouts.patch(at.root or Path(), _wanted(known, wish, at))
+def _patched(
+    where: OperatorCommands, known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation
+) -> OperatorExit:
+    made = at.checkouts.patch(at.root or Path(), _wanted(known, options, at))
     where.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
     if not made.diff:
-        where.errors.write("nothing is to be changed: the checkout has it already\n")
-    elif wish.to is not None:
-        wish.to.write_text(made.diff, encoding="utf-8", newline="", errors="surrogateescape")
+        where.errors.write("nothing to change: the checkout already contains the change\n")
+    elif options.to is not None:
+        options.to.write_text(made.diff, encoding="utf-8", newline="", errors="surrogateescape")
         where.errors.write(
-            f"written to {wish.to}; next: `{_applying(wish.to, at.root)}` on a branch, and have it reviewed\n"
+            f"written to {options.to}; next: run `{_applying(options.to, at.root)}` on a branch and have it reviewed\n"
         )
     else:
         where.out.write(made.diff)
@@ -140,27 +143,27 @@ def _patched(where: OperatorCommands, known: KnownDefinitions, wish: PatchWish, 
 
 
 def _applying(patch: Path, root: Path | None) -> str:
-    """Return the command that applies a patch at the top of the checkout, from where the command was typed."""
+    """Return the command that applies a patch at the top of the checkout, as typed in the current directory."""
     if root is None:
         return shlex.join(["git", "apply", str(patch)])
     return shlex.join(["git", "-C", str(root), "apply", os.path.relpath(patch.resolve(), root.resolve())])
 
 
-def _wanted(known: KnownDefinitions, wish: PatchWish, at: CheckoutLocation) -> DecommissionPatchRequest:
-    """Return what a patch is to do: the steps that come, and of those on record what the checkout holds even so."""
+def _wanted(known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation) -> DecommissionPatchRequest:
+    """Return the steps of a patch: the pending steps, and recorded steps whose subject is in the checkout again."""
     record = known.status.decommission
-    coming = _steps_to(record, wish.through)
+    coming = _steps_to(record, options.through)
     taken = tuple(each for each in CleanupStep if each not in coming and _is_taken(record, each))
-    code = wish.code if CleanupStep.MODULES in coming else code_of(record)
-    seen = at.checkouts.look(at.root or Path(), asking(known, at, taken, code))
-    again = {each.step for each in seen.left}
+    code = options.code if CleanupStep.MODULES in coming else code_of(record)
+    report = at.checkouts.look(at.root or Path(), patch_request(known, at, taken, code))
+    again = {each.step for each in report.left}
     steps = tuple(each for each in CleanupStep if each in again or each in coming)
-    remove = wish.remove_entry or CleanupStep.BLOCKS in taken
-    return replace(asking(known, at, steps, code), remove_entry=remove)
+    remove = options.remove_entry or CleanupStep.BLOCKS in taken
+    return replace(patch_request(known, at, steps, code), remove_entry=remove)
 
 
 def _steps_to(record: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
-    """Return the steps that come: the next one to `through`; the first is never written without the second."""
+    """Return the pending steps, from the next one to `through`. The first is never written without the second."""
     if record.HasField("finished_at"):
         return ()
     if not record.next_step:
@@ -179,10 +182,10 @@ def code_of(record: pb.Decommission) -> CodeStatus:
     return CodeStatus.DEPRECATED if marked else CodeStatus.GONE
 
 
-def asking(
+def patch_request(
     known: KnownDefinitions, at: CheckoutLocation, steps: tuple[CleanupStep, ...], code: CodeStatus
 ) -> DecommissionPatchRequest:
-    """Return what a checkout is asked about."""
+    """Return the request for inspecting or patching a checkout."""
     status, record = known.status, known.status.decommission
     return DecommissionPatchRequest(
         definition_id=status.definition_id,
@@ -207,31 +210,36 @@ def _choice(record: pb.Decommission, matter: str) -> Choice | None:
 def _left_in(known: KnownDefinitions, at: CheckoutLocation) -> CheckoutReport | None:
     if at.root is None:
         return None
-    return at.checkouts.look(at.root, asking(known, at, tuple(CleanupStep), CodeStatus.GONE))
+    return at.checkouts.look(at.root, patch_request(known, at, tuple(CleanupStep), CodeStatus.GONE))
 
 
-def _left_lines(known: KnownDefinitions, seen: CheckoutReport | None) -> list[tuple[str, str]]:
+def _left_lines(known: KnownDefinitions, report: CheckoutReport | None) -> list[tuple[str, str]]:
     status, name = known.status, clean(known.status.definition_id)
-    if known.over and seen is not None:
+    if known.over and report is not None:
         ended = day(utc(status.decommission.finished_at))
-        lines = [(f"{name}: its decommission ended {ended}, and the checkout ({seen.state}) still has of it", "red")]
-        lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
+        lines = [(f"{name}: its decommission ended {ended}, but the checkout ({report.state}) still contains", "red")]
+        lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in report.left]
         return [*lines, (f"  next: `sidecar subagent decommission patch {name}` writes the change", "")]
     lines = [(f"{name}: overdue since {day(utc(status.decommission.due_at))}", "red")]
-    lines += [(f"  {clean(said)}", "yellow") for said in status.remaining]
-    if seen is not None:
-        lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
-        if not seen.left:
-            lines.append((f"  nothing of it is left in the checkout ({seen.state})", "green"))
+    lines += [(f"  {clean(reason_text)}", "yellow") for reason_text in status.remaining]
+    if report is not None:
+        lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in report.left]
+        if not report.left:
+            lines.append((f"  nothing of it remains in the checkout ({report.state})", "green"))
     return lines
 
 
-def _row(known: KnownDefinitions, seen: CheckoutReport | None) -> dict[str, Any]:
-    left = [] if seen is None else [{"step": each.step, "where": each.where, "what": each.what} for each in seen.left]
-    return message_to_json(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
+def _row(known: KnownDefinitions, report: CheckoutReport | None) -> dict[str, Any]:
+    left = (
+        [] if report is None else [{"step": each.step, "where": each.where, "what": each.what} for each in report.left]
+    )
+    return message_to_json(known.status) | {
+        "checkout": None if report is None else report.state,
+        "left_in_checkout": left,
+    }
 
 
-def asked_for(client: OperatorClient, name: str) -> KnownDefinitions:
+def find_decommission(client: OperatorClient, name: str) -> KnownDefinitions:
     """Return one decommission, ended or not. Raises `CannotOperate`."""
     for known in _all_of(client):
         if known.status.definition_id == name:
@@ -267,22 +275,24 @@ def _has_ended(status: pb.DecommissionStatus) -> bool:
 
 
 def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
-    """Return the ids of a slot of which every definition is in rollback."""
+    """Return the ids in a slot whose definitions are all in `rollback`."""
     definitions = slot.definitions if slot else ()
     alive = {each.definition_id for each in definitions if each.state != pb.LIFECYCLE_STATE_ROLLBACK}
     return tuple(dict.fromkeys(each.definition_id for each in definitions if each.definition_id not in alive))
 
 
 def _read(file: Path) -> KnownDefinitions:
-    """Return what `status --json` printed. Raises `CheckoutRefused`."""
+    """Read the output of `status --json`. Raises `CheckoutRefused`."""
     try:
-        said = from_json(file.read_bytes())
-        rolled_back = tuple(map(str, said.pop("rolled_back", ())))
+        status_json = from_json(file.read_bytes())
+        rolled_back = tuple(map(str, status_json.pop("rolled_back", ())))
         status = ParseDict(
-            message_from_json(said, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True
+            message_from_json(status_json, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True
         )
     except (OSError, ValueError, AttributeError, TypeError, ParseError):
-        raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
+        raise CheckoutRefused(
+            f"{file} is not the output of `sidecar subagent decommission status NAME --json`"
+        ) from None
     if not status.definition_id or not status.HasField("decommission"):
-        raise CheckoutRefused(f"{file} says nothing of a decommission")
+        raise CheckoutRefused(f"{file} contains no decommission")
     return KnownDefinitions(status, rolled_back, _has_ended(status))

@@ -20,24 +20,25 @@ from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
 READING: Final = 10.0
-"""Seconds for an answer that changes nothing."""
+"""Seconds for a read."""
 STEPPING: Final = 120.0
-"""Seconds for a step: policies and several gates, each with a time-out of its own at the sidecar."""
+"""Seconds for a step. The sidecar asks policies and several gates, each with its own timeout."""
 STOPPING: Final = 10.0
-"""Seconds for a kill, a ramp-down or a roll-back: these wait for no gate."""
+"""Seconds for a kill, a ramp-down or a rollback, which need no gate."""
 NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
-"""Where a token may go: nothing here encrypts it."""
+"""Addresses that a token may be sent to. The connection is not encrypted, so only local ones are permitted."""
 NO_PROXY: Final = (("grpc.enable_http_proxy", 0),)
-"""The environment may name a proxy, and gRPC would send even loopback addresses there, token and all."""
+"""Otherwise gRPC sends even requests for loopback addresses, with the token, to a proxy that the environment names."""
 HOW_TO_FIND: Final = (
-    "start one with `operators.keys` or `operators.issuer` in its settings, or say where its operator listener is with "
+    "start one with `operators.keys` or `operators.issuer` in its settings, or give the address of its operator "
+    "listener with "
     "--config, or with --target unix:<operators.socket>"
 )
 
 
 @unique
 class OperatorExit(IntEnum):
-    """What the commands end with."""
+    """Exit codes of the operator commands."""
 
     DONE = 0
     REFUSED = 1
@@ -46,45 +47,45 @@ class OperatorExit(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Which sidecars, as gRPC names them, and the role token. All commands but `kill` ask the first."""
+class SidecarAddress:
+    """gRPC targets of the sidecars, and the role token. All commands but `kill` use only the first target."""
 
     targets: tuple[str, ...]
     token: str
 
 
 class CannotOperate(Exception):
-    """It was refused, or could not be asked; the message says what, why, and what to do.
+    """A command was refused or could not be sent. The message names the problem, its cause and the next action.
 
     Attributes:
-        said: what, and why.
-        advice: what to do; empty: that has been said.
-        code: what the command ends with.
-        reason: of `ErrorInfo`; empty if no sidecar said one.
-        uncertain: whether a step may have been taken even so.
+        message: the problem and its cause.
+        advice: the next action; empty if the message contains it.
+        code: the exit code of the command.
+        reason: of `ErrorInfo`; empty if no sidecar sent one.
+        uncertain: whether the step may have been taken nevertheless.
     """
 
     def __init__(
-        self, said: str, code: OperatorExit, reason: str = "", *, advice: str = "", uncertain: bool = False
+        self, message: str, code: OperatorExit, reason: str = "", *, advice: str = "", uncertain: bool = False
     ) -> None:
-        super().__init__(f"{said}\nnext: {advice}" if advice else said)
-        self.said = said
+        super().__init__(f"{message}\nnext: {advice}" if advice else message)
+        self.message = message
         self.advice = advice
         self.code = code
         self.reason = reason
         self.uncertain = uncertain
 
     @property
-    def spoken(self) -> dict[str, Any]:
-        """The same for programs; `reason` is that of `ErrorInfo`."""
-        return {"message": self.said, "reason": self.reason, "next": self.advice, "uncertain": self.uncertain}
+    def as_object(self) -> dict[str, Any]:
+        """The error for `--json`; `reason` is that of `ErrorInfo`."""
+        return {"message": self.message, "reason": self.reason, "next": self.advice, "uncertain": self.uncertain}
 
 
 class OperatorClient(AbstractContextManager["OperatorClient"]):
     """One connection to one sidecar.
 
     Raises:
-        CannotOperate: by every method, and here if there is no token, or it would travel in the open.
+        CannotOperate: by every method, and here if there is no token, or the token would be sent unencrypted.
     """
 
     def __init__(self, target: str, token: str) -> None:
@@ -93,7 +94,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
         if not NEAR.match(target):
             raise CannotOperate(
-                f"{target} is neither a Unix socket nor a loopback address, and the token would travel in the open; "
+                f"{target} is neither a Unix socket nor a loopback address, so the token would be sent unencrypted; "
                 "forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> host` for --target unix:/run/a.sock",
                 OperatorExit.NOT_ASKED,
             )
@@ -113,7 +114,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         self._channel.close()
 
     def ask(self, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
-        """Return the answer; `name` is the sub-agent that advice is about."""
+        """Return the answer to a request. `name`: the sub-agent that the advice mentions."""
         return self.answer_of(self.begin(method, request, seconds), name)
 
     def ask_all(self, method: str, request: Any, rows: str, name: str = "") -> Any:
@@ -126,24 +127,24 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         return whole
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
-        """Send a request, and return at once what `answer_of` takes."""
+        """Send a request and return the call for `answer_of` without waiting."""
         stub = self._stub if hasattr(self._stub, method) else self._admin
         return getattr(stub, method).future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
-        """Wait for the answer of what was begun."""
+        """Wait for the answer of a call that `begin` returned."""
         try:
             return call.result()
         except grpc.RpcError as error:
             raise self._problem(error, name) from None
 
     def status(self, name: str) -> pb.SlotStatus:
-        """Return the rollout of a slot, or the one that has a definition of that id."""
+        """Return the rollout of a slot, named by its slot or by the id of a definition in it."""
         status: pb.SlotStatus = self.ask("GetRollout", pb.GetRolloutRequest(slot=name), name).status
         return status
 
     def audit(self, request: pb.WatchAuditRequest) -> Iterator[Sequence[Any]]:
-        """Yield rows of the audit, some at a time, as they come."""
+        """Yield rows of the audit in batches as they arrive."""
         try:
             for message in self._stub.WatchAudit(request, metadata=self._metadata):
                 yield message.rows
@@ -151,14 +152,14 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             raise self._problem(error, request.definition_id or request.slot) from None
 
     def messages(self, method: str, request: Message, seconds: float) -> Iterator[Any]:
-        """Yield the messages of an answer as they come."""
+        """Yield the messages of a streamed answer as they arrive."""
         try:
             yield from getattr(self._admin, method)(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._problem(error, "") from None
 
     def _problem(self, error: Any, name: str) -> CannotOperate:
-        """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
+        """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
         code: grpc.StatusCode = error.code()
         info = _info(error)
         if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
@@ -166,8 +167,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
                 f"no sidecar answers at {self.target}: {HOW_TO_FIND}", OperatorExit.NOT_ASKED, uncertain=True
             )
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            said = f"what answers at {self.target} serves no operators; {HOW_TO_FIND}"
-            return CannotOperate(said, OperatorExit.NOT_ASKED)
+            message = f"the server at {self.target} has no operator service; {HOW_TO_FIND}"
+            return CannotOperate(message, OperatorExit.NOT_ASKED)
         return CannotOperate(
             f"{error.details() or code.name.lower()} ({info.reason or code.name})",
             OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
@@ -185,11 +186,11 @@ REFUSING: Final = frozenset(
         grpc.StatusCode.NOT_FOUND,
     }
 )
-"""The sidecar understood, looked, and said no."""
+"""The sidecar examined the request and refused it."""
 SURELY_NOT: Final = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 )
-"""It did not look."""
+"""The sidecar rejected the request before it examined the rollout, so the step was certainly not taken."""
 
 
 def _info(error: Any) -> ErrorInfo:

@@ -1,4 +1,4 @@
-"""`sidecar subagent`: the commands that read. What they need beside this is imported when one of them runs."""
+"""`sidecar subagent`: the commands that read. Heavy imports wait until a command runs, so that --help stays fast."""
 
 import sys
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from sidecar.cli.subagent.options import (
     Slot,
     Targets,
     TokenFile,
-    understood,
+    parse_or_exit,
 )
 from sidecar.cli.subagent.output.parsing import basis_points, timestamp_of
 from sidecar.cli.subagent.step_commands import add_steps
@@ -32,21 +32,20 @@ from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.decoding import DecodeError, from_ascii
 
 TURN_EXIT_CODES: Final = (
-    "Exit codes: 0 it has ended, now or before; 1 unknown, or refused; 2 it could not be asked (no sidecar, no token, "
-    "wrong role, not confirmed, not understood); 78 wrong settings."
+    "Exit codes: 0 the turn has ended, now or earlier; 1 unknown turn, or refused; 2 not sent (no sidecar, no token, "
+    "wrong role, not confirmed, invalid arguments); 78 invalid settings."
 )
 ERASE_EXIT_CODES: Final = (
-    "Exit codes: 0 nothing of the user is left, or --preview; 1 refused: turns are open; 2 it could not be asked (no "
-    "sidecar, no token, wrong role, not confirmed, not understood); 3 the episode memory cannot erase; 78 wrong "
-    "settings."
+    "Exit codes: 0 the content is erased, or --preview; 1 refused: turns are open; 2 not sent (no sidecar, no token, "
+    "wrong role, not confirmed, invalid arguments); 3 the episode memory cannot erase; 78 invalid settings."
 )
 NOWHERE: Final = "unix:/nowhere"
-"""Target of a command that asks no sidecar."""
+"""Target of a command that contacts no sidecar."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromEnvironment:
-    """What need not be said with every command. Asked when a command runs; empty: it is not there.
+    """Defaults from the environment, read when a command runs. Empty: not set.
 
     Attributes:
         token: the role token, `SIDECAR_ROLE_TOKEN`.
@@ -59,7 +58,7 @@ class FromEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ErasePlace:
-    """Where content is erased: through a sidecar, or in the file of the record."""
+    """The two ways to erase content: through a sidecar, or in the file of the record."""
 
     opened: Open
     offline: Callable[..., Any]
@@ -77,13 +76,11 @@ def add_subagent(
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        environment: token and target, unless options say them.
+        environment: defaults of token and target.
         checkouts: reads checkouts of the configuration repository.
-        erase_offline: erases in a record that no sidecar has open: settings, wish, and `preview`.
+        erase_offline: erases in a record that no sidecar has open; takes settings, options and `preview`.
     """
-    group = PlainTyper(
-        no_args_is_help=True, help="How sub-agents reach users: see it, and take steps.", epilog=EXIT_CODES
-    )
+    group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
     app.add_typer(group, name="subagent")
 
     def place(
@@ -102,7 +99,7 @@ def add_subagent(
         ("explain", _explain),
         ("preview", _preview),
         ("history", _history),
-        ("when", _when),
+        ("active-periods", _active_periods),
     ):
         group.command(name=name, epilog=EXIT_CODES)(placed(command))
     steps = add_steps(group, placed)
@@ -118,8 +115,8 @@ def _add_erase(
     def place_of_record(
         config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
     ) -> ErasePlace:
-        def offline(wish: Any, *, preview: bool) -> Any:
-            return erase_offline(settings_of(config), wish, preview=preview)
+        def offline(options: Any, *, preview: bool) -> Any:
+            return erase_offline(settings_of(config), options, preview=preview)
 
         return ErasePlace(place(config, target, token_file, as_json), offline)
 
@@ -127,38 +124,40 @@ def _add_erase(
 
 
 def _list(at: Open) -> None:
-    """Show every definition: state, ramp, flags and how fresh they are, gates, breaches, pinned turns, drift.
+    """List all definitions with state, flags, gate verdicts, breaches, pinned turns and drift.
 
-    With --json it is the export that `sidecar validate-refs --rollout-export` reads.
+    `sidecar validate-refs --rollout-export` reads the output of --json.
     """
     raise typer.Exit(_reading().show_list(at()))
 
 
 def _show(at: Open, name: Slot) -> None:
-    """Show one slot with all that is known of its definitions."""
+    """Show one slot and its definitions in full."""
     raise typer.Exit(_reading().show_slot(at(), name))
 
 
 def _explain(
     at: Open,
     name: Slot,
-    user: Annotated[str, typer.Option("--user", help="Whom it is about, as at the binding of turns.")],
-    arm: Annotated[str, typer.Option("--arm", help="Arm of the experiment that the user is in.")] = "",
-    when: Annotated[str, typer.Option("--at", help="A time in the past, e.g. 2026-11-22T14:05:00Z; UTC if bare.")] = "",
+    user: Annotated[str, typer.Option("--user", help="The user's principal, as in BindTurn.")],
+    arm: Annotated[str, typer.Option("--arm", help="The user's arm in the experiment.")] = "",
+    when: Annotated[
+        str, typer.Option("--at", help="A time in the past, e.g. 2026-11-22T14:05:00Z; UTC without a zone.")
+    ] = "",
 ) -> None:
-    """Say why a user gets, or does not get, a sub-agent; now, or then."""
-    time = understood(timestamp_of, when) if when else None
-    raise typer.Exit(_reading().explain(at(), _reading().ExplainWish(name, user, arm, time)))
+    """Explain why a user gets, or does not get, a sub-agent, now or at an earlier time."""
+    time = parse_or_exit(timestamp_of, when) if when else None
+    raise typer.Exit(_reading().explain(at(), _reading().ExplainOptions(name, user, arm, time)))
 
 
 def _preview(
     at: Open,
-    name: Annotated[str, typer.Argument(help="Id of the definition; or a slot, then its active one is meant.")],
+    name: Annotated[str, typer.Argument(help="Id of the definition, or a slot: its active definition.")],
     percent: Annotated[str, typer.Argument(help="The proposed ramp, e.g. 5 or 0.25.")],
     digest: Digest = "",
 ) -> None:
-    """Say how many of the users seen lately a ramp would add and take away. Changes nothing."""
-    points = understood(basis_points, percent)
+    """Show how many recent users a ramp would add and remove. Changes nothing."""
+    points = parse_or_exit(basis_points, percent)
     raise typer.Exit(_reading().preview(at(), name, points, digest))
 
 
@@ -167,84 +166,83 @@ def _history(
     name: Annotated[str, typer.Argument(help="Only of this definition.")] = "",
     slot: Annotated[str, typer.Option("--slot", help="Only of this slot.")] = "",
     after: Annotated[int, typer.Option("--after", min=0, help="Only rows with a higher number.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until interrupted.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new rows until interrupted.")] = False,
 ) -> None:
-    """Print the audit, oldest first: what was asked for, by whom, why, and what came of it.
-
-    With --json: one object a line.
-    """
-    raise typer.Exit(_reading().show_history(at(), _reading().HistoryWish(name, slot, after, follow)))
+    """Print the audit, oldest first: each request with operator, reason and result. --json: one object per line."""
+    raise typer.Exit(_reading().show_history(at(), _reading().HistoryOptions(name, slot, after, follow)))
 
 
-def _when(
+def _active_periods(
     at: Open,
     name: Name,
-    user: Annotated[str, typer.Option("--user", help="Whom it is about, as at the binding of turns.")] = "",
-    share: Annotated[str, typer.Option("--share", help="Or a share of all in percent, e.g. 30; 100: everybody.")] = "",
+    user: Annotated[str, typer.Option("--user", help="The user's principal, as in BindTurn.")] = "",
+    share: Annotated[
+        str, typer.Option("--share", help="Or a share of the users in percent, e.g. 30; 100: all users.")
+    ] = "",
     slot: Annotated[str, typer.Option("--slot", help="The slot, if it is in several.")] = "",
 ) -> None:
-    """Say when a sub-agent was active for one user, or for the whole of a share, as far as the audit is kept."""
+    """List the periods in which a sub-agent was active for one user, or for a whole share of the users."""
     if bool(user) == bool(share):
-        typer.echo("say for whom: either --user, or --share with a percentage", err=True)
+        typer.echo("give the users: either --user, or --share with a percentage", err=True)
         raise typer.Exit(EX_USAGE)
-    points = understood(basis_points, share) if share else 0
+    points = parse_or_exit(basis_points, share) if share else 0
     if share and not points:
-        typer.echo("nobody is in a share of 0 %", err=True)
+        typer.echo("a share of 0 % contains no user", err=True)
         raise typer.Exit(EX_USAGE)
     from sidecar.cli.subagent import activity  # noqa: PLC0415  only these commands need gRPC
 
-    wish = activity.ActivePeriodsOptions(name, user, points, slot)
-    raise typer.Exit(activity.show_active_periods(at(), wish))
+    options = activity.ActivePeriodsOptions(name, user, points, slot)
+    raise typer.Exit(activity.show_active_periods(at(), options))
 
 
 def _end_turn(
     at: Open,
-    turn_id: Annotated[str, typer.Argument(help="Which turn; `sidecar turns --state open` lists them.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the log.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    turn_id: Annotated[str, typer.Argument(help="Id of the turn; `sidecar turns --state open` lists them.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """End a turn that its parent does not end: stop what runs in it, close its children, write its routing decision.
+    """End a turn that its parent does not end: stop its calls, close its children, write its routing decision.
 
-    Asks the operator listener, so it needs a role token, like `sidecar subagent`.
+    Uses the operator listener and needs a role token, like `sidecar subagent`.
     """
     from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(activity.end_turn(at(), steps.StepWish(turn_id, reason, yes=yes)))
+    raise typer.Exit(activity.end_turn(at(), steps.StepOptions(turn_id, reason, yes=yes)))
 
 
 def _erase(
     at: ErasePlace,
-    principal: Annotated[str, typer.Option("--principal", help="Whose content.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the log; it must not say whose.")],
-    preview: Annotated[bool, typer.Option("--preview", help="Only say how much there is.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    principal: Annotated[str, typer.Option("--principal", help="The user whose content is erased.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, for the log; it must not identify the user.")],
+    preview: Annotated[bool, typer.Option("--preview", help="Only count the content.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Erase in the SQLite file that --config names; no sidecar may run on it.")
     ] = False,
 ) -> None:
-    """Erase the content of one user: requests, answers, tool data, frames, conversations. Ids, times, decisions stay.
+    """Erase the content of one user: requests, answers, tool data, frames, conversations. Ids and times stay.
 
     Nothing is erased while a turn of the user is open.
 
-    A signed marker says how many facts lost their texts; it names nobody, and `sidecar verify-log` passes.
+    A signed marker records how many facts lost their text, without the user's identity; `sidecar verify-log` passes.
 
-    What is interrupted goes on when it is run again; new appends wait while the files are written anew.
+    If the command is interrupted, run it again to continue. New appends wait while the database files are rewritten.
 
-    Asks the operator listener, so it needs a role token, like `sidecar subagent`. With --offline it asks no sidecar,
-    and needs write access to the record, its checkpoints and their key instead.
+    Uses the operator listener and needs a role token, like `sidecar subagent`. With --offline the command contacts no
+    sidecar; it needs write access to the record, its checkpoints and their key.
     """
     from sidecar.cli.subagent import erasing  # noqa: PLC0415  only these commands need gRPC
 
-    wish = erasing.EraseWish(principal, reason, preview, yes)
+    options = erasing.EraseOptions(principal, reason, preview, yes)
     if not offline:
-        raise typer.Exit(erasing.erase(at.opened(), wish))
+        raise typer.Exit(erasing.erase(at.opened(), options))
 
     from sidecar.cli.record.backup import carried_out  # noqa: PLC0415  it reads settings, and the others need none
 
     def in_the_file(preview: bool) -> Any:
-        return carried_out(lambda: at.offline(wish, preview=preview))
+        return carried_out(lambda: at.offline(options, preview=preview))
 
-    raise typer.Exit(erasing.erase_offline(at.opened(offline=True), wish, in_the_file))
+    raise typer.Exit(erasing.erase_offline(at.opened(offline=True), options, in_the_file))
 
 
 def _reading() -> ModuleType:
@@ -262,7 +260,7 @@ def _operating(
     *,
     as_json: bool,
 ) -> Any:
-    from sidecar.cli.subagent.client import Where  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
 
     token = environment.token() if token_file is None else _token_in(token_file)
     if not targets and config is None and (named := environment.target().strip()):
@@ -278,7 +276,7 @@ def _operating(
             )
             raise
     ask = _confirmed if sys.stdin.isatty() else None
-    return _reading().OperatorCommands(Where(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
+    return _reading().OperatorCommands(SidecarAddress(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
 
 
 def _confirmed(question: str) -> bool:

@@ -1,23 +1,23 @@
-"""`sidecar subagent decommission begin|decide|undo|step|list|status`: what each asks a sidecar."""
+"""`sidecar subagent decommission begin|decide|undo|step|list|status`: the requests to a sidecar."""
 
 from pathlib import Path
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.output.json_output import message_to_json
-from sidecar.cli.subagent.cleanup import CheckoutLocation, asked_for, asking, code_of
+from sidecar.cli.subagent.cleanup import CheckoutLocation, code_of, find_decommission, patch_request
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import decommission_lines, status_lines, step_word
-from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take
-from sidecar.cli.subagent.views import OperatorCommands, operated, shown
+from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take
+from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 CODE: Final = {CodeStatus.GONE: pb.CODE_STATUS_GONE, CodeStatus.DEPRECATED: pb.CODE_STATUS_DEPRECATED}
 VOUCHED: Final = (pb.CLEANUP_STEP_MODULES, pb.CLEANUP_STEP_EVALS_AND_TOOLS)
-"""Steps of which no sidecar sees everything."""
-FOUND: Final[dict[tuple[int, CodeStatus], str]] = {
+"""Steps that a sidecar cannot verify alone: code and evaluations are only in the configuration repository."""
+CONFIRMATIONS: Final[dict[tuple[int, CodeStatus], str]] = {
     (pb.CLEANUP_STEP_MODULES, CodeStatus.GONE): "no Python module of it is left",
     (pb.CLEANUP_STEP_MODULES, CodeStatus.DEPRECATED): "its Python modules are marked deprecated",
     **dict.fromkeys(
@@ -25,132 +25,135 @@ FOUND: Final[dict[tuple[int, CodeStatus], str]] = {
         "nothing is left of it that was to be removed of evals and tools",
     ),
 }
-"""What a look at a checkout lets an operator confirm."""
+"""What the inspection of a checkout confirms."""
 LONGEST_WORD: Final = 1000
 
 
-def begin(operating: OperatorCommands, wish: StepWish) -> int:
-    """Begin; return the exit code."""
-    danger = f"{clean(wish.name)} will be taken away for good; the window of its cleanup runs from now."
-    plan = "begin the decommission; the state stays rollback"
-    return take(operating, wish, lambda found: [Verb("BeginDecommission", plan, danger=danger)])
+def begin(commands: OperatorCommands, options: StepOptions) -> int:
+    """Begin the decommission. Returns the exit code."""
+    danger = f"{clean(options.name)} will be removed permanently; the window of its cleanup starts now."
+    plan = "begin the decommission; the definition stays rolled back"
+    return take(commands, options, lambda target: [Verb("BeginDecommission", plan, danger=danger)])
 
 
-def decide(operating: OperatorCommands, wish: StepWish, matter: str, choice: Choice) -> int:
-    """Decide; return the exit code."""
+def decide(commands: OperatorCommands, options: StepOptions, matter: str, choice: Choice) -> int:
+    """Record whether evals or tools are retained or removed. Returns the exit code."""
     fields = {
         "subject": pb.CleanupSubject.Value(f"CLEANUP_SUBJECT_{matter.upper()}"),
         "choice": pb.CleanupChoice.Value(f"CLEANUP_CHOICE_{choice.name}"),
     }
-    return take(operating, wish, lambda found: [Verb("DecideDecommission", f"{choice} its {matter}", fields)])
+    return take(commands, options, lambda target: [Verb("DecideDecommission", f"{choice} its {matter}", fields)])
 
 
-def undo(operating: OperatorCommands, wish: StepWish) -> int:
-    """Take it back; return the exit code."""
-    danger = f"The decommission of {clean(wish.name)} is taken back; it stays in rollback, and its window ends."
-    plan = "undo the decommission; bring entry and files back with `git revert`, for replay"
-    return take(operating, wish, lambda found: [Verb("UndoDecommission", plan, danger=danger)])
+def undo(commands: OperatorCommands, options: StepOptions) -> int:
+    """Undo the decommission. Returns the exit code."""
+    danger = f"The decommission of {clean(options.name)} will be undone; the definition stays rolled back."
+    plan = "undo the decommission; restore entry and files with `git revert`, so that turns can be replayed"
+    return take(commands, options, lambda target: [Verb("UndoDecommission", plan, danger=danger)])
 
 
 def step(
-    operating: OperatorCommands, wish: StepWish, at: CheckoutLocation, number: int, code: CodeStatus, word: str
+    commands: OperatorCommands, options: StepOptions, at: CheckoutLocation, number: int, code: CodeStatus, word: str
 ) -> int:
-    """Put a step on record, after a look at the checkout if there is one; return the exit code.
+    """Record a step, after inspecting the checkout if there is one. Returns the exit code.
 
     Args:
-        operating: where, and how answers look.
-        wish: which sub-agent, and why.
+        commands: address and output.
+        options: the sub-agent, and the reason.
         at: the checkout.
         number: of the step; 0: the next.
         code: what became of it.
         word: what the operator confirms.
     """
 
-    def verbs(found: StepTarget) -> list[Verb]:
-        asked = number or _next_of(found)
-        confirmed = _confirmed(operating, wish.name, at, asked, code, word)
-        fields: dict[str, Any] = {"step": asked, "confirmed": confirmed[:LONGEST_WORD] if asked in VOUCHED else ""}
-        if asked == pb.CLEANUP_STEP_MODULES:
+    def verbs(target: StepTarget) -> list[Verb]:
+        steps = number or _next_of(target)
+        confirmed = _confirmed(commands, options.name, at, steps, code, word)
+        fields: dict[str, Any] = {"step": steps, "confirmed": confirmed[:LONGEST_WORD] if steps in VOUCHED else ""}
+        if steps == pb.CLEANUP_STEP_MODULES:
             fields["code"] = CODE[code]
-        final = asked == pb.CLEANUP_STEP_MODULES and code is CodeStatus.GONE
-        danger = f"From here on the decommission of {clean(wish.name)} cannot be undone." if final else ""
-        said = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
-        plan = f"record step {step_word(asked)} as done{said}"
+        final = steps == pb.CLEANUP_STEP_MODULES and code is CodeStatus.GONE
+        danger = f"After this step the decommission of {clean(options.name)} cannot be undone." if final else ""
+        message = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
+        plan = f"record step {step_word(steps)} as done{message}"
         return [Verb("TakeDecommissionStep", plan, fields, danger)]
 
-    return take(operating, wish, verbs)
+    return take(commands, options, verbs)
 
 
-def show_all(operating: OperatorCommands, *, finished: bool) -> int:
-    """List decommissions; return the exit code."""
+def show_all(commands: OperatorCommands, *, finished: bool) -> int:
+    """List decommissions. Returns the exit code."""
     request = pb.ListDecommissionsRequest(include_finished=finished)
-    return shown(
-        operating,
+    return print_answer(
+        commands,
         lambda client: client.ask_all("ListDecommissions", request, "decommissions"),
         lambda answer: decommission_lines(answer.decommissions),
     )
 
 
-def show_one(operating: OperatorCommands, name: str) -> int:
-    """Show one decommission; as JSON it is what `--record` reads. Returns the exit code."""
+def show_one(commands: OperatorCommands, name: str) -> int:
+    """Show one decommission; `--record` reads the JSON form. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
-        known = asked_for(client, name)
-        if operating.as_json:
-            operating.write_json(message_to_json(known.status) | {"rolled_back": list(known.rolled_back)})
+        known = find_decommission(client, name)
+        if commands.as_json:
+            commands.write_json(message_to_json(known.status) | {"rolled_back": list(known.rolled_back)})
         else:
-            operating.screen.show(status_lines(known.status))
+            commands.screen.show(status_lines(known.status))
         return OperatorExit.DONE
 
-    return operated(operating, work)
+    return run_command(commands, work)
 
 
 def _confirmed(
-    operating: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus, word: str
+    commands: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus, word: str
 ) -> str:
-    """Return what is confirmed of a step: what a look at the checkout finds, if there is one, and the operator's word.
+    """Return the confirmation of a step: the result of inspecting the checkout, if given, and the operator's words.
 
-    Raises `CannotOperate` if the checkout still holds something, or nobody confirms what no sidecar sees.
+    Raises `CannotOperate` if the checkout still has parts of the sub-agent, or a step that a sidecar cannot verify has
+    no confirmation.
     """
     if at.root is not None:
-        return "; ".join(filter(None, (_looked(operating, name, at, number, code), word)))
+        return "; ".join(filter(None, (_looked(commands, name, at, number, code), word)))
     if number in VOUCHED and not word:
         raise CannotOperate(
-            f"no sidecar can see what step {step_word(number)} is about",
+            f"a sidecar cannot verify step {step_word(number)}",
             OperatorExit.NOT_ASKED,
-            advice="give --checkout DIR, and it is looked for there; or --confirm WORDS, and say what you checked",
+            advice="give --checkout DIR to have it inspected, or state what you checked with --confirm WORDS",
         )
     return word
 
 
-def _looked(operating: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus) -> str:
-    """Look at the checkout for all that a step and those before it see to, also those that are on record already.
+def _looked(commands: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus) -> str:
+    """Inspect the checkout for everything that a step and the steps before it remove, including recorded steps.
 
-    Returns what may be confirmed of the step. Raises `CannotOperate` if something is still there.
+    Recorded steps are inspected again because a later merge may have restored what they removed.
+
+    Returns the confirmation of the step. Raises `CannotOperate` if something remains.
     """
-    with OperatorClient(operating.where.targets[0], operating.where.token) as client:
-        known = asked_for(client, name)
+    with OperatorClient(commands.where.targets[0], commands.where.token) as client:
+        known = find_decommission(client, name)
     record = known.status.decommission
     taken = {each.step for each in record.steps}
-    asked = tuple(each for each in CleanupStep if each.number <= number or each.number in taken)
+    steps = tuple(each for each in CleanupStep if each.number <= number or each.number in taken)
     fate = code if number == pb.CLEANUP_STEP_MODULES else code_of(record)
     try:
-        seen = at.checkouts.look(at.root or Path(), asking(known, at, asked, fate))
+        report = at.checkouts.look(at.root or Path(), patch_request(known, at, steps, fate))
     except CheckoutRefused as problem:
         raise CannotOperate(str(problem), OperatorExit.NOT_ASKED) from None
-    if seen.left:
-        said = "\n".join(f"  {clean(each.where)}: {clean(each.what)}" for each in seen.left)
+    if report.left:
+        message = "\n".join(f"  {clean(each.where)}: {clean(each.what)}" for each in report.left)
         through = f" --through {number}" if number > record.next_step > 0 else ""
         raise CannotOperate(
-            f"step {step_word(number)} is not done in {clean(str(at.root))} ({seen.state}); still there:\n{said}",
+            f"step {step_word(number)} is not done in {clean(str(at.root))} ({report.state}); remaining:\n{message}",
             OperatorExit.REFUSED,
             advice=f"`sidecar subagent decommission patch {clean(name)}{through}` writes the change",
         )
-    return f"{FOUND[number, fate]} (configuration repository, {seen.state})" if number in VOUCHED else ""
+    return f"{CONFIRMATIONS[number, fate]} (configuration repository, {report.state})" if number in VOUCHED else ""
 
 
-def _next_of(found: StepTarget) -> int:
-    definition = found.definition
+def _next_of(target: StepTarget) -> int:
+    definition = target.definition
     if not definition.HasField("decommission"):
         return int(pb.CLEANUP_STEP_ENTRY)
     return int(definition.decommission.next_step or pb.CLEANUP_STEP_MODULES)

@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission`: its commands. What they need beside this is imported when one of them runs."""
+"""`sidecar subagent decommission`: its commands. Heavy imports wait until a command runs."""
 
 from collections.abc import Callable
 from enum import StrEnum, unique
@@ -11,30 +11,30 @@ import typer
 from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import given_by
 from sidecar.cli.subagent.options import EXIT_CODES, Name, Open, Placed
-from sidecar.cli.subagent.step_commands import WishOf
+from sidecar.cli.subagent.step_commands import OptionsOf
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice, CodeStatus
 
-HELP: Final = """Take a definition that is in rollback away for good, in five steps.
+HELP: Final = """Remove a definition that was rolled back, permanently, in five steps.
 
 \b
 1 entry            its entry is marked `status: deprecated`, or removed
-2 references       it is taken off every `sub_agents`
+2 references       it is removed from every `sub_agents` list
 3 modules          its Python modules are deleted, or marked deprecated
-4 blocks           its entry goes, and prompt blocks that only it used
-5 evals and tools  retained or removed, as was decided of each
+4 blocks           its entry is removed, with the prompt blocks that only it used
+5 evals and tools  retained or removed, as decided for each
 
-`begin` starts the window (a quarter, unless set otherwise). `patch` writes the change that the next step needs, for \
-review; it never changes the checkout. Once that is merged and loaded, `step` puts the step on record: the sidecar \
-checks what it can see, and for modules and evals `--checkout DIR` looks there. `decide` records what becomes of evals \
-and of tools. `undo` is possible until code is deleted. `overdue` fails if a window has passed; let it run in CI.
+`begin` starts the window (default: a quarter). `patch` writes the change that the next step needs, for review; it \
+never modifies the checkout. Once the change is merged and loaded, `step` records the step: the sidecar verifies what \
+it can, and `--checkout DIR` verifies modules and evals. `decide` records whether evals and tools are retained. `undo` \
+is possible until code is deleted. `overdue` fails if a window has passed; run it in CI.
 """
 
 
 @unique
 class Subject(StrEnum):
-    """What is decided about."""
+    """The subject of a decision."""
 
     EVALS = "evals"
     TOOLS = "tools"
@@ -43,18 +43,19 @@ class Subject(StrEnum):
 CheckoutDir = Annotated[
     Path | None, typer.Option("--checkout", help="Folder with agent_config.yaml, in a checkout of its repository.")
 ]
-Modules = Annotated[str, typer.Option("--modules", help="Where modules are, from the top of the checkout.")]
+Modules = Annotated[str, typer.Option("--modules", help="Folder of the modules, relative to the top of the checkout.")]
 Record = Annotated[
-    Path | None, typer.Option("--record", help="What `status NAME --json` printed, instead of asking a sidecar.")
+    Path | None, typer.Option("--record", help="Output of `status NAME --json`, instead of a running sidecar.")
 ]
 DeprecateModules = Annotated[
-    bool, typer.Option("--deprecate-modules", help="Step 3 marks modules deprecated, for a while, and deletes none.")
+    bool,
+    typer.Option("--deprecate-modules", help="Step 3 marks modules as deprecated for now instead of deleting them."),
 ]
 
 Confirm = Annotated[
-    str, typer.Option("--confirm", help="Steps 3 and 5: what you checked; --checkout is looked at even so.")
+    str, typer.Option("--confirm", help="Steps 3 and 5: what you checked. --checkout is inspected nevertheless.")
 ]
-Through = Annotated[int, typer.Option("--through", min=0, max=5, help="Up to this step; else the next only.")]
+Through = Annotated[int, typer.Option("--through", min=0, max=5, help="Up to this step. Default: only the next step.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of printing.")]
 Remove = Annotated[bool, typer.Option("--remove-entry", help="Step 1 removes the entry instead of marking it.")]
 
@@ -62,7 +63,7 @@ MakePlace = Callable[..., Any]
 
 
 class Completion(NamedTuple):
-    """What became of the code, and what the operator confirms in words."""
+    """Whether the code was deleted or deprecated, and the operator's confirmation in words."""
 
     code: CodeStatus
     word: str
@@ -73,8 +74,8 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
 
     Args:
         group: `sidecar subagent`.
-        placed: gives a command the options that say where the sidecar is.
-        asked: gives it those that every step has.
+        placed: adds the options for the sidecar's address to a command.
+        asked: adds the options of every step.
         checkouts: reads checkouts of the configuration repository.
     """
     app = PlainTyper(no_args_is_help=True, help=HELP, epilog=EXIT_CODES)
@@ -90,7 +91,7 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
         through: Through = 0, out: Out = None, deprecate_modules: DeprecateModules = False, remove_entry: Remove = False
     ) -> Any:
         code = CodeStatus.DEPRECATED if deprecate_modules else CodeStatus.GONE
-        return lambda name: _cleanup().PatchWish(name, through, code, remove_entry, out)
+        return lambda name: _cleanup().PatchOptions(name, through, code, remove_entry, out)
 
     looked = given_by(place, "look_at")
     commands: dict[str, Callable[..., None]] = {
@@ -107,62 +108,62 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
         app.command(name=name, epilog=EXIT_CODES)(placed(command))
 
 
-def _begin(at: Open, wish_of: WishOf, name: Name) -> None:
-    """Begin: the window runs from now. Asks for confirmation."""
-    raise typer.Exit(_work().begin(at(), wish_of(name)))
+def _begin(at: Open, options_of: OptionsOf, name: Name) -> None:
+    """Begin the decommission; its window starts now. Asks for confirmation."""
+    raise typer.Exit(_work().begin(at(), options_of(name)))
 
 
 def _decide(
     at: Open,
-    wish_of: WishOf,
+    options_of: OptionsOf,
     name: Name,
-    matter: Annotated[Subject, typer.Argument(help="What is decided about.")],
-    choice: Annotated[Choice, typer.Argument(help="What becomes of it.")],
+    matter: Annotated[Subject, typer.Argument(help="The subject of the decision.")],
+    choice: Annotated[Choice, typer.Argument(help="The decision.")],
 ) -> None:
-    """Decide what becomes of the eval suite, or of the tools that only it used: each by itself, anew until step 5."""
-    raise typer.Exit(_work().decide(at(), wish_of(name), matter.value, choice))
+    """Decide whether the eval suite, or the tools that only this sub-agent used, are retained."""
+    raise typer.Exit(_work().decide(at(), options_of(name), matter.value, choice))
 
 
-def _undo(at: Open, wish_of: WishOf, name: Name) -> None:
-    """Take a decommission back, as long as no code is deleted. Asks for confirmation."""
-    raise typer.Exit(_work().undo(at(), wish_of(name)))
+def _undo(at: Open, options_of: OptionsOf, name: Name) -> None:
+    """Undo a decommission; possible until code is deleted. Asks for confirmation."""
+    raise typer.Exit(_work().undo(at(), options_of(name)))
 
 
 def _step(
     at: Open,
-    wish_of: WishOf,
+    options_of: OptionsOf,
     look_at: MakePlace,
     how: Completion,
     name: Name,
-    number: Annotated[int, typer.Argument(min=0, max=5, help="Which step; else the next.")] = 0,
+    number: Annotated[int, typer.Argument(min=0, max=5, help="Number of the step. Default: the next.")] = 0,
 ) -> None:
-    """Put a step on record that is done in the configuration repository. Step 3 asks for confirmation."""
-    raise typer.Exit(_work().step(at(), wish_of(name), look_at(), number, how.code, how.word))
+    """Record a step that is done in the configuration repository. Step 3 asks for confirmation."""
+    raise typer.Exit(_work().step(at(), options_of(name), look_at(), number, how.code, how.word))
 
 
 def _patch(at: Open, look_at: MakePlace, wanted: MakePlace, name: Name, record: Record = None) -> None:
     """Write the change that the next step needs as a diff for `git apply`. The checkout is only read.
 
-    Steps 1 and 2 come together: checks before a merge let no entry go that somebody still names.
+    Steps 1 and 2 come in one diff: checks before a merge reject the removal of an entry that is still referenced.
     """
     opened = at(offline=record is not None)
     raise typer.Exit(_cleanup().patch(opened, wanted(name), look_at(record)))
 
 
 def _overdue(at: Open, look_at: MakePlace, record: Record = None) -> None:
-    """Name what has outlived its window, and with --checkout what is left there, also of what ended. Fails if any."""
+    """List overdue decommissions, and with --checkout their remains, also of ended ones. Fails if there are any."""
     raise typer.Exit(_cleanup().overdue(at(offline=record is not None), look_at(record)))
 
 
 def _list(
-    at: Open, finished: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False
+    at: Open, finished: Annotated[bool, typer.Option("--all", help="Include ended decommissions.")] = False
 ) -> None:
-    """List decommissions: how far they are, when they are due, what is left."""
+    """List decommissions with progress, due date and remains."""
     raise typer.Exit(_work().show_all(at(), finished=finished))
 
 
 def _status(at: Open, name: Name) -> None:
-    """Show one decommission: who did what, what is left, what to do next."""
+    """Show one decommission: its steps, its remains and the next action."""
     raise typer.Exit(_work().show_one(at(), name))
 
 

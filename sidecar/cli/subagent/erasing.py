@@ -6,21 +6,21 @@ from typing import Final
 
 from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import OperatorCommands, guarded, operated
+from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.views import OperatorCommands, run_command, with_errors
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import TurnId
 from sidecar.operations.record.erase_user import ErasureReport
 from subagents.admin.v1 import admin_pb2
 
 ERASING: Final = 3600.0
-"""Seconds: a database file is written anew."""
+"""Seconds. The sidecar rewrites the database file, which takes long for a large record."""
 HOW_TO_ERASE_OFFLINE: Final = "if no sidecar runs on this SQLite record, --offline erases in its file"
 
 
 @dataclass(frozen=True, slots=True)
-class EraseWish:
-    """Whose content, and why."""
+class EraseOptions:
+    """The user, and the reason."""
 
     principal: str
     reason: str
@@ -29,94 +29,98 @@ class EraseWish:
 
 
 Erase = Callable[[bool], ErasureReport]
-"""Erases, or only counts if it is given True; returns what it came to."""
+"""Erases the content, or only counts it if the argument is True."""
 
 
-def erase(operating: OperatorCommands, wish: EraseWish) -> int:
-    """Have the content of a user erased by the sidecar, and print the result; return the exit code."""
+def erase(commands: OperatorCommands, options: EraseOptions) -> int:
+    """Erase the content of a user through the sidecar and print the result. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         try:
-            return _erase(operating, wish, lambda preview: _last(client, wish, preview=preview))
+            return _erase(commands, options, lambda preview: _last(client, options, preview=preview))
         except CannotOperate as problem:
             if problem.code is OperatorExit.NOT_ASKED and problem.uncertain and not problem.reason:
                 raise CannotOperate(
-                    problem.said, problem.code, advice=HOW_TO_ERASE_OFFLINE, uncertain=problem.uncertain
+                    problem.message, problem.code, advice=HOW_TO_ERASE_OFFLINE, uncertain=problem.uncertain
                 ) from None
             raise
 
-    return operated(operating, work)
+    return run_command(commands, work)
 
 
-def erase_offline(operating: OperatorCommands, wish: EraseWish, offline: Erase) -> int:
-    """Erase the content of a user in the file of the record, and print the result; return the exit code."""
+def erase_offline(commands: OperatorCommands, options: EraseOptions, offline: Erase) -> int:
+    """Erase the content of a user in the file of the record and print the result. Returns the exit code."""
 
     def work() -> OperatorExit:
         try:
-            return _erase(operating, wish, offline)
+            return _erase(commands, options, offline)
         except SubagentsError as problem:
             raise CannotOperate(problem.message, OperatorExit.REFUSED, problem.reason) from None
 
-    return guarded(operating, work)
+    return with_errors(commands, work)
 
 
-def _erase(operating: OperatorCommands, wish: EraseWish, erase: Erase) -> OperatorExit:
-    found = erase(True)
-    if wish.preview or found.open_turns:
-        return _told(operating, wish, found)
-    danger = f"The content of {found.turns} turns of {clean(wish.principal)}, and all conversations, go for good."
-    confirm(operating, StepWish(wish.principal, wish.reason, yes=wish.yes), danger)
-    return _told(operating, wish, erase(False))
+def _erase(commands: OperatorCommands, options: EraseOptions, erase: Erase) -> OperatorExit:
+    preview_report = erase(True)
+    if options.preview or preview_report.open_turns:
+        return _print_report(commands, options, preview_report)
+    danger = (
+        f"The content of {preview_report.turns} turns of {clean(options.principal)} and all conversations will be "
+        f"erased "
+        "permanently."
+    )
+    confirm(commands, StepOptions(options.principal, options.reason, yes=options.yes), danger)
+    return _print_report(commands, options, erase(False))
 
 
-def _last(client: OperatorClient, wish: EraseWish, *, preview: bool) -> ErasureReport:
-    request = admin_pb2.EraseUserRequest(principal=wish.principal, reason=wish.reason, preview=preview)
+def _last(client: OperatorClient, options: EraseOptions, *, preview: bool) -> ErasureReport:
+    request = admin_pb2.EraseUserRequest(principal=options.principal, reason=options.reason, preview=preview)
     news = list(client.messages("EraseUser", request, ERASING))
     if not news:
-        raise CannotOperate("the sidecar ended without a word", OperatorExit.NOT_ASKED, uncertain=True)
-    told = news[-1]
+        raise CannotOperate("the sidecar closed the stream without a result", OperatorExit.NOT_ASKED, uncertain=True)
+    report = news[-1]
     return ErasureReport(
-        looked_at=told.turns_read,
-        turns=told.turn_count,
-        open_turns=tuple(TurnId(each) for each in told.open_turn_ids),
-        facts=told.fact_count,
-        conversations=told.conversation_count if told.HasField("conversation_count") else None,
-        done=told.done,
+        looked_at=report.turns_read,
+        turns=report.turn_count,
+        open_turns=tuple(TurnId(each) for each in report.open_turn_ids),
+        facts=report.fact_count,
+        conversations=report.conversation_count if report.HasField("conversation_count") else None,
+        done=report.done,
     )
 
 
-def _told(operating: OperatorCommands, wish: EraseWish, told: ErasureReport) -> OperatorExit:
-    if operating.as_json:
-        operating.write_json(
+def _print_report(commands: OperatorCommands, options: EraseOptions, report: ErasureReport) -> OperatorExit:
+    if commands.as_json:
+        commands.write_json(
             {
-                "turn_count": told.turns,
-                "open_turns": list(told.open_turns),
-                "fact_count": told.facts,
-                "conversation_count": told.conversations,
-                "done": told.done,
+                "turn_count": report.turns,
+                "open_turns": list(report.open_turns),
+                "fact_count": report.facts,
+                "conversation_count": report.conversations,
+                "done": report.done,
             }
         )
     else:
-        operating.screen.show([[Part(line)] for line in lines_of(told, preview=wish.preview)])
-    if told.open_turns:
+        commands.screen.show([[Part(line)] for line in lines_of(report, preview=options.preview)])
+    if report.open_turns:
         return OperatorExit.REFUSED
-    return OperatorExit.PARTIAL if told.done and told.conversations is None else OperatorExit.DONE
+    return OperatorExit.PARTIAL if report.done and report.conversations is None else OperatorExit.DONE
 
 
-def lines_of(told: ErasureReport, *, preview: bool) -> list[str]:
-    """Return what to print of an erasure, or of what would be erased."""
-    if told.open_turns:
-        which = ", ".join(clean(each) for each in told.open_turns)
-        erased = f"{told.facts} facts were erased, then turns began" if told.facts else "nothing was erased"
+def lines_of(report: ErasureReport, *, preview: bool) -> list[str]:
+    """Return the lines about an erasure, or with `preview` about its extent."""
+    if report.open_turns:
+        which = ", ".join(clean(each) for each in report.open_turns)
+        erased = f"{report.facts} facts were erased, then turns began" if report.facts else "nothing was erased"
         return [
-            f"{erased}: {len(told.open_turns)} turns are open: {which}",
-            "next: run this again once they have ended; `sidecar end-turn` ends one through a running sidecar",
+            f"{erased}: {len(report.open_turns)} turns are open: {which}",
+            "next: repeat the command once they have ended; `sidecar end-turn` ends a turn through a running sidecar",
         ]
     if preview:
-        return [f"{told.turns} turns would lose their content, and all conversations would go"]
-    lines = [f"erased the content of {told.turns} turns ({told.facts} facts)"]
-    if told.conversations is None:
-        lines.append("the episode memory cannot erase: remove the conversations where they are kept")
+        return [f"{report.turns} turns would lose their content, and all conversations would be removed"]
+    lines = [f"erased the content of {report.turns} turns ({report.facts} facts)"]
+    if report.conversations is None:
+        lines.append("the episode memory cannot erase: remove the conversations in its own store")
     else:
-        lines.append(f"removed {told.conversations} conversations")
+        lines.append(f"removed {report.conversations} conversations")
     return lines

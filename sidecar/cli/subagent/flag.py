@@ -1,4 +1,4 @@
-"""`sidecar subagent flag`: shows the two flags of a sub-agent, and switches one of them by hand."""
+"""`sidecar subagent flag`: shows the two flags of a sub-agent, and switches one of them manually."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,56 +8,58 @@ from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.flag_tables import flag_table, kind_word
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take, take_unread
-from sidecar.cli.subagent.views import OperatorCommands, operated
+from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take, take_without_read
+from sidecar.cli.subagent.views import OperatorCommands, run_command
 from subagents.lifecycle.v1 import flags_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 
 KILL: Final = "kill"
 
 
-def show_flags(operating: OperatorCommands, name: str, which: str = "") -> int:
-    """Show both flags of each definition of a slot, or only one of them; return the exit code."""
+def show_flags(commands: OperatorCommands, name: str, which: str = "") -> int:
+    """Show both flags, or one, of each definition of a slot. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("GetFlags", pb.GetFlagsRequest(slot=name), name)
         for each in answer.definitions:
-            kept = [flag for flag in each.flags if which in {"", kind_word(flag.kind)}]
+            selected = [flag for flag in each.flags if which in {"", kind_word(flag.kind)}]
             del each.flags[:]
-            each.flags.extend(kept)
-        if operating.as_json:
-            operating.write_json({"definitions": [message_to_json(each) for each in answer.definitions]})
+            each.flags.extend(selected)
+        if commands.as_json:
+            commands.write_json({"definitions": [message_to_json(each) for each in answer.definitions]})
         else:
-            operating.screen.show(flag_table(answer.definitions))
+            commands.screen.show(flag_table(answer.definitions))
         return OperatorExit.DONE
 
-    return operated(operating, work)
+    return run_command(commands, work)
 
 
-def switch_on(operating: OperatorCommands, wish: StepWish, which: str, version: int | None) -> int:
-    """Switch a flag on again; return the exit code."""
+def switch_on(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
+    """Switch a flag on again. Returns the exit code."""
 
-    def verbs(found: StepTarget) -> list[Verb]:
-        ramp = percent(found.definition.ramp_basis_points)
-        plan = f"{which} flag -> on; it serves as far as its ramp of {ramp} goes; asks nobody"
+    def verbs(target: StepTarget) -> list[Verb]:
+        ramp = percent(target.definition.ramp_basis_points)
+        plan = f"{which} flag -> on; the definition serves its ramp of {ramp} again; needs no gate"
         fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _expected(version)
         return [Verb("SwitchFlagOn", plan, fields, awaited=_awaited(which, reading_pb2.FLAG_VALUE_ON))]
 
-    return take(operating, wish, verbs)
+    return take(commands, options, verbs)
 
 
-def switch_off(operating: OperatorCommands, wish: StepWish, which: str, version: int | None) -> int:
-    """Switch a flag off, which reads nothing first and asks nobody; return the exit code."""
-    name, awaited = clean(wish.name), _awaited(which, reading_pb2.FLAG_VALUE_OFF)
+def switch_off(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
+    """Switch a flag off without reading the rollout first; this needs no gate. Returns the exit code."""
+    name, awaited = clean(options.name), _awaited(which, reading_pb2.FLAG_VALUE_OFF)
     if which == KILL:
         danger = (
-            f"{name}, and whoever else is behind its kill flag, goes off every surface at once, for everybody and for"
-            " good: the fall of that flag is a kill, and switching it on again brings nobody back."
+            f"{name} and every other definition with this kill flag will be removed from every surface immediately and "
+            "permanently: switching the flag off is a kill, and switching it on again does not restore them."
         )
-        plan = "kill flag -> off, which kills it for good; asks nobody"
-        return take_unread(operating, wish, Verb("SwitchKillFlagOff", plan, _expected(version), danger, "", awaited))
-    plan = "cohort flag -> off; it serves nobody until that is on again, state and ramp stay; asks nobody"
-    return take_unread(operating, wish, Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited))
+        plan = "kill flag -> off, which kills the definition permanently; needs no gate"
+        return take_without_read(
+            commands, options, Verb("SwitchKillFlagOff", plan, _expected(version), danger, "", awaited)
+        )
+    plan = "cohort flag -> off; the definition is paused until the flag is on again; needs no gate"
+    return take_without_read(commands, options, Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited))
 
 
 def _expected(version: int | None) -> dict[str, Any]:
@@ -65,10 +67,10 @@ def _expected(version: int | None) -> dict[str, Any]:
 
 
 def _awaited(which: str, wanted: int) -> Any:
-    """Return what says whether somebody has switched the flag where the sidecar does not: kill flags come first."""
-    place = 0 if which == KILL else 1
+    """Return a predicate: does the flag have the wanted value? The kill flag is the first of the two."""
+    index = 0 if which == KILL else 1
 
     def switched(flags: Sequence[Any]) -> bool:
-        return len(flags) > place and flags[place].value == wanted
+        return len(flags) > index and flags[index].value == wanted
 
     return switched

@@ -1,4 +1,4 @@
-"""`sidecar subagent flag`: the command. What it needs beside this is imported when it runs."""
+"""`sidecar subagent flag`: the command. Heavy imports wait until it runs."""
 
 from enum import StrEnum, unique
 from typing import Annotated, Any, NamedTuple
@@ -7,12 +7,12 @@ import typer
 
 from sidecar.cli.record.turn_commands import given_by
 from sidecar.cli.subagent.options import EX_USAGE, EXIT_CODES, Digest, Open, Placed, Slot
-from sidecar.cli.subagent.step_commands import RequestId, Revision, SlotOption, WishOf, ways, wish_of
+from sidecar.cli.subagent.step_commands import OptionsOf, RequestId, Revision, SlotOption, options_of, ways
 
 
 @unique
 class FlagChoice(StrEnum):
-    """Which of the two flags."""
+    """One of a definition's two flags."""
 
     KILL = "kill"
     COHORT = "cohort"
@@ -20,63 +20,62 @@ class FlagChoice(StrEnum):
 
 @unique
 class FlagState(StrEnum):
-    """Where a flag is switched to."""
+    """The value to switch a flag to."""
 
     ON = "on"
     OFF = "off"
 
 
-Why = Annotated[str, typer.Option("--reason", "-m", help="Why; goes into the audit. Required to switch.")]
+Why = Annotated[str, typer.Option("--reason", "-m", help="The reason, for the audit. Required to switch a flag.")]
 Version = Annotated[
-    int | None, typer.Option("--flag-version", min=0, help="Expect this version of the flag, as the table shows it.")
+    int | None, typer.Option("--flag-version", min=0, help="The expected version of the flag, as in the table.")
 ]
 
 
-class Wished(NamedTuple):
-    """What makes the wish of a step, and why it is wished."""
+class FlagCommandOptions(NamedTuple):
+    """Builds the options of a step. The reason is optional here, because showing the flags needs none."""
 
-    make: WishOf
+    make: OptionsOf
     reason: str
 
 
 def add_flag(group: typer.Typer, placed: Placed) -> None:
-    """Add the command; `placed` gives it the options that say where the sidecar is."""
-    asked = given_by(given_by(ways, "ways")(_wish_of), "wished")
+    """Add the command. `placed` adds the options for the sidecar's address."""
+    asked = given_by(given_by(ways, "ways")(_options_of), "options")
     group.command(name="flag", epilog=EXIT_CODES)(placed(asked(_flag)))
 
 
-def _wish_of(
+def _options_of(
     ways: dict[str, Any],
     reason: Why = "",
     request_id: RequestId = "",
     slot: SlotOption = "",
     digest: Digest = "",
     revision: Revision = None,
-) -> Wished:
-    return Wished(wish_of(ways, reason, request_id, slot, digest, revision), reason)
+) -> FlagCommandOptions:
+    return FlagCommandOptions(options_of(ways, reason, request_id, slot, digest, revision), reason)
 
 
 def _flag(
     at: Open,
-    wished: Wished,
+    options: FlagCommandOptions,
     name: Slot,
-    which: Annotated[FlagChoice | None, typer.Argument(help="Which of the two; both are shown without it.")] = None,
-    to: Annotated[FlagState | None, typer.Argument(help="Switch it; without this the flags are shown.")] = None,
+    which: Annotated[FlagChoice | None, typer.Argument(help="One of the two flags. Default: show both.")] = None,
+    to: Annotated[FlagState | None, typer.Argument(help="Switch the flag. Default: show it.")] = None,
     version: Version = None,
 ) -> None:
-    """Show the flags of a sub-agent, or switch one by hand.
+    """Show the flags of a sub-agent, or switch one manually.
 
-    cohort off: it serves nobody until cohort on, and stays in promote at its ramp. cohort on: whoever its ramp reaches
-    is served again. kill off: it is killed for good, with whoever else is behind that flag; asks for confirmation. No
-    flag is created, and none comes on that the ramp has not switched on. With a flag backend that the sidecar does not
-    write the edit is printed.
+    cohort off: pauses the definition; state and ramp stay. cohort on: ends the pause. kill off: kills every definition
+    with this kill flag permanently, after a confirmation. The command creates no flag, and switches no flag on before
+    the ramp has. With a read-only flag backend the command prints the edit instead.
     """
     from sidecar.cli.subagent import flag  # noqa: PLC0415  only this command needs gRPC
 
     if which is None or to is None:
         raise typer.Exit(flag.show_flags(at(), name, which.value if which else ""))
-    if not wished.reason.strip():
-        typer.echo("say why with --reason; it goes into the audit", err=True)
+    if not options.reason.strip():
+        typer.echo("give the reason, for the audit, with --reason", err=True)
         raise typer.Exit(EX_USAGE)
     switch = flag.switch_on if to is FlagState.ON else flag.switch_off
-    raise typer.Exit(switch(at(), wished.make(name), which.value, version))
+    raise typer.Exit(switch(at(), options.make(name), which.value, version))

@@ -1,4 +1,4 @@
-"""`sidecar subagent kill`: at several sidecars at once, naming those that it reached, that refused, and the others."""
+"""`sidecar subagent kill`: sends a kill to several sidecars concurrently and reports the outcome at each."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,15 +9,15 @@ from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import STOPPING, CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
-from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import OperatorCommands, guarded
+from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.views import OperatorCommands, with_errors
 from sidecar.cli.subagent.waiting import UNRECORDED, Waited, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2
 
 
 @dataclass(frozen=True, slots=True)
 class KillResult:
-    """What came of it at one sidecar: an answer, or why there is none."""
+    """The outcome at one sidecar: its answer, or the reason why there is none."""
 
     client: OperatorClient
     result: Any = None
@@ -25,70 +25,73 @@ class KillResult:
 
     @property
     def outcome(self) -> str:
-        """`reached`, `refused` (it answered, and holds nothing), or `not_reached` (nobody knows)."""
+        """`reached`, `refused` (the sidecar answered and applied nothing), or `not_reached` (unknown)."""
         if self.problem is None:
             return "reached"
         return "refused" if self.problem.reason and not self.problem.uncertain else "not_reached"
 
 
-def kill(operating: OperatorCommands, wish: StepWish) -> int:
-    """Kill a definition at every target, with one request id; return the exit code."""
-    request_id = wish.request_id or operating.new_id()
-    targets = operating.where.targets
+def kill(commands: OperatorCommands, options: StepOptions) -> int:
+    """Kill a definition at every target under one request id. Returns the exit code."""
+    request_id = options.request_id or commands.new_id()
+    targets = commands.where.targets
 
     def work() -> OperatorExit:
         places = f"{len(targets)} sidecars" if len(targets) > 1 else "this sidecar"
-        danger = f"{clean(wish.name)} goes off every surface at once, for everybody and for good; asked of {places}."
-        confirm(operating, wish, danger)
+        danger = f"{clean(options.name)} will be removed from every surface immediately and permanently, at {places}."
+        confirm(commands, options, danger)
         with ExitStack() as opened:
-            clients = [opened.enter_context(OperatorClient(each, operating.where.token)) for each in targets]
-            shots = _shots(clients, wish, request_id)
-            waited = _waited(operating, wish, shots)
-        code = _code(shots, waited, dry_run=wish.dry_run)
-        if operating.as_json:
-            operating.write_json(_object(shots, request_id, code, waited))
+            clients = [opened.enter_context(OperatorClient(each, commands.where.token)) for each in targets]
+            replies = _ask_all(clients, options, request_id)
+            waited = _waited(commands, options, replies)
+        code = _code(replies, waited, dry_run=options.dry_run)
+        if commands.as_json:
+            commands.write_json(_object(replies, request_id, code, waited))
         else:
-            _tell(operating, wish, shots, request_id, waited)
+            _tell(commands, options, replies, request_id, waited)
         return code
 
-    return guarded(operating, work)
+    return with_errors(commands, work)
 
 
-def _shots(clients: Sequence[OperatorClient], wish: StepWish, request_id: str) -> list[KillResult]:
-    """Ask all before waiting for any: one that is away holds no other up."""
+def _ask_all(clients: Sequence[OperatorClient], options: StepOptions, request_id: str) -> list[KillResult]:
+    """Send all requests before awaiting an answer, so that an unreachable sidecar does not delay the kill at others."""
     header = lifecycle_pb2.StepHeader(
-        definition_id=wish.name,
-        slot=wish.slot,
-        digest=wish.digest,
-        reason=wish.reason,
+        definition_id=options.name,
+        slot=options.slot,
+        digest=options.digest,
+        reason=options.reason,
         request_id=request_id,
-        dry_run=wish.dry_run,
+        dry_run=options.dry_run,
     )
     calls = [client.begin("Kill", lifecycle_pb2.KillRequest(header=header), STOPPING) for client in clients]
-    shots = []
+    replies = []
     for client, call in zip(clients, calls, strict=True):
         try:
-            shots.append(KillResult(client, client.answer_of(call, wish.name).result))
+            replies.append(KillResult(client, client.answer_of(call, options.name).result))
         except CannotOperate as problem:
-            shots.append(KillResult(client, problem=problem))
-    return shots
+            replies.append(KillResult(client, problem=problem))
+    return replies
 
 
-def _waited(operating: OperatorCommands, wish: StepWish, shots: Sequence[KillResult]) -> Waited | None:
-    """Wait until every replica shows it, if that is wished; None: nothing was waited for."""
-    reached = [shot for shot in shots if shot.result]
-    if not wish.wait or wish.dry_run or not reached:
+def _waited(commands: OperatorCommands, options: StepOptions, replies: Sequence[KillResult]) -> Waited | None:
+    """With --wait, wait until every replica shows the kill; None: not waited.
+
+    A kill that no sidecar has recorded yet has no version, so there is nothing to compare replicas with.
+    """
+    reached = [reply for reply in replies if reply.result]
+    if not options.wait or options.dry_run or not reached:
         return None
-    recorded = [shot for shot in reached if is_lasting(shot.result)]
+    recorded = [reply for reply in reached if is_lasting(reply.result)]
     if not recorded:
         return UNRECORDED
-    version = max(shot.result.rollout_version for shot in recorded)
-    return wait_for_replicas(recorded[0].client, operating, version, wish.patience)
+    version = max(reply.result.rollout_version for reply in recorded)
+    return wait_for_replicas(recorded[0].client, commands, version, options.patience)
 
 
-def _code(shots: Sequence[KillResult], waited: Waited | None, *, dry_run: bool) -> OperatorExit:
-    results = [shot.result for shot in shots if shot.result]
-    problems = [shot.problem for shot in shots if shot.problem]
+def _code(replies: Sequence[KillResult], waited: Waited | None, *, dry_run: bool) -> OperatorExit:
+    results = [reply.result for reply in replies if reply.result]
+    problems = [reply.problem for reply in replies if reply.problem]
     if not results:
         codes = {problem.code for problem in problems}
         return OperatorExit.REFUSED if OperatorExit.REFUSED in codes else OperatorExit.NOT_ASKED
@@ -97,37 +100,45 @@ def _code(shots: Sequence[KillResult], waited: Waited | None, *, dry_run: bool) 
     return OperatorExit.DONE if recorded and shown and not problems else OperatorExit.PARTIAL
 
 
-def _object(shots: Sequence[KillResult], request_id: str, code: OperatorExit, waited: Waited | None) -> dict[str, Any]:
+def _object(
+    replies: Sequence[KillResult], request_id: str, code: OperatorExit, waited: Waited | None
+) -> dict[str, Any]:
     targets = [
         {
-            "target": shot.client.target,
-            "outcome": shot.outcome,
-            "result": message_to_json(shot.result) if shot.result else None,
-            "problem": shot.problem.spoken if shot.problem else None,
+            "target": reply.client.target,
+            "outcome": reply.outcome,
+            "result": message_to_json(reply.result) if reply.result else None,
+            "problem": reply.problem.as_object if reply.problem else None,
         }
-        for shot in shots
+        for reply in replies
     ]
     laggards = [] if waited is None else list(waited.laggards)
     made = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
-    if all(shot.problem for shot in shots):
-        made["problem"] = next(shot.problem.spoken for shot in shots if shot.problem and shot.problem.code is code)
+    if all(reply.problem for reply in replies):
+        made["problem"] = next(
+            reply.problem.as_object for reply in replies if reply.problem and reply.problem.code is code
+        )
     return made
 
 
 def _tell(
-    operating: OperatorCommands, wish: StepWish, shots: Sequence[KillResult], request_id: str, waited: Waited | None
+    commands: OperatorCommands,
+    options: StepOptions,
+    replies: Sequence[KillResult],
+    request_id: str,
+    waited: Waited | None,
 ) -> None:
-    lines = [[Part(f"{clean(wish.name)}: kill, request id {request_id}", "bold")]]
-    for shot in shots:
-        if shot.problem:
-            words = str(shot.problem).replace("\n", "; ")
-            head = "REFUSED by" if shot.outcome == "refused" else "NOT reached:"
-            lines.append([Part(f"{head} {shot.client.target}: {words}", "red")])
+    lines = [[Part(f"{clean(options.name)}: kill, request id {request_id}", "bold")]]
+    for reply in replies:
+        if reply.problem:
+            words = str(reply.problem).replace("\n", "; ")
+            head = "REFUSED by" if reply.outcome == "refused" else "NOT REACHED:"
+            lines.append([Part(f"{head} {reply.client.target}: {words}", "red")])
         else:
-            lines.append([Part(f"reached: {shot.client.target}", "green")])
-            lines += [[Part(*line)] for line in result_lines(shot.result, "Kill", dry_run=wish.dry_run)]
+            lines.append([Part(f"reached: {reply.client.target}", "green")])
+            lines += [[Part(*line)] for line in result_lines(reply.result, "Kill", dry_run=options.dry_run)]
     lines += [[Part(*line)] for line in ([] if waited is None else effect_lines(waited))]
-    if any(shot.problem and shot.problem.uncertain for shot in shots):
-        again = f"run this again with --request-id {request_id} for those that were not reached: it is counted once"
+    if any(reply.problem and reply.problem.uncertain for reply in replies):
+        again = f"repeat the command with --request-id {request_id} for the sidecars not reached; the kill counts once"
         lines.append([Part(f"next: {again}", "yellow")])
-    operating.screen.show(lines)
+    commands.screen.show(lines)

@@ -1,4 +1,4 @@
-"""The verbs of `sidecar subagent` that change one rollout: read, say what will be asked, ask, say what came of it."""
+"""Takes the steps of one rollout: reads its revision, prints the plan, sends the requests, prints the results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,26 +10,26 @@ from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.advice import advice_for
 from sidecar.cli.subagent.client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
-from sidecar.cli.subagent.views import OperatorCommands, operated
+from sidecar.cli.subagent.views import OperatorCommands, run_command
 from sidecar.cli.subagent.waiting import UNRECORDED, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 
-UNREAD: Final = ("RampDown", "Kill", "SwitchCohortFlagOff", "SwitchKillFlagOff")
-"""These are asked without reading first: a breaker may not read, and nothing is to hold them up."""
-UNGATED: Final = (*UNREAD, "RollBack", "SwitchFlagOn")
-"""Steps that wait for no gate."""
+TAKEN_WITHOUT_READ: Final = ("RampDown", "Kill", "SwitchCohortFlagOff", "SwitchKillFlagOff")
+"""Sent without reading the rollout first: the role `breaker` may not read, and a read would delay the stop."""
+UNGATED: Final = (*TAKEN_WITHOUT_READ, "RollBack", "SwitchFlagOn")
+"""Steps that need no gate, so the short timeout applies."""
 BETWEEN: Final = 2.0
-"""Seconds between two looks at a flag that a person has to switch."""
+"""Seconds between two reads of a flag that an operator has to switch in its backend."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepWish:
-    """What every step is asked with.
+class StepOptions:
+    """The options that all steps share.
 
     Attributes:
-        request_id: empty: a new one.
-        revision: None: as read now.
-        wait: until every replica shows it, at most for `patience`.
+        request_id: empty: a new id.
+        revision: the expected revision; None: the one that is read now.
+        wait: wait until every replica shows the change, at most for `patience`.
     """
 
     name: str
@@ -44,20 +44,20 @@ class StepWish:
     patience: timedelta = timedelta(minutes=5)
 
 
-def all_on(flags: Sequence[reading_pb2.FlagStatus]) -> bool:
-    """Say whether there are flags, and all are on: what a first ramp needs."""
+def flags_are_on(flags: Sequence[reading_pb2.FlagStatus]) -> bool:
+    """Return whether a definition has flags and all are on, as the first ramp needs."""
     return bool(flags) and all(flag.value == reading_pb2.FLAG_VALUE_ON for flag in flags)
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One step.
+    """One step of a command.
 
     Attributes:
-        plan: what it does, in words.
-        danger: what is asked before it is taken; empty: nothing.
-        suffix: of the request id, where one command takes several steps.
-        awaited: says of the flags of the definition whether somebody has switched them as the step needs it.
+        plan: the description that is printed before the step.
+        danger: the question that the operator must confirm; empty: no confirmation.
+        suffix: appended to the request id if one command takes several steps.
+        awaited: returns whether the definition's flags have the values that the step needs.
     """
 
     method: str
@@ -65,116 +65,123 @@ class Verb:
     fields: dict[str, Any] = field(default_factory=dict)
     danger: str = ""
     suffix: str = ""
-    awaited: Callable[[Sequence[reading_pb2.FlagStatus]], bool] = all_on
+    awaited: Callable[[Sequence[reading_pb2.FlagStatus]], bool] = flags_are_on
 
 
 @dataclass(frozen=True, slots=True)
 class StepTarget:
-    """The slot and the definition that a step is about, as read before it."""
+    """The slot and the definition of a step, as read before it."""
 
     slot: reading_pb2.SlotStatus
     definition: reading_pb2.DefinitionStatus
 
 
-def take(operating: OperatorCommands, wish: StepWish, verbs_of: Callable[[StepTarget], Sequence[Verb]]) -> int:
-    """Read the rollout, take the steps that follow from it, say what came of them; return the exit code."""
+def take(commands: OperatorCommands, options: StepOptions, verbs_of: Callable[[StepTarget], Sequence[Verb]]) -> int:
+    """Read the rollout, take the steps that `verbs_of` derives from it, print the results. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
-        found = found_by(client, wish)
-        revision = found.slot.revision if wish.revision is None else wish.revision
-        return Stepping(client, operating, wish, found, revision).through(verbs_of(found))
+        target = find_target(client, options)
+        revision = target.slot.revision if options.revision is None else options.revision
+        return Stepping(client, commands, options, target, revision).through(verbs_of(target))
 
-    return operated(operating, work)
-
-
-def take_unread(operating: OperatorCommands, wish: StepWish, verb: Verb) -> int:
-    """Take a step that nothing may hold up; return the exit code."""
-    return operated(operating, lambda client: Stepping(client, operating, wish, None, wish.revision).through([verb]))
+    return run_command(commands, work)
 
 
-def found_by(client: OperatorClient, wish: StepWish) -> StepTarget:
-    """Return the definition that the sidecar would take: of several with the id the active one, else the newest."""
+def take_without_read(commands: OperatorCommands, options: StepOptions, verb: Verb) -> int:
+    """Take a step without reading the rollout first. Returns the exit code."""
+    return run_command(
+        commands, lambda client: Stepping(client, commands, options, None, options.revision).through([verb])
+    )
+
+
+def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
+    """Return the definition that the sidecar would choose: of several with one id the active one, else the newest."""
     for slot in client.ask("ListRollouts", reading_pb2.ListRolloutsRequest()).slots:
-        if wish.slot not in {"", slot.slot}:
+        if options.slot not in {"", slot.slot}:
             continue
-        named = [each for each in slot.definitions if each.definition_id == wish.name]
-        fitting = [each for each in named if wish.digest in {"", each.digest}]
-        if fitting:
-            return StepTarget(slot, ([each for each in fitting if each.active] or fitting)[-1])
+        named = [each for each in slot.definitions if each.definition_id == options.name]
+        matching = [each for each in named if options.digest in {"", each.digest}]
+        if matching:
+            return StepTarget(slot, ([each for each in matching if each.active] or matching)[-1])
         if named:
             raise CannotOperate(
-                f"{slot.slot} has no content {clean(wish.digest)} of {wish.name} (any more); its content is"
+                f"{slot.slot} has no digest {clean(options.digest)} of {options.name}; the current digest is"
                 f" {named[-1].digest}, at revision {slot.revision} (REVISION_CONFLICT)",
                 OperatorExit.REFUSED,
                 "REVISION_CONFLICT",
-                advice=advice_for("REVISION_CONFLICT", {}, wish.name),
+                advice=advice_for("REVISION_CONFLICT", {}, options.name),
             )
     raise CannotOperate(
-        f"no rollout has a definition {wish.name} like that (UNKNOWN_DEFINITION)",
+        f"no rollout has a matching definition {options.name} (UNKNOWN_DEFINITION)",
         OperatorExit.REFUSED,
         "UNKNOWN_DEFINITION",
-        advice="`sidecar subagent list` shows which there are",
+        advice="`sidecar subagent list` shows the known definitions",
     )
 
 
 class Stepping:
-    """Takes one or more steps with one request id, and reports once."""
+    """Takes one or more steps under one request id and prints one report."""
 
     def __init__(
         self,
         client: OperatorClient,
-        operating: OperatorCommands,
-        wish: StepWish,
-        found: StepTarget | None,
+        commands: OperatorCommands,
+        options: StepOptions,
+        target: StepTarget | None,
         revision: int | None,
     ) -> None:
         self._client = client
-        self._operating = operating
-        self._wish = wish
-        self._found = found
+        self._operating = commands
+        self._wish = options
+        self._found = target
         self._revision = revision
-        self._request_id = wish.request_id or operating.new_id()
+        self._request_id = options.request_id or commands.new_id()
         self._results: list[Any] = []
 
     def through(self, verbs: Sequence[Verb]) -> OperatorExit:
-        """Take the steps in order; return what the command ends with."""
+        """Take the steps in order and return the exit code of the command."""
         for verb in verbs:
             self._say(f"{clean(self._wish.name)}: {verb.plan}", "bold")
         confirm(self._operating, self._wish, "\n".join(verb.danger for verb in verbs if verb.danger))
         try:
             for verb in verbs[:1] if self._wish.dry_run else verbs:
-                if not self._taken(verb):
+                if not self._take(verb):
                     return self._end(OperatorExit.PARTIAL)
         except CannotOperate as problem:
             return self._operating.refused(problem, **self._reported)
         if self._wish.dry_run and len(verbs) > 1:
-            self._say("  the next step can be tried once this one is taken", "dim")
-        return self._waited()
+            self._say("  a dry run of the next step is possible once this one is taken", "dim")
+        return self._wait_until_effective()
 
-    def _taken(self, verb: Verb) -> bool:
-        """Take one step; returns whether it is taken, and not waiting for somebody to switch a flag."""
+    def _take(self, verb: Verb) -> bool:
+        """Take one step. Returns False if the step still needs a flag that an operator has to switch.
+
+        Each try after an edit uses a request id of its own: the sidecar answers a repeated id with the stored answer,
+        which would be "needs the edit" forever.
+        """
         request_id = self._request_id + verb.suffix
         again = "" if self._revision is None else f" --revision {self._revision}"
-        self._say(f"  request id {request_id}, repeated with: --request-id {self._request_id}{again}", "dim")
-        result = self._asked(verb, request_id, again)
+        self._say(f"  request id {request_id}; repeat with: --request-id {self._request_id}{again}", "dim")
+        result = self._request(verb, request_id, again)
         until, tries = self._operating.passed() + self._wish.patience.total_seconds(), 1
         while _waits_for_edits(result):
             self._tell_edits(result, first=tries == 1)
             if not self._wish.wait or not self._switched(verb, until):
                 self._results.append(result)
                 self._say(
-                    "  NOT taken; next: make the edit, then run this again as a new step, or use --wait", "yellow"
+                    "  NOT taken; next: make the edit, then run the command again without --request-id, or use --wait",
+                    "yellow",
                 )
                 return False
             tries += 1
-            result = self._asked(verb, f"{request_id}.{tries}", again)
+            result = self._request(verb, f"{request_id}.{tries}", again)
         self._results.append(result)
-        self._revision = None if verb.method in UNREAD else result.revision
+        self._revision = None if verb.method in TAKEN_WITHOUT_READ else result.revision
         for line in result_lines(result, verb.method, dry_run=self._wish.dry_run):
             self._say(*line)
         return True
 
-    def _asked(self, verb: Verb, request_id: str, again: str) -> Any:
+    def _request(self, verb: Verb, request_id: str, again: str) -> Any:
         header = lifecycle_pb2.StepHeader(
             definition_id=self._wish.name,
             slot=self._wish.slot,
@@ -192,22 +199,23 @@ class Stepping:
             if not problem.uncertain:
                 raise
             repeat = (
-                f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{again} takes it once at "
-                "most, and says what came of it"
+                f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{again} takes the step "
+                f"at most "
+                "once and prints its result"
             )
-            said = f"{problem.said}; whether it was taken is not known"
+            message = f"{problem.message}; it is unknown whether the step was taken"
             advice = "; ".join(filter(None, (repeat, problem.advice)))
-            raise CannotOperate(said, problem.code, problem.reason, advice=advice, uncertain=True) from None
+            raise CannotOperate(message, problem.code, problem.reason, advice=advice, uncertain=True) from None
 
     def _switched(self, verb: Verb, until: float) -> bool:
-        """Wait until the sidecar sees the flags of the definition as needed; False if that takes too long."""
+        """Wait until the sidecar sees the flag values that the step needs. Returns False at the time limit."""
         while self._operating.passed() < until:
             self._operating.pause(BETWEEN)
-            if verb.awaited(found_by(self._client, self._wish).definition.flags):
+            if verb.awaited(find_target(self._client, self._wish).definition.flags):
                 return True
         return False
 
-    def _waited(self) -> OperatorExit:
+    def _wait_until_effective(self) -> OperatorExit:
         lasting = all(map(is_lasting, self._results))
         if not self._wish.wait or self._wish.dry_run:
             return self._end(OperatorExit.DONE if lasting else OperatorExit.PARTIAL)
@@ -231,24 +239,24 @@ class Stepping:
 
     def _tell_edits(self, result: Any, *, first: bool) -> None:
         for edit in result.edits if first else ():
-            self._say(f"  somebody has to switch a flag first: {clean(edit)}", "yellow")
+            self._say(f"  a flag must be switched in its backend first: {clean(edit)}", "yellow")
 
     def _say(self, text: str, style: str = "") -> None:
         if not self._operating.as_json:
             self._operating.screen.show([[Part(text, style)]])
 
 
-def confirm(operating: OperatorCommands, wish: StepWish, danger: str) -> None:
-    """Have a dangerous step confirmed. Raises `CannotOperate` if it is not."""
-    if not danger or wish.yes or wish.dry_run:
+def confirm(commands: OperatorCommands, options: StepOptions, danger: str) -> None:
+    """Ask the operator to confirm a dangerous step. Raises `CannotOperate` without a confirmation."""
+    if not danger or options.yes or options.dry_run:
         return
-    if operating.ask is None:
+    if commands.ask is None:
         raise CannotOperate(
-            f"nothing was asked for: {danger}",
+            f"nothing was sent: {danger}",
             OperatorExit.NOT_ASKED,
-            advice="nobody is here to confirm it; give --yes",
+            advice="the input is not a terminal, so the step cannot be confirmed; give --yes",
         )
-    if not operating.ask(f"{danger} Go on?"):
+    if not commands.ask(f"{danger} Continue?"):
         raise CannotOperate("nothing was done", OperatorExit.NOT_ASKED)
 
 

@@ -1,4 +1,4 @@
-"""`sidecar subagent list|show|explain|preview|history`: ask one sidecar, show what it says."""
+"""`sidecar subagent list|show|explain|preview|history`: queries one sidecar and prints the answer."""
 
 import json
 import time
@@ -12,37 +12,37 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.output.drawing import Screen, TextLine
 from sidecar.cli.output.json_output import message_to_json
-from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, Where
+from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, SidecarAddress
+from sidecar.cli.subagent.output.states import standing
 from sidecar.cli.subagent.output.tables import (
     audit_line,
     explanation_lines,
     list_lines,
     preview_lines,
     slot_lines,
-    standing,
 )
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_FAILURES: Final = 5
-"""In a row, before following the audit is given up."""
+"""Consecutive failures after which following the audit ends."""
 FIRST_PAUSE: Final = 0.25
-INTERRUPTED: Final = "interrupted; what a sidecar was asked for is not taken back"
+INTERRUPTED: Final = "interrupted; a request that was already sent is not undone"
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCommands:
-    """Where from, where to, and what of the world is used.
+    """Address, output and side effects of the operator commands.
 
     Attributes:
-        ask: shows a question and returns whether the answer was yes; None: nobody is there to be asked.
-        environment: says `NO_COLOR`; None: that of the process.
-        pause: waits some seconds.
-        passed: seconds on a clock that never jumps.
-        new_id: makes request ids.
-        indent: of JSON, characters a level; None: each object is a line.
+        ask: shows a question and returns whether the answer was yes; None: not interactive.
+        environment: read for `NO_COLOR`; None: the environment of the process.
+        pause: sleeps for some seconds.
+        passed: a monotonic clock, in seconds.
+        new_id: creates request ids.
+        indent: of JSON, in characters per level; None: one object per line.
     """
 
-    where: Where
+    where: SidecarAddress
     out: TextIO
     errors: TextIO
     as_json: bool = False
@@ -55,24 +55,24 @@ class OperatorCommands:
 
     @property
     def screen(self) -> Screen:
-        """Where lines go."""
+        """The screen that prints lines to `out`."""
         return Screen(self.out, self.environment)
 
     def write_json(self, value: Any) -> None:
-        """Print for programs."""
+        """Print a value as JSON."""
         self.screen.write(json.dumps(value, indent=self.indent, ensure_ascii=False))
 
     def refused(self, problem: CannotOperate, **more: Any) -> OperatorExit:
-        """Say why something was not done, for programs as one object with `more` in it; return the exit code."""
+        """Print why the command failed; as JSON, one object that includes `more`. Returns the exit code."""
         self.errors.write(f"{problem}\n")
         if self.as_json:
-            self.write_json(more | {"exit_code": int(problem.code), "problem": problem.spoken})
+            self.write_json(more | {"exit_code": int(problem.code), "problem": problem.as_object})
         return problem.code
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainWish:
-    """Whose case, and when; None: now."""
+class ExplainOptions:
+    """The user to explain. `at`: the time; None: now."""
 
     name: str
     user: str
@@ -81,8 +81,8 @@ class ExplainWish:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryWish:
-    """Which rows of the audit."""
+class HistoryOptions:
+    """Filter of the audit rows."""
 
     name: str = ""
     slot: str = ""
@@ -90,58 +90,58 @@ class HistoryWish:
     follow: bool = False
 
 
-def operated(
-    operating: OperatorCommands,
+def run_command(
+    commands: OperatorCommands,
     work: Callable[[OperatorClient], OperatorExit],
     interrupted: OperatorExit = OperatorExit.PARTIAL,
 ) -> int:
-    """Do something with one sidecar; return the exit code: `interrupted` if somebody has had enough."""
+    """Run `work` with a connection to the first target. Returns the exit code; after Ctrl-C, `interrupted`."""
 
-    def asking() -> OperatorExit:
-        with OperatorClient(operating.where.targets[0], operating.where.token) as client:
+    def connected() -> OperatorExit:
+        with OperatorClient(commands.where.targets[0], commands.where.token) as client:
             return work(client)
 
-    return guarded(operating, asking, interrupted)
+    return with_errors(commands, connected, interrupted)
 
 
-def shown(
-    operating: OperatorCommands, ask: Callable[[OperatorClient], Any], lines: Callable[[Any], Iterable[TextLine]]
+def print_answer(
+    commands: OperatorCommands, ask: Callable[[OperatorClient], Any], lines: Callable[[Any], Iterable[TextLine]]
 ) -> int:
-    """Ask one sidecar, and print the answer as `lines` has it or for programs; return the exit code."""
+    """Query one sidecar and print the answer, as `lines` formats it or as JSON. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         answer = ask(client)
-        if operating.as_json:
-            operating.write_json(message_to_json(answer))
+        if commands.as_json:
+            commands.write_json(message_to_json(answer))
         else:
-            operating.screen.show(lines(answer))
+            commands.screen.show(lines(answer))
         return OperatorExit.DONE
 
-    return operated(operating, work)
+    return run_command(commands, work)
 
 
-def guarded(
-    operating: OperatorCommands, work: Callable[[], OperatorExit], interrupted: OperatorExit = OperatorExit.PARTIAL
+def with_errors(
+    commands: OperatorCommands, work: Callable[[], OperatorExit], interrupted: OperatorExit = OperatorExit.PARTIAL
 ) -> int:
-    """Do something, and say why not if it cannot be done; return the exit code."""
+    """Run `work` and print its error if it fails. Returns the exit code."""
     try:
         return work()
     except CannotOperate as problem:
-        return operating.refused(problem)
+        return commands.refused(problem)
     except KeyboardInterrupt:
         if interrupted is OperatorExit.DONE:
             return interrupted
-        advice = "`sidecar subagent history` says what came of it"
-        return operating.refused(CannotOperate(INTERRUPTED, interrupted, advice=advice, uncertain=True))
+        advice = "`sidecar subagent history` shows whether the step was taken"
+        return commands.refused(CannotOperate(INTERRUPTED, interrupted, advice=advice, uncertain=True))
 
 
-def show_list(operating: OperatorCommands) -> int:
-    """List all definitions; return the exit code. As JSON it is what `validate-refs --rollout-export` reads."""
+def show_list(commands: OperatorCommands) -> int:
+    """List all definitions. `validate-refs --rollout-export` reads the JSON form. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots")
-        if not operating.as_json:
-            operating.screen.show(list_lines(answer, operating.screen.room))
+        if not commands.as_json:
+            commands.screen.show(list_lines(answer, commands.screen.room))
             return OperatorExit.DONE
         rows = [
             {"slot": slot.slot, "revision": slot.revision, "standing": standing(each)} | message_to_json(each)
@@ -149,66 +149,66 @@ def show_list(operating: OperatorCommands) -> int:
             for each in slot.definitions
         ]
         backends = [message_to_json(each) for each in answer.backends]
-        operating.write_json({"definitions": rows, "backends": backends, "rollout_version": answer.rollout_version})
+        commands.write_json({"definitions": rows, "backends": backends, "rollout_version": answer.rollout_version})
         return OperatorExit.DONE
 
-    return operated(operating, work)
+    return run_command(commands, work)
 
 
-def show_slot(operating: OperatorCommands, name: str) -> int:
+def show_slot(commands: OperatorCommands, name: str) -> int:
     """Show one slot; return the exit code."""
-    return shown(operating, lambda client: client.status(name), slot_lines)
+    return print_answer(commands, lambda client: client.status(name), slot_lines)
 
 
-def explain(operating: OperatorCommands, wish: ExplainWish) -> int:
+def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
     """Say why a user gets what; return the exit code."""
-    request = pb.ExplainServingRequest(slot=wish.name, principal=wish.user, experiment_arm=wish.arm)
-    if wish.at is not None:
-        request.at.CopyFrom(stamp(wish.at))
-    return shown(operating, lambda client: client.ask("ExplainServing", request, wish.name), explanation_lines)
+    request = pb.ExplainServingRequest(slot=options.name, principal=options.user, experiment_arm=options.arm)
+    if options.at is not None:
+        request.at.CopyFrom(stamp(options.at))
+    return print_answer(commands, lambda client: client.ask("ExplainServing", request, options.name), explanation_lines)
 
 
-def preview(operating: OperatorCommands, name: str, ramp: int, digest: str) -> int:
-    """Say whom a ramp would reach; return the exit code."""
+def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> int:
+    """Show how many users a ramp would add and remove. Returns the exit code."""
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)
-    return shown(operating, lambda client: client.ask("PreviewRamp", request, name), preview_lines)
+    return print_answer(commands, lambda client: client.ask("PreviewRamp", request, name), preview_lines)
 
 
-def show_history(operating: OperatorCommands, wish: HistoryWish) -> int:
-    """Print the audit, and what is added if wished; return the exit code."""
-    operating = replace(operating, indent=None)
+def show_history(commands: OperatorCommands, options: HistoryOptions) -> int:
+    """Print the audit and, with `follow`, each new row. Returns the exit code."""
+    commands = replace(commands, indent=None)
 
     def work(client: OperatorClient) -> OperatorExit:
-        after, failures = wish.after, 0
+        after, failures = options.after, 0
         while True:
             request = pb.WatchAuditRequest(
-                after_sequence=after, slot=wish.slot, definition_id=wish.name, no_follow=not wish.follow
+                after_sequence=after, slot=options.slot, definition_id=options.name, no_follow=not options.follow
             )
             try:
                 for rows in client.audit(request):
                     failures, after = 0, rows[-1].sequence if rows else after
-                    _print_rows(operating, rows)
-                if not wish.follow:
+                    _print_rows(commands, rows)
+                if not options.follow:
                     return OperatorExit.DONE
             except CannotOperate as problem:
                 failures += 1
-                if not (wish.follow and problem.uncertain) or failures >= MOST_FAILURES:
+                if not (options.follow and problem.uncertain) or failures >= MOST_FAILURES:
                     raise
-            operating.pause(FIRST_PAUSE * 2**failures)
+            commands.pause(FIRST_PAUSE * 2**failures)
 
-    return operated(operating, work, interrupted=OperatorExit.DONE)
+    return run_command(commands, work, interrupted=OperatorExit.DONE)
 
 
-def _print_rows(operating: OperatorCommands, rows: Any) -> None:
+def _print_rows(commands: OperatorCommands, rows: Any) -> None:
     for row in rows:
-        if operating.as_json:
-            operating.write_json(message_to_json(row))
+        if commands.as_json:
+            commands.write_json(message_to_json(row))
         else:
-            operating.screen.show([audit_line(row)])
+            commands.screen.show([audit_line(row)])
 
 
 def stamp(at: datetime) -> Timestamp:
-    """Return a time as a message."""
-    made = Timestamp()
-    made.FromDatetime(at)
-    return made
+    """Return a time as a protobuf timestamp."""
+    message = Timestamp()
+    message.FromDatetime(at)
+    return message

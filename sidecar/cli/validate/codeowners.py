@@ -15,7 +15,7 @@ HEADING: Final = "# Made by `sidecar codeowners` from the `owner` of each prompt
 
 
 @dataclass(frozen=True, slots=True)
-class CodeownersWish:
+class CodeownersOptions:
     """What is asked for.
 
     Attributes:
@@ -29,7 +29,7 @@ class CodeownersWish:
     compared_with: Path | None = None
 
 
-def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
+def codeowners(root: Path, options: CodeownersOptions, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
     """Print the CODEOWNERS file of the configuration below `root`, or say whether a file is still right.
 
     Returns:
@@ -39,14 +39,14 @@ def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], LoadedCa
     if loaded.catalogue is None:
         out.write(f"the configuration has errors; see `sidecar validate {root}`\n")
         return DIFFERENT
-    if OWNER_SIGN not in wish.team:
+    if OWNER_SIGN not in options.team:
         out.write(f"--team must hold {OWNER_SIGN}, or every owner would be the same\n")
         return DIFFERENT
-    text = "\n".join((HEADING, *reviewers_rules(loaded.blocks, wish.team, wish.under))) + "\n"
-    if wish.compared_with is None:
+    text = "\n".join((HEADING, *reviewers_rules(loaded.blocks, options.team, options.under))) + "\n"
+    if options.compared_with is None:
         out.write(text)
         return CURRENT
-    return _compare(wish.compared_with, text, out)
+    return _compare(options.compared_with, text, out)
 
 
 def _compare(file: Path, text: str, out: TextIO) -> int:

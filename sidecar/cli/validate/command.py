@@ -22,8 +22,8 @@ NAMED_AT_MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ValidateWish:
-    """How it is asked for.
+class ValidateOptions:
+    """The options of a validation.
 
     Attributes:
         as_json: print one JSON object instead of lines.
@@ -38,12 +38,12 @@ class ValidateWish:
     settings: Settings | None = None
 
 
-def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
+def validate(root: Path, options: ValidateOptions, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
     """Print every problem of the configuration below `root`, advice on it, and what it defines.
 
     Args:
         root: the folder that holds `agent_config.yaml`.
-        wish: what to print, and what counts.
+        options: what to print, and what counts.
         load: reads a configuration; the sidecar's own loader.
         out: where to print.
 
@@ -52,15 +52,15 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalo
         about it; else 0.
     """
     loaded = load(root)
-    unfit = _of_settings(wish.settings, loaded)
-    if wish.as_json:
+    unfit = _of_settings(options.settings, loaded)
+    if options.as_json:
         json.dump(_as_object(loaded) | {"settings": unfit}, out, indent=2)
         out.write("\n")
     else:
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
         out.writelines(f"settings: {line}\n" for line in unfit)
         out.writelines(line + "\n" for line in tool_lines(loaded))
-        if wish.costs and loaded.catalogue is not None:
+        if options.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
             out.write(_note_on(unflagged) + "\n")
@@ -68,7 +68,7 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], LoadedCatalo
         out.write(f"{_summary(loaded)}{fits}\n")
     if loaded.catalogue is None or unfit:
         return INVALID
-    return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
+    return INVALID if options.strict and (loaded.problems or loaded.advice) else VALID
 
 
 def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:
@@ -78,14 +78,14 @@ def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str
 
 
 def _unflagged(catalogue: Catalogue) -> list[str]:
-    """Return the listed sub-agents that no flag gates. That is right for those that serve already. Source: PF1-D-75."""
+    """Return the listed sub-agents without a flag, which is correct only if they serve already. Source: PF1-D-75."""
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
     return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
 
 
 def _note_on(unflagged: list[str]) -> str:
-    """Return a line that fails nothing: the configuration alone does not say whether an entry is new to a sidecar."""
+    """Return advice, not an error: the configuration alone does not show whether an entry is new to a sidecar."""
     names = ", ".join(unflagged[:NAMED_AT_MOST]) + (", …" if len(unflagged) > NAMED_AT_MOST else "")
     return (
         f"note: no enabled_via_flag: {names}; an entry without one that is new to a sidecar starts at dev and serves "

@@ -79,7 +79,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ValidateRefsWish:
+class ValidateRefsOptions:
     """What is asked for.
 
     Attributes:
@@ -95,7 +95,7 @@ class ValidateRefsWish:
     shape: Format = Format.HUMAN
 
 
-def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: TextIO, errors: TextIO) -> int:
+def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, out: TextIO, errors: TextIO) -> int:
     """Print what the checks find.
 
     Returns:
@@ -103,13 +103,13 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
     """
     try:
         settings = checks_settings(root / CHECKS_FILE)
-        skipped = wish.skipped | settings.skipped
-        if skipped < LOOK_AT_BASE | skipped and (wish.base.ref is None) == (wish.base.folder is None):
+        skipped = options.skipped | settings.skipped
+        if skipped < LOOK_AT_BASE | skipped and (options.base.ref is None) == (options.base.folder is None):
             raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
         named = settings.rollout_export
-        export = wish.rollout_export or (named if named is not None and named.exists() else None)
+        export = options.rollout_export or (named if named is not None and named.exists() else None)
         rollouts = ExportedRollouts() if export is None else rollouts_in(export)
-        compared = compare(root, BaseSelection() if skipped >= LOOK_AT_BASE else wish.base)
+        compared = compare(root, BaseSelection() if skipped >= LOOK_AT_BASE else options.base)
         if Check.LOADS in skipped and compared.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
     except ComparisonRefused as refusal:
@@ -118,7 +118,7 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
     findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
     failed = any(finding.weight is Severity.ERROR for finding in findings)
     unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
-    _print(findings, compared, skipped=skipped, unknown=unknown, shape=wish.shape, out=out)
+    _print(findings, compared, skipped=skipped, unknown=unknown, shape=options.shape, out=out)
     return FAILED if failed else PASSED
 
 
@@ -156,11 +156,11 @@ def rollouts_in(file: Path) -> ExportedRollouts:
 
 
 def _nobody_known(named: Path | None) -> str:
-    """Say that check b asks for no rollback, or a run that passed would seem to have seen that nobody is."""
+    """Warn that check b knows no rollbacks; otherwise a passed run would suggest that no definition is rolled back."""
     setting = f"`rollout_export` in {CHECKS_FILE}"
     if named is not None:
-        return f"nobody counts as rolled back: there is no file {printable(str(named))} ({setting})"
-    return f"nobody counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
+        return f"no definition counts as rolled back: there is no file {printable(str(named))} ({setting})"
+    return f"no definition counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
 
 
 def _print(
@@ -172,7 +172,7 @@ def _print(
     shape: Format,
     out: TextIO,
 ) -> None:
-    """Print findings, and what was not looked at: checks that are off, and who is rolled back if nobody said so."""
+    """Print findings, disabled checks, and whether rollbacks are unknown."""
     off = [check.value for check in Check if check in skipped]
     told = [*compared.told, *([unknown] if unknown else [])]
     if shape is Format.JSON:

@@ -25,7 +25,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
         settings: that a sidecar would start with.
         seconds: that each thing outside the process may take to answer.
     """
-    catalogue = load_directory(settings.definitions.path, sub_agents_at_most=settings.definitions.sub_agents_at_most)
+    catalogue = load_directory(settings.definitions.path, max_sub_agents=settings.definitions.max_sub_agents)
     yield from _definitions(settings, catalogue.catalogue, [each.render() for each in catalogue.problems])
     policy: list[PolicyMap] = []
     yield from _plugins(settings, policy)
@@ -70,8 +70,11 @@ def _gates(policy: PolicyMap, settings: Settings) -> Iterator[Finding]:
         remedy = "set `operators.keys` or `operators.issuer`; `sidecar token key` makes a key (docs/operators.md)"
         yield warning("operators", "", "no operator can promote, ramp or stop a sub-agent", remedy)
         return
-    everyone = [("default", policy.default), *((f"verticals.{name}", each) for name, each in policy.verticals.items())]
-    for name, plugins in everyone:
+    selections = [
+        ("default", policy.default),
+        *((f"verticals.{name}", each) for name, each in policy.verticals.items()),
+    ]
+    for name, plugins in selections:
         if plugins.gates:
             yield ok("gates", name, "gate clients are chosen")
         else:

@@ -26,14 +26,14 @@ class OperatorKeys(Struct, frozen=True):
         return free if len(free) < len(self.limits) else ()
 
 
-def read_operator_keys(said: OperatorSettings) -> OperatorKeys:
+def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
     """Return the keys.
 
     Raises:
         SettingsProblem: one cannot be read, or is there twice with different limits.
     """
     keys, limits = [], dict[str, KeyLimits]()
-    for setting, file, allowed in _named(said):
+    for setting, file, allowed in _named(configured):
         try:
             key = read_public_key(file)
         except KeyFileProblem as problem:
@@ -45,8 +45,8 @@ def read_operator_keys(said: OperatorSettings) -> OperatorKeys:
     return OperatorKeys(Ed25519Judge(keys), limits)
 
 
-def _named(said: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
-    for file in said.keys:
+def _named(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
+    for file in configured.keys:
         yield "operators.keys", file, KeyLimits(f"{file}", frozenset(Role), (ANYBODY,))
-    for name, key in said.key.items():
+    for name, key in configured.key.items():
         yield f"operators.key.{name}", key.file, KeyLimits(name, frozenset(key.roles), key.subjects)

@@ -55,25 +55,25 @@ def operator_plan(
     clock: Clock,
     issuer: TokenVerifier | None = None,
 ) -> ListenerPlan | None:
-    """Return the listener of operators; None without keys and issuer: nobody could come in.
+    """Return the operators' listener; None without keys and issuer, because every token would be refused.
 
     Raises:
         SettingsProblem: a key cannot be read.
     """
-    said = settings.operators
-    keys, reports = read_operator_keys(said), RefusalReports(metrics)
+    configured = settings.operators
+    keys, reports = read_operator_keys(configured), RefusalReports(metrics)
     if not keys.limits and issuer is None:
         return None
     if keys.anybody_beside_others:
         reports.keys_without_limits(keys.anybody_beside_others)
-    tokens = RoleTokens(keys.judge, said.deployment, keys.limits)
+    tokens = RoleTokens(keys.judge, configured.deployment, keys.limits)
     door = OperatorAuthoriser(tokens, clock, reports, RecordRefusedCalls(rollout.refusals), issuer)
     return ListenerPlan(
-        said.socket,
+        configured.socket,
         CallAdmission(CallerKind.OPERATOR, door=door),
         (LIFECYCLE_SERVICE, ADMIN_SERVICE),
         (*LifecycleServicer(rollout, clock, reports).methods(), *AdminServicer(administer).methods()),
-        said.streams,
+        configured.streams,
         settings.server.reflection,
     )
 
@@ -89,7 +89,7 @@ class OpenIssuer(Struct, frozen=True):
     run: Callable[[], Coroutine[Any, Any, None]]
 
 
-def open_issuer(said: IssuerSettings, clock: Clock, report: Callable[[str, str], None]) -> OpenIssuer:
+def open_issuer(configured: IssuerSettings, clock: Clock, report: Callable[[str, str], None]) -> OpenIssuer:
     """Return what opens its tokens, and what fetches its keys; nothing is fetched yet.
 
     Raises:
@@ -101,16 +101,18 @@ def open_issuer(said: IssuerSettings, clock: Clock, report: Callable[[str, str],
     except ModuleNotFoundError as missing:
         problem = f"operators.issuer: {missing.name} is not installed; install `dispatch-sidecar[oidc]`"
         raise SettingsProblem([problem]) from None
-    where = said.jwks_file if said.jwks_file is not None else str(said.jwks_url)
+    where = configured.jwks_file if configured.jwks_file is not None else str(configured.jwks_url)
     keys = KeySource(
         fetching(where),
-        frozenset(said.algorithms),
+        frozenset(configured.algorithms),
         clock,
-        refresh=said.refresh,
-        kept_for=said.keys_kept,
+        refresh=configured.refresh,
+        kept_for=configured.max_key_age,
         report=report,
     )
-    rules = IssuerRules(said.url, said.audience, said.subject_claim, said.role_claim, said.roles)
+    rules = IssuerRules(
+        configured.url, configured.audience, configured.subject_claim, configured.role_claim, configured.roles
+    )
     return OpenIssuer(IssuerTokens(keys, rules), keys.run)
 
 
@@ -132,13 +134,13 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
     anomaly: Callable[[str, str], None]
 
     def plans(self) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-        """Return the operators' listener, none if nobody could come in, and what runs in the background for it.
+        """Return the operators' listener, if any, and its background tasks.
 
         Raises:
             SettingsProblem: a key cannot be read.
         """
-        said = self.settings.operators.issuer
-        issuer = None if said is None else open_issuer(said, self.clock, self.anomaly)
+        configured = self.settings.operators.issuer
+        issuer = None if configured is None else open_issuer(configured, self.clock, self.anomaly)
         rollout, administer = self.rollout.operations, self._administer()
         opens = issuer.tokens if issuer is not None else None
         plan = operator_plan(self.settings, rollout, administer, self.metrics, self.clock, opens)

@@ -1,4 +1,4 @@
-"""Makes the episode memory that the settings choose, and opens it before anybody is served.
+"""Makes the episode memory that the settings choose, and opens it before the first user is served.
 
 Conversations have a file of their own beside the record's, or tables of their own in its database: their writer never
 stands before that of contracts and events, and they can be backed up, kept and removed apart from the record.
@@ -37,17 +37,17 @@ def memory_section(settings: Settings, name: str, redactor: Redactor) -> Mapping
     Raises:
         SettingsProblem: the record's address cannot be read.
     """
-    said, record = settings.memories.get(name, {}), settings.record
-    if name != STORE or "path" in said or "dsn" in said:
-        return said
+    configured, record = settings.memories.get(name, {}), settings.record
+    if name != STORE or "path" in configured or "dsn" in configured:
+        return configured
     if record.database == "sqlite":
-        return {**said, "path": str(record.sqlite.path.with_name(FILE))}
+        return {**configured, "path": str(record.sqlite.path.with_name(FILE))}
     if record.database == "postgresql":
         try:
-            return {**said, "dsn": dsn_of(record.postgresql, redactor)}
+            return {**configured, "dsn": dsn_of(record.postgresql, redactor)}
         except SecretFileProblem as problem:
             raise SettingsProblem([f"record.postgresql: {problem}"]) from None
-    return said
+    return configured
 
 
 async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:

@@ -38,44 +38,46 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
     Raises:
         SettingsProblem: a key file of `signatures` cannot be used.
     """
-    said = settings.dispatch
+    configured = settings.dispatch
     return DispatchRules(
-        binding=BindingRules(said.fan_out_cap, said.max_dispatches_per_turn),
+        binding=BindingRules(configured.fan_out_cap, configured.max_dispatches_per_turn),
         vocabulary=_vocabulary(settings),
-        join_timeout=said.join_timeout,
-        delivery_margin=said.delivery_margin,
-        turn_lifetime=said.turn_lifetime,
-        idle_lifetime=said.idle_lifetime,
-        resume_grace=said.resume_grace,
-        look_every=said.look_every,
-        record_timeout=said.record_timeout,
-        facts_timeout=said.facts_timeout,
-        strict_prior_context=said.strict_prior_context,
-        events_kept=said.events_kept,
-        quarantine_after=said.quarantine_after,
-        episodes_cached=said.episodes_cached,
-        admission=AdmissionRules(**_plain(said.admission)),
-        retries=_retries(said),
-        breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
-        results=ResultLimits(**_plain(said.results)),
-        envelopes=EnvelopeLimits(**_plain(said.envelopes)),
+        join_timeout=configured.join_timeout,
+        delivery_margin=configured.delivery_margin,
+        turn_lifetime=configured.turn_lifetime,
+        idle_lifetime=configured.idle_lifetime,
+        resume_grace=configured.resume_grace,
+        record_poll_interval=configured.record_poll_interval,
+        record_timeout=configured.record_timeout,
+        episode_lookup_timeout=configured.episode_lookup_timeout,
+        strict_prior_context=configured.strict_prior_context,
+        replay_buffer_events=configured.replay_buffer_events,
+        cancel_grace=configured.cancel_grace,
+        episodes_cached=configured.episodes_cached,
+        admission=AdmissionRules(**_plain(configured.admission)),
+        retries=_retries(configured),
+        breaker=BreakerRules(configured.breaker.failure_threshold, configured.breaker.open_duration.total_seconds()),
+        results=_result_limits(configured),
+        envelopes=EnvelopeLimits(**_plain(configured.envelopes)),
         signatures=signature_rules(settings, redactor),
         history=_history(settings.history),
         record_frames=settings.record.frames,
     )
 
 
-def _history(said: HistorySettings) -> HistoryRules:
+def _history(configured: HistorySettings) -> HistoryRules:
     return HistoryRules(
-        compaction=CompactionRules(said.compact_above_tokens, said.compact_above_turns, said.recent_turns),
-        own_turns=said.own_turns,
-        episode_turns=said.episode_turns,
-        answer_bytes=said.answer_bytes,
-        queue=said.queue,
-        timeout=said.timeout,
-        look_back=said.look_back,
-        look_back_turns=said.look_back_turns,
-        size_fresh_for=said.size_fresh_for,
+        compaction=CompactionRules(
+            configured.compact_above_tokens, configured.compact_above_turns, configured.recent_turns
+        ),
+        own_turns=configured.own_turns,
+        episode_turns=configured.episode_turns,
+        answer_bytes=configured.answer_bytes,
+        queue=configured.queue,
+        timeout=configured.timeout,
+        catch_up_window=configured.catch_up_window,
+        catch_up_max_turns=configured.catch_up_max_turns,
+        size_cache_ttl=configured.size_cache_ttl,
     )
 
 
@@ -100,16 +102,16 @@ def flag_timing(settings: Settings) -> FlagTiming:
 
 
 def policy_settings(settings: Settings) -> PolicySettings:
-    """Return which plugins serve whom."""
-    said = settings.policy
-    verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in said.verticals.items()}
-    memory = said.default.memory or ("in_process" if settings.record.database == "memory" else "store")
-    default = PolicyNames(**{**_plain(said.default), "memory": memory})
+    """Return the selection of plugins."""
+    configured = settings.policy
+    verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in configured.verticals.items()}
+    memory = configured.default.memory or ("in_process" if settings.record.database == "memory" else "store")
+    default = PolicyNames(**{**_plain(configured.default), "memory": memory})
     return PolicySettings(default, verticals, _sinks(settings))
 
 
 def policy_by_default() -> PolicySettings:
-    """Return which plugins serve everybody where no file says otherwise."""
+    """Return the selection of plugins without a settings file."""
     # What a file has to say is about other things.
     return policy_settings(
         Settings(definitions=DefinitionsSettings(path=Path()), dispatch=DispatchSettings(fan_out_cap=1))
@@ -136,7 +138,7 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
 
 
 def signing_keys(settings: KeysSettings, redactor: Redactor) -> SigningKeys:
-    """Read the keys; without any, make one that nobody else holds, and say so.
+    """Read the keys. Without any, create a key that no other replica has, and log that.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.
@@ -158,13 +160,13 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
     Raises:
         SettingsProblem: lists every key file that cannot be used.
     """
-    said, policy = settings.signatures, settings.policy
+    configured, policy = settings.signatures, settings.policy
     own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
     return SignatureRules(
-        keys=_keys_in("signatures.files", said.files, redactor),
-        connectors=tuple(said.connectors),
-        verticals=tuple(said.verticals),
-        tools=tuple(said.tools),
+        keys=_keys_in("signatures.files", configured.files, redactor),
+        connectors=tuple(configured.connectors),
+        verticals=tuple(configured.verticals),
+        tools=tuple(configured.tools),
         connector_of={vertical: connector for vertical, connector in own if connector is not None},
         default_connector=policy.default.connector,
     )
@@ -185,19 +187,30 @@ def _keys_in(setting: str, files: Mapping[str, Path], redactor: Redactor) -> dic
 
 
 def _vocabulary(settings: Settings) -> Vocabulary:
-    said = settings.status
-    rules = {name: EventRule(rule.policy, rule.becomes, rule.window) for name, rule in said.events.items()}
-    return Vocabulary(rules, said.per_second, said.burst, said.still_working_after or None)
+    configured = settings.status
+    rules = {name: EventRule(rule.policy, rule.transform_to, rule.window) for name, rule in configured.events.items()}
+    return Vocabulary(rules, configured.per_second, configured.burst, configured.still_working_after or None)
 
 
 def _retries(settings: DispatchSettings) -> RetryRules:
-    said = settings.retries
+    configured = settings.retries
     return RetryRules(
-        first_backoff=said.first_backoff.total_seconds(),
-        longest_backoff=said.longest_backoff.total_seconds(),
-        share=said.share,
-        floor=said.floor,
-        window=said.window.total_seconds(),
+        first_backoff=configured.initial_backoff.total_seconds(),
+        longest_backoff=configured.max_backoff.total_seconds(),
+        share=configured.budget_ratio,
+        floor=configured.budget_min,
+        window=configured.window.total_seconds(),
+    )
+
+
+def _result_limits(settings: DispatchSettings) -> ResultLimits:
+    limits = settings.results
+    return ResultLimits(
+        narration=limits.max_narration_chars,
+        component=limits.max_component_chars,
+        components=limits.max_components,
+        events=limits.max_events,
+        silence=limits.idle_timeout,
     )
 
 

@@ -33,7 +33,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 @asynccontextmanager
 async def guarded_record(
-    said: RecordSettings,
+    configured: RecordSettings,
     journal: Journal,
     rollouts: AuditHandle,
     clock: Clock,
@@ -47,16 +47,18 @@ async def guarded_record(
     Raises:
         SettingsProblem: the key cannot be used or made.
     """
-    if said.database == "memory":
+    if configured.database == "memory":
         yield ()
         return
-    file, key_file = checkpoint_files(said)
+    file, key_file = checkpoint_files(configured)
     try:
         signer = await asyncio.to_thread(read_or_make_signer, key_file)
     except KeyFileProblem as problem:
         raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
-    place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(said.retention)
-    checkpointing = Checkpointing(journal, journal.instance, place, said.checkpoints.every, clock, recorder, rollouts)
+    place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(configured.retention)
+    checkpointing = Checkpointing(
+        journal, journal.instance, place, configured.checkpoints.interval, clock, recorder, rollouts
+    )
     removing = Retention(journal, rules, signer, place, clock, recorder)
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
     _show(metrics, checkpointing, removing, of_audit)
@@ -74,16 +76,16 @@ async def _look_in_time(checkpointing: Checkpointing) -> None:
             await checkpointing.look()
 
 
-def checkpoint_files(said: RecordSettings) -> tuple[Path, Path]:
+def checkpoint_files(configured: RecordSettings) -> tuple[Path, Path]:
     """Return where the checkpoints and the key that signs them are."""
-    beside = said.sqlite.path.parent if said.database == "sqlite" else Path("/var/lib/sidecar")
-    folder, files = beside / "checkpoints", said.checkpoints
+    beside = configured.sqlite.path.parent if configured.database == "sqlite" else Path("/var/lib/sidecar")
+    folder, files = beside / "checkpoints", configured.checkpoints
     return files.file or folder / "checkpoints.jsonl", files.key_file or folder / "checkpoint.key"
 
 
-def retention_rules(said: RetentionSettings) -> RetentionRules:
+def retention_rules(configured: RetentionSettings) -> RetentionRules:
     """Return how long what is kept."""
-    return RetentionRules(timedelta(days=said.audit_days), timedelta(days=said.frames_days))
+    return RetentionRules(timedelta(days=configured.audit_days), timedelta(days=configured.frames_days))
 
 
 def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention, of_audit: AuditRetention) -> None:

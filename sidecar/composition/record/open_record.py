@@ -127,14 +127,14 @@ class ObservedStore(JournalStore):
 
 
 @asynccontextmanager
-async def opened_record(said: RecordSettings, around: RecordDependencies) -> AsyncIterator[OpenRecord]:
+async def opened_record(configured: RecordSettings, around: RecordDependencies) -> AsyncIterator[OpenRecord]:
     """Open the record, and close it when everything that may write to it is over.
 
     Raises:
         AddressHeld: another process has it.
         SettingsProblem: it cannot be opened; says why and what to do.
     """
-    if said.database == "memory":
+    if configured.database == "memory":
         from sidecar.adapters.record_memory import MemoryStore  # noqa: PLC0415  what is not chosen is not loaded
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  the same holds
 
@@ -150,7 +150,7 @@ async def opened_record(said: RecordSettings, around: RecordDependencies) -> Asy
         )
         return
     instance = InstanceId(around.ids.new("sidecar"))
-    opened = await _open(said, instance, around)
+    opened = await _open(configured, instance, around)
     try:
         lists = TurnListReader(opened.projector)
         store = ObservedStore(opened.journal, around, lists)
@@ -160,7 +160,7 @@ async def opened_record(said: RecordSettings, around: RecordDependencies) -> Asy
             opened.lease,
             opened.rollouts,
             [*opened.loops, (PROJECTING, opened.projector.run)],
-            lambda: _shown(said.database, store),
+            lambda: _shown(configured.database, store),
             (lists, opened.projector),
         )
     finally:
@@ -169,35 +169,37 @@ async def opened_record(said: RecordSettings, around: RecordDependencies) -> Asy
         await opened.journal.close()
 
 
-async def _open(said: RecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
+async def _open(configured: RecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
     try:
-        if said.database == "sqlite":
-            return await _sqlite(said.sqlite, instance, around)
-        return await _postgresql(said.postgresql, instance, around)
+        if configured.database == "sqlite":
+            return await _sqlite(configured.sqlite, instance, around)
+        return await _postgresql(configured.postgresql, instance, around)
     except DatabaseHeld as problem:
-        raise AddressInUse(f"record.{said.database}: {problem}") from None
+        raise AddressInUse(f"record.{configured.database}: {problem}") from None
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
-        raise SettingsProblem([f"record.{said.database}: {problem}"]) from None
+        raise SettingsProblem([f"record.{configured.database}: {problem}"]) from None
     except CommitUnknown:
-        raise SettingsProblem([f"record.{said.database}: the disk does not confirm what is written"]) from None
+        raise SettingsProblem([f"record.{configured.database}: the disk does not confirm what is written"]) from None
 
 
-async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
+async def _sqlite(configured: SqliteRecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
     from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection  # noqa: PLC0415  only if it is chosen
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
 
     def report(doing: str, error: str) -> None:
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
-    journal = await SqliteJournal.open(said.path, instance, report)
+    journal = await SqliteJournal.open(configured.path, instance, report)
     around.spawner.spawn(journal.load_episodes(), "load known episodes")
     rollouts = SqliteRollouts(journal.engine, instance, around.clock)
     lease = Lease(journal, None, clock=around.clock, recorder=around.recorder)
-    projection = SqliteProjection(said.path, report)
+    projection = SqliteProjection(configured.path, report)
     return OpenedRecord(journal, lease, rollouts, Projector(journal, projection, around.recorder), (), (projection,))
 
 
-async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
+async def _postgresql(
+    configured: PostgresRecordSettings, instance: InstanceId, around: RecordDependencies
+) -> OpenedRecord:
     try:  # the library is an extra; nothing of it is loaded unless it is chosen
         from sidecar.adapters.postgresql import ConnectionTimeouts  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
@@ -208,11 +210,13 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    dsn = dsn_of(said, around.redactor)
-    limits = ConnectionTimeouts(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
-    options = JournalOptions(limits, said.lease, anomaly=around.recorder.anomaly)
+    dsn = dsn_of(configured, around.redactor)
+    limits = ConnectionTimeouts(
+        configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
+    )
+    options = JournalOptions(limits, configured.lease, anomaly=around.recorder.anomaly)
     journal = await open_postgres_journal(dsn, instance, options)
-    lease = Lease(journal, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
+    lease = Lease(journal, configured.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
     rollouts = PostgresRollouts(dsn, instance, journal.limits, journal.readers)
     loops = [("lease", lease.run), ("rollout changes", _heard(rollouts.listen, around))]
     projection = PostgresProjection(dsn, instance, journal.limits)
@@ -236,12 +240,12 @@ def _heard(
     return run
 
 
-def dsn_of(said: PostgresRecordSettings, redactor: Redactor) -> str:
+def dsn_of(configured: PostgresRecordSettings, redactor: Redactor) -> str:
     """Return the address of the database, which the log must not show. Raises `SecretFileProblem`."""
-    if said.dsn is not None:
-        dsn = said.dsn.reveal()
-    elif said.dsn_file is not None:
-        dsn = read_secret(said.dsn_file, SHORTEST_DSN)
+    if configured.dsn is not None:
+        dsn = configured.dsn.reveal()
+    elif configured.dsn_file is not None:
+        dsn = read_secret(configured.dsn_file, SHORTEST_DSN)
     else:
         raise SettingsProblem(["record.postgresql: give `dsn_file`, or `dsn` by its variable"])
     password = urlsplit(dsn).password or ""

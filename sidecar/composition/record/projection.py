@@ -45,21 +45,21 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
     Raises:
         SettingsProblem: the record cannot be opened, or a sidecar has it open.
     """
-    said = settings.record
+    configured = settings.record
     try:
-        match said.database:
+        match configured.database:
             case "memory":
                 raise SettingsProblem(["record.database is memory: there is nothing to rebuild"])
             case "sqlite":
-                if not said.sqlite.path.exists():
-                    raise DatabaseProblem(f"there is no record at {said.sqlite.path}")
-                return asyncio.run(_rebuild_sqlite(said.sqlite.path, progress))
+                if not configured.sqlite.path.exists():
+                    raise DatabaseProblem(f"there is no record at {configured.sqlite.path}")
+                return asyncio.run(_rebuild_sqlite(configured.sqlite.path, progress))
             case "postgresql":
-                return asyncio.run(_rebuild_postgresql(said.postgresql, _from_time_to_time(progress)))
+                return asyncio.run(_rebuild_postgresql(configured.postgresql, _from_time_to_time(progress)))
     except DatabaseHeld as problem:
         raise SettingsProblem([f"record.sqlite: {problem}", HOW_TO_REBUILD]) from None
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
-        raise SettingsProblem([f"record.{said.database}: {problem}"]) from None
+        raise SettingsProblem([f"record.{configured.database}: {problem}"]) from None
 
 
 async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
@@ -77,7 +77,7 @@ async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
         await engine.close()
 
 
-async def _rebuild_postgresql(said: PostgresRecordSettings, progress: Progress) -> int:
+async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Progress) -> int:
     """Forget all rows; then take the facts of sidecars that are not there, while the others take their own."""
     try:
         from sidecar.adapters import postgresql  # noqa: PLC0415  its library is an extra
@@ -88,8 +88,10 @@ async def _rebuild_postgresql(said: PostgresRecordSettings, progress: Progress) 
         )
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    limits = postgresql.ConnectionTimeouts(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
-    dsn = dsn_of(said, Redactor())
+    limits = postgresql.ConnectionTimeouts(
+        configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
+    )
+    dsn = dsn_of(configured, Redactor())
     journal, projection = (
         PostgresJournal(dsn, REBUILDING, JournalOptions(limits)),
         PostgresProjection(dsn, REBUILDING, limits),
@@ -116,12 +118,12 @@ async def _left(journal: Journal, marks: Watermarks) -> int:
 
 
 def _from_time_to_time(progress: Progress) -> Progress:
-    said = time.monotonic()
+    configured = time.monotonic()
 
     def tell(taken: int, left: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= SAY_EVERY:
-            said = time.monotonic()
+        nonlocal configured
+        if time.monotonic() - configured >= SAY_EVERY:
+            configured = time.monotonic()
             progress(taken, left)
 
     return tell

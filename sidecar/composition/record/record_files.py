@@ -26,15 +26,15 @@ def migrate_record(settings: Settings, preview: bool) -> Sequence[str]:
     Raises:
         SettingsProblem: it cannot be opened, or a sidecar has it open.
     """
-    said = settings.record
-    with _told(f"record.{said.database}"):
-        match said.database:
+    configured = settings.record
+    with _told(f"record.{configured.database}"):
+        match configured.database:
             case "memory":
                 return []
             case "sqlite":
-                return [str(step) for step in _migrate_sqlite(said.sqlite.path, preview)]
+                return [str(step) for step in _migrate_sqlite(configured.sqlite.path, preview)]
             case "postgresql":
-                return [str(step) for step in asyncio.run(_migrate_postgresql(said.postgresql, preview))]
+                return [str(step) for step in asyncio.run(_migrate_postgresql(configured.postgresql, preview))]
 
 
 def back_up_record(settings: Settings, target: Path) -> None:
@@ -43,13 +43,13 @@ def back_up_record(settings: Settings, target: Path) -> None:
     Raises:
         SettingsProblem: there is nothing to copy, or no place for the copy.
     """
-    said = settings.record
-    if said.database != "sqlite":
-        advice = "use pg_dump" if said.database == "postgresql" else "there is nothing to keep"
-        raise SettingsProblem([f"record.database is {said.database}: {advice}"])
+    configured = settings.record
+    if configured.database != "sqlite":
+        advice = "use pg_dump" if configured.database == "postgresql" else "there is nothing to keep"
+        raise SettingsProblem([f"record.database is {configured.database}: {advice}"])
     with _told("record.sqlite"):
         check_version()
-        back_up(said.sqlite.path, target)
+        back_up(configured.sqlite.path, target)
 
 
 def _migrate_sqlite(path: Path, preview: bool) -> Sequence[Migration]:
@@ -65,15 +65,17 @@ def _migrate_sqlite(path: Path, preview: bool) -> Sequence[Migration]:
             connection.close()
 
 
-async def _migrate_postgresql(said: PostgresRecordSettings, preview: bool) -> Sequence[Migration]:
+async def _migrate_postgresql(configured: PostgresRecordSettings, preview: bool) -> Sequence[Migration]:
     try:
         from sidecar.adapters import postgresql  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import SCHEMA  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    limits = postgresql.ConnectionTimeouts(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
+    limits = postgresql.ConnectionTimeouts(
+        configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
+    )
     work = postgresql.pending_migrations if preview else postgresql.upgrade
-    return await work(dsn_of(said, Redactor()), SCHEMA, limits)
+    return await work(dsn_of(configured, Redactor()), SCHEMA, limits)
 
 
 @contextmanager

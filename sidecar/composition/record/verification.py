@@ -36,16 +36,16 @@ def verifying() -> Verifying:
 
 def record_source(settings: Settings) -> RecordSource:
     """Return where the settings say that the record and its second place are; nowhere for a record in memory."""
-    said = settings.record
-    if said.database == "memory":
+    configured = settings.record
+    if configured.database == "memory":
         return RecordSource()
-    file, key_file = checkpoint_files(said)
+    file, key_file = checkpoint_files(configured)
     signed = RecordSource(checkpoints=(file,), public_keys=(public_key_file(key_file),))
-    if said.database == "sqlite":
-        return RecordSource(said.sqlite.path).with_defaults_of(signed)
-    dsn = said.postgresql.dsn
+    if configured.database == "sqlite":
+        return RecordSource(configured.sqlite.path).with_defaults_of(signed)
+    dsn = configured.postgresql.dsn
     address = None if dsn is None else dsn.reveal()
-    return RecordSource(None, said.postgresql.dsn_file, signed.checkpoints, signed.public_keys, address)
+    return RecordSource(None, configured.postgresql.dsn_file, signed.checkpoints, signed.public_keys, address)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sidecar.composition.telemetry.collector import check_installed
-from sidecar.observability.audit.boundary import AuditBorder
+from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.observability.audit.plugin import OTLP_SINK, cleaned_by
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.factory import make_audit_sink
@@ -18,18 +18,18 @@ from sidecar.settings import Settings
 @asynccontextmanager
 async def opened_sinks(
     policy: PolicyMap, settings: Settings, redactor: Redactor
-) -> AsyncIterator[Mapping[str, AuditBorder]]:
+) -> AsyncIterator[Mapping[str, BoundedSink]]:
     """Make the sinks, by name; close them all at the same time.
 
     Raises:
         PluginProblem: the settings of one are wrong, or it cannot be made.
         SettingsProblem: nothing is installed that sends OTLP.
     """
-    sinks: dict[str, AuditBorder] = {}
+    sinks: dict[str, BoundedSink] = {}
     try:
         for spec in policy.sinks:
             section = _section(spec, settings)
-            sinks[spec.name] = AuditBorder(spec.name, make_audit_sink(cleaned_by(redactor, spec), section))
+            sinks[spec.name] = BoundedSink(spec.name, make_audit_sink(cleaned_by(redactor, spec), section))
         yield sinks
     finally:
         await asyncio.gather(*(sink.close() for sink in sinks.values()))
@@ -37,9 +37,9 @@ async def opened_sinks(
 
 def _section(spec: AuditSinkSpec, settings: Settings) -> Mapping[str, Any]:
     """Return the settings of a sink; `otlp` gets from `[telemetry]` what its own leave out."""
-    said = settings.audit_sinks.get(spec.name, {})
+    configured = settings.audit_sinks.get(spec.name, {})
     if spec is not OTLP_SINK:
-        return said
+        return configured
     check_installed("audit.sinks")
     endpoint = settings.telemetry.otlp_endpoint
-    return said if endpoint is None else {"endpoint": endpoint, **said}
+    return configured if endpoint is None else {"endpoint": endpoint, **configured}

@@ -116,7 +116,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                     around.ports.clock,
                 ),
                 ask_policy=PolicyThreads().ask,
-                serve_unflagged_at_once=around.settings.rollout.serve_unflagged_entries_at_once,
+                serve_unflagged_at_once=around.settings.rollout.auto_promote_unflagged,
                 turn_lifetime=around.settings.dispatch.turn_lifetime,
                 decommission_window=timedelta(days=around.settings.rollout.decommission_days),
             )
@@ -136,7 +136,7 @@ async def _joined(
     kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
     operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))  # switched before what they gate
     export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
-    cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.most_cohorts)
+    cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
     await operations.views.look()
     await operations.seeing.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
@@ -181,14 +181,14 @@ async def _tombstones(settings: Settings, report: Callable[[str, str], None]) ->
         yield TombstonesInMemory()
         return
     try:
-        async with opened_tombstones(kills_file(settings), report) as tombstones:
+        async with opened_tombstones(tombstone_file(settings), report) as tombstones:
             yield tombstones
     except TombstonesUnusable as problem:
-        raise SettingsProblem([f"rollout.kills_file: {problem}"]) from None
+        raise SettingsProblem([f"rollout.tombstone_file: {problem}"]) from None
 
 
-def kills_file(settings: Settings) -> Path:
+def tombstone_file(settings: Settings) -> Path:
     """Return where this sidecar keeps what it stopped."""
     record = settings.record
     beside = record.sqlite.path.parent if record.database == "sqlite" else Path("/var/lib/sidecar")
-    return settings.rollout.kills_file or beside / "kills.jsonl"
+    return settings.rollout.tombstone_file or beside / "kills.jsonl"

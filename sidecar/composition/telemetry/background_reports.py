@@ -188,7 +188,7 @@ class DefectReports:
         self._log.error(names.ANOMALY, "a page could not be made", error, path=path)
 
     def of_task(self, name: str, error: BaseException) -> None:
-        """A task raised something that nobody waited for."""
+        """A background task raised an exception that no caller awaits."""
         self._recorder.anomaly("stray_error", type(error).__name__)
         self._log.error(names.ANOMALY, "a task ended with an error", error, task=name)
 
@@ -218,7 +218,7 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
 
 def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:
     """Show how many log lines were not written."""
-    lost = "Log lines dropped because nobody read them."
+    lost = "Log lines dropped because their reader was too slow."
     metrics.counted_elsewhere(names.LOG_LINES_LOST, lost, lambda: {(): float(log.lost)})
     left_out = "Warnings and errors that were too many of one kind to be written."
     metrics.counted_elsewhere(names.LOG_LINES_LEFT_OUT, left_out, lambda: {(): float(log.limit.left_out)})

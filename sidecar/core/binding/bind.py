@@ -62,7 +62,7 @@ def evaluated_slots(
     catalogue: Catalogue, orchestrator: Card, flags: Flags, view: RolloutView, asker: BindSubject
 ) -> tuple[SlotCandidates, ...]:
     """Return who serves each slot that the orchestrator lists, in its order. Pure; a few microseconds a slot."""
-    listed, most = orchestrator.definition.sub_agents, catalogue.sub_agents_at_most
+    listed, most = orchestrator.definition.sub_agents, catalogue.max_sub_agents
     within = [evaluate_slots(slot, catalogue, flags, view, asker) for slot in listed[:most]]
     return (*within, *(excluded_candidates(slot, catalogue) for slot in listed[most:]))
 

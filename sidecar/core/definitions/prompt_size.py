@@ -59,7 +59,7 @@ def weigh_sub_agents(place: SourceLocation, listed: Sequence[tuple[str, int]], m
     Args:
         place: of the list.
         listed: slots in order, each with the tokens of its tool.
-        most: those that are offered to the model, the first of the list; `definitions.sub_agents_at_most`.
+        most: those that are offered to the model, the first of the list; `definitions.max_sub_agents`.
 
     Source: PC1-NFR-3b, PC1-D-58, TN-50.
     """
@@ -71,7 +71,7 @@ def weigh_sub_agents(place: SourceLocation, listed: Sequence[tuple[str, int]], m
         )
     for index, (slot, tokens) in enumerate(listed[most:], most):
         text = (
-            f"{quoted(slot)} is beyond the {most} that definitions.sub_agents_at_most allows, and no turn offers it;"
+            f"{quoted(slot)} is beyond the {most} that definitions.max_sub_agents allows, and no turn offers it;"
             f" take it off the list, or raise the setting for an estimated {tokens} tokens of each call"
         )
         yield place.at(index).warning(text, key=slot)

@@ -82,7 +82,7 @@ def load_documents(
     earlier: Sequence[Problem] = (),
     count: TokenCounter = estimated_tokens,
     commits_of: CommitsOf = no_commit,
-    sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
+    max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
     """Make a catalogue of parsed files, or say everything that is wrong with them.
 
@@ -92,7 +92,7 @@ def load_documents(
         earlier: problems met while finding and parsing the files.
         count: tokens of a text, for the model; an estimate by default.
         commits_of: asked once, with all digests, when there is no error.
-        sub_agents_at_most: of each list of sub-agents, so many from its beginning are offered to the model.
+        max_sub_agents: of each list of sub-agents, so many from its beginning are offered to the model.
 
     Source: PC1-FR-2e, TN-45.
     """
@@ -108,17 +108,17 @@ def load_documents(
     for name, card in cards.items():
         asked = _asked(card.definition, registries, slots, count)
         own = {tool.id: tool_tokens(tool.id, tool.description, tool.arguments, count) for tool in card.tools}
-        tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in asked[:sub_agents_at_most]}
+        tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in asked[:max_sub_agents]}
         tokens[name] = prompt_tokens(card, tools[name], count)
         problems.extend(_weights(card, tokens[name], registries, count))
         place = registries.agents.entries[name].place.at("sub_agents")
-        problems.extend(weigh_sub_agents(place, asked, sub_agents_at_most))
+        problems.extend(weigh_sub_agents(place, asked, max_sub_agents))
     if any(problem.is_error for problem in problems):
         return LoadedCatalogue(None, _bounded(problems), tokens, tools)
     found = commits_of(frozenset(card.digest for card in cards.values()))
     labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
     blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
-    catalogue = _catalogue(labelled, registries, sub_agents_at_most)
+    catalogue = _catalogue(labelled, registries, max_sub_agents)
     return LoadedCatalogue(catalogue, _bounded(problems), tokens, tools, blocks, partial(_advice, registries, count))
 
 
@@ -179,7 +179,7 @@ def _weights(card: Card, tokens: int, registries: Registries, count: TokenCounte
             yield problem
 
 
-def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries, sub_agents_at_most: int) -> Catalogue:
+def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries, max_sub_agents: int) -> Catalogue:
     blocks = [entry.value for _, entry in sorted(registries.blocks.entries.items())]
     xml = [block for block in blocks if block.category is BlockCategory.CAPABILITIES]
     slots = {slot: tuple(DefinitionId(name) for name in names) for slot, names in slots_of(registries).items()}
@@ -192,5 +192,5 @@ def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries, sub_a
         prompt_block_registry_version=label_of(blocks),
         xml_prompt_component_registry_version=label_of(xml),
         blocks=frozenset(block.id for block in blocks),
-        sub_agents_at_most=sub_agents_at_most,
+        max_sub_agents=max_sub_agents,
     )

@@ -18,7 +18,7 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.step import Actor, Change
 from sidecar.core.rollout.view import RolloutView, revised_by
 
-AT_ONCE: Final = "without a flag: served at once, as rollout.serve_unflagged_entries_at_once says"
+AT_ONCE: Final = "without a flag: served at once, as rollout.auto_promote_unflagged says"
 """What the audit says of a definition that no operator promoted."""
 
 

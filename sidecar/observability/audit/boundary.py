@@ -14,7 +14,7 @@ class SinkStuck(Exception):
     """A sink does not come back from an earlier batch, or gave one up by itself."""
 
 
-class AuditBorder:
+class BoundedSink:
     """Hands entries to a sink so that giving up works whatever it does, short of blocking the event loop.
 
     Args:
@@ -72,6 +72,6 @@ def _let_go(task: "asyncio.Task[None]") -> None:
 
 
 def _heard(task: "asyncio.Task[None]") -> None:
-    """Look at what a task that nobody waits for has raised, so that the loop does not report it."""
+    """Retrieve the exception of an abandoned task, so that the event loop does not report it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Where audit events go: the log of the process, and over OTLP to the store of whoever keeps them. Source: PF1-FR-10c.
+"""The built-in audit sinks: the log of the process, and OTLP. Source: PF1-FR-10c.
 
 All sinks write the same fields, those of PF1 §5.7 by their own names. The log line is for people; what is handed to a
 collector counts as taken only once the collector says so.

@@ -1,8 +1,8 @@
 """Finds turns that ended on record and are not in the episode memory, and has them kept. Source: PC1-FR-9a.
 
 At the start: a process that was killed between the end of a turn and its capture left them. Later: turns that did not
-fit into the queue. Turns whose beginning is further back than `look_back`, or further down than `look_back_turns`, are
-not looked at. Appending is idempotent, so that several replicas may do this at once.
+fit into the queue. Turns that began before `catch_up_window`, and turns beyond `catch_up_max_turns`, are not checked.
+Appending is idempotent, so that several replicas may do this at once.
 """
 
 import asyncio
@@ -87,10 +87,10 @@ class HistoryCatchUp:
 
     async def _ended(self) -> Sequence[TurnRow]:
         """Return the turns to look at, those that ended first before others."""
-        since = self._clock.now() - self._rules.look_back
+        since = self._clock.now() - self._rules.catch_up_window
         found: list[TurnRow] = []
         query = TurnQuery(limit=PAGE)
-        while len(found) < self._rules.look_back_turns:
+        while len(found) < self._rules.catch_up_max_turns:
             listed = await self._record.turns(query)
             if listed.as_of is not None:
                 raise StoreUnavailable("the lists are behind: a turn may be missing", retry_after=LISTED_AGAIN)
@@ -99,5 +99,5 @@ class HistoryCatchUp:
             if len(rows) < PAGE or rows[-1].began_at < since:
                 break
             query = TurnQuery(limit=PAGE, before=(rows[-1].began_at, rows[-1].turn_id))
-        newest = found[: self._rules.look_back_turns]
+        newest = found[: self._rules.catch_up_max_turns]
         return sorted(newest, key=lambda row: (row.ended_at or row.began_at, row.turn_id))

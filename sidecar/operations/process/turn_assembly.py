@@ -151,7 +151,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     store = NotifyingStore(ports.store, hints)
     outside = _outside(ports, store, grants)
     turns = Turns(ports.clock, ports.definitions, keys, rules)
-    facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
+    facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
     restore = RestoreTurn(rules, outside)
@@ -182,7 +182,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
 
 
 def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
-    hung_after = rules.quarantine_after.total_seconds()
+    hung_after = rules.cancel_grace.total_seconds()
     return CallTool(
         rules,
         grants,
@@ -219,7 +219,7 @@ def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
     memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout)
-    bounds = SizeBounds(rules.facts_timeout, rules.episodes_cached, rules.history.size_fresh_for)
+    bounds = SizeBounds(rules.episode_lookup_timeout, rules.episodes_cached, rules.history.size_cache_ttl)
     compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
     captures = HistoryCapture(
         memory,

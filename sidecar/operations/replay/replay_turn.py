@@ -88,7 +88,7 @@ def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
         join_timeout=timedelta(days=1),
         strict_prior_context=False,
         record_frames=False,
-        admission=replace(rules.admission, least_time=timedelta(0)),
+        admission=replace(rules.admission, min_remaining_time=timedelta(0)),
         retries=replace(rules.retries, share=1.0, floor=1_000_000),
         breaker=replace(rules.breaker, failures=1_000_000),
     )

@@ -187,7 +187,7 @@ class DispatchCalls:
         if time_left is not None:
             bounds.append(time_left - self._rules.delivery_margin)
         seconds = min(bounds)
-        if seconds < self._rules.admission.least_time:
+        if seconds < self._rules.admission.min_remaining_time:
             margin = self._rules.delivery_margin.total_seconds()
             raise DeadlineTooShort(
                 f"too little time is left: set a deadline well over {margin} s away", metadata={"limit": "time_left"}

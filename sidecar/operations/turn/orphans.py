@@ -51,7 +51,7 @@ class SettleOrphans:
         """Look for ever; owned by the supervisor."""
         while True:
             await self.look()
-            await asyncio.sleep(self._rules.look_every.total_seconds())
+            await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
 
     async def look(self) -> None:
         """Look once; what cannot be done now is done by a later look."""

@@ -62,7 +62,7 @@ class TakeOver:
                 mine = ownership.owner == self._out.store.instance
                 if not ownership.alive_elsewhere and await self._take_over(dispatch, mine=mine):
                     return
-                await asyncio.sleep(self._rules.look_every.total_seconds())
+                await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
                 if not dispatch.heard and not unheard:
                     break
                 await self._look_again(dispatch)

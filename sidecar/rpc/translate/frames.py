@@ -24,7 +24,7 @@ from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2
 
 Told = dict[CallId, outcome_pb2.CallOutcome]
-"""Outcomes that events of one stream have carried: the result repeats them, and copying one is cheaper than filling it."""
+"""Outcomes that events of one stream have carried: the result copies them, which is cheaper than filling them in."""
 NONE_TOLD: Final[Told] = {}
 
 

@@ -9,7 +9,7 @@ import pytest
 from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look
 from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.validate.command import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateOptions, validate
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused, CleanupPatch, DecommissionPatchRequest
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 from tests.support.checkouts import MODULES as MODULES_FOLDER
@@ -33,7 +33,7 @@ def done(repository: ConfigRepository, asked: DecommissionPatchRequest) -> tuple
     base = repository.git("rev-parse", "HEAD")
     changed = applied(repository, patch.diff)
     out = io.StringIO()
-    assert validate(repository.root, ValidateWish(), load_directory, out) == 0, out.getvalue()
+    assert validate(repository.root, ValidateOptions(), load_directory, out) == 0, out.getvalue()
     checks = repository.check(base)
     assert checks.code == 0, checks.out
     assert look(repository.root, asked).left == ()

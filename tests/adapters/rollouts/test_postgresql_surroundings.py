@@ -100,7 +100,7 @@ async def test_a_writer_that_is_held_up_gives_up_in_time_and_holds_up_no_read(ds
             await _somebody_waits(outside)
             assert await store.rollout(Slot("search")) == a_rollout(revision=1)
             assert (await store.version(), list(await store.audit(AuditQuery()))) == (1, [])
-            with pytest.raises(StoreUnavailable, match="somebody else holds a lock"):
+            with pytest.raises(StoreUnavailable, match="another transaction holds a lock"):
                 await writing
         await store.write(a_write(2, events=(an_event(),)))
         assert len(await store.audit(AuditQuery())) == 1

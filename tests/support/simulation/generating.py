@@ -92,7 +92,7 @@ class _Generator:
             idle_for=beside.choice((60.0, 60.0, 60.0, 3.0)),
             strict=chance.random() < 0.2,
             stingy=chance.random() < 0.25,
-            events_kept=chance.choice((1024, 1024, 6)),
+            replay_buffer_events=chance.choice((1024, 1024, 6)),
         )
 
     def _turn(self, number: int) -> TurnSpec:

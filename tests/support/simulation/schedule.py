@@ -109,7 +109,7 @@ class Tuning:
     idle_for: float
     strict: bool
     stingy: bool
-    events_kept: int
+    replay_buffer_events: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def rules_of(tuning: Tuning) -> DispatchRules:
         turn_lifetime=timedelta(seconds=LIFETIME),
         idle_lifetime=timedelta(seconds=tuning.idle_for),
         strict_prior_context=tuning.strict,
-        events_kept=tuning.events_kept,
+        replay_buffer_events=tuning.replay_buffer_events,
         admission=AdmissionRules(tuning.turns, tuning.admission, idle_turns=tuning.idle_turns),
         retries=RetryRules() if tuning.stingy else generous,
         breaker=BreakerRules(failures=1) if tuning.stingy else BreakerRules(failures=10**6),

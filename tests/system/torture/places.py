@@ -27,7 +27,7 @@ SHORT: Final = ClientTimeouts(
 QUICK: Final = {
     "SIDECAR__DISPATCH__TURN_LIFETIME": "3s",
     "SIDECAR__DISPATCH__RESUME_GRACE": "1s",
-    "SIDECAR__DISPATCH__LOOK_EVERY": "200ms",
+    "SIDECAR__DISPATCH__RECORD_POLL_INTERVAL": "200ms",
     "SIDECAR__DISPATCH__BREAKER__FAILURES": "1000",
     "SIDECAR__DISPATCH__RETRIES__FLOOR": "100000",
 }
@@ -36,12 +36,12 @@ MORE: Final = """
 files = {{ one = "{shared}/signing.key" }}
 
 [record.checkpoints]
-every = "1s"
+interval = "1s"
 file = "{folder}/checkpoints/checkpoints.jsonl"
 key_file = "{folder}/checkpoints/checkpoint.key"
 
 [rollout]
-kills_file = "{folder}/kills.jsonl"
+tombstone_file = "{folder}/kills.jsonl"
 """
 POSTGRESQL: Final = """
 [record]

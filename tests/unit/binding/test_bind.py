@@ -113,7 +113,7 @@ def test_a_listed_slot_that_nobody_fills_is_a_candidate_too() -> None:
 @requirement("PC1-D-58")
 def test_slots_listed_beyond_the_number_that_is_allowed_are_offered_to_nobody() -> None:
     """Three are listed and two allowed: the first two are tools, the third is on record as left out."""
-    catalogue = replace(a_catalogue(a_card("a"), a_card("b"), a_card("c")), sub_agents_at_most=2)
+    catalogue = replace(a_catalogue(a_card("a"), a_card("b"), a_card("c")), max_sub_agents=2)
 
     surface = promoted_surface(catalogue, FixedFlags(), RULES, "")
 

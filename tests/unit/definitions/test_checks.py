@@ -35,7 +35,7 @@ def test_more_than_seven_sub_agents_warn_and_each_beyond_ten_is_left_out_by_itse
 @requirement("PC1-NFR-3b")
 def test_warnings_about_many_sub_agents_say_what_they_cost() -> None:
     """Twelve are listed and nine allowed: the sum of what is offered, and the cost of each that is not."""
-    loaded = with_sub_agents(12).load(sub_agents_at_most=9)
+    loaded = with_sub_agents(12).load(max_sub_agents=9)
 
     told = [problem.render() for problem in loaded.problems]
     assert told[0] == (
@@ -46,7 +46,7 @@ def test_warnings_about_many_sub_agents_say_what_they_cost() -> None:
         f"agents.concierge.sub_agents[{index}]" for index in (10, 11, 9)
     ]
     assert told[3].endswith(
-        'sub_agents[9]: "s9" is beyond the 9 that definitions.sub_agents_at_most allows, and no turn offers it; take it'
+        'sub_agents[9]: "s9" is beyond the 9 that definitions.max_sub_agents allows, and no turn offers it; take it'
         f" off the list, or raise the setting for an estimated {tool_tokens_of('s9')} tokens of each call"
     )
 

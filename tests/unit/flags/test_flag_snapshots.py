@@ -19,7 +19,7 @@ REWARDS = Vertical("rewards")
 TIMING = FlagTiming(
     fetch_deadline=timedelta(seconds=2),
     refresh_interval=timedelta(seconds=3),
-    quiet_time=timedelta(milliseconds=50),
+    min_interval=timedelta(milliseconds=50),
     max_staleness=timedelta(seconds=10),
 )
 

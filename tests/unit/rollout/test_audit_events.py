@@ -10,7 +10,7 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import AuditCohort, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.observability.audit.boundary import AuditBorder
+from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.observability.audit.sinks import CollectorRefused, OtlpAuditSink, written
 from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.operations.rollout.audit.queries import ActivityQuery, ReadActivity
@@ -237,7 +237,7 @@ async def test_a_sink_that_hangs_is_given_up_and_keeps_no_row_from_the_others() 
     rollouts = Rollouts()
     replica = await killed(rollouts)
     good, clinging = KeepingSink(), Clinging()
-    export = exporting(replica, "a", good=good, clinging=cast("Any", AuditBorder("clinging", clinging)))
+    export = exporting(replica, "a", good=good, clinging=cast("Any", BoundedSink("clinging", clinging)))
     try:
         look = asyncio.ensure_future(export.look())
         await clinging.begun.wait()

@@ -40,7 +40,7 @@ def test_variables_override_the_file_at_any_depth(file: Path) -> None:
     settings = read_settings(
         file,
         {
-            "SIDECAR__DISPATCH__RESULTS__SILENCE": "5s",
+            "SIDECAR__DISPATCH__RESULTS__IDLE_TIMEOUT": "5s",
             "SIDECAR__PLUGINS__ENABLED": '["flags-mine"]',
             "SIDECAR__TARGETS__SLOTS__SHOP": "unix:/run/shop.sock",
             "SIDECAR__FLAGS__FILE__PATH": "/etc/flags.json",
@@ -49,7 +49,7 @@ def test_variables_override_the_file_at_any_depth(file: Path) -> None:
             "SIDECAR_SKIPS_FAIL": "1",
         },
     )
-    assert settings.dispatch.results.silence == timedelta(seconds=5)
+    assert settings.dispatch.results.idle_timeout == timedelta(seconds=5)
     assert (settings.plugins.enabled, settings.targets.slots) == (["flags-mine"], {"shop": "unix:/run/shop.sock"})
     assert settings.audit.sinks == ("log",)
     assert (settings.flags, settings.log.level) == ({"file": {"path": "/etc/flags.json"}}, "error")
@@ -112,7 +112,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ("server", 'drain_grace = "99s"', "server.drain_grace must be at least dispatch.join_timeout"),
         ("flag_refresh", 'max_staleness = "4s"', "max_staleness must be longer than"),
         ("status.events.Loading", 'policy = "forward"', "no identifiers"),
-        ("status.events.loading", 'policy = "transform"', "`becomes` belongs to policy `transform`"),
+        ("status.events.loading", 'policy = "transform"', "`transform_to` requires the policy `transform`"),
         ("keys.files", 'a = "/a"\nb = "/b"', "there are several keys"),
         ("keys.files", '"a.b" = "/a"', "key ids are letters and digits only"),
     ],

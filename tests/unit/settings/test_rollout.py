@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.composition.rollout.open_rollout import kills_file
+from sidecar.composition.rollout.open_rollout import tombstone_file
 from sidecar.settings import SettingsProblem, read_settings
 
 LEAST = '[definitions]\npath = "config"\n[dispatch]\nfan_out_cap = 3\n'
@@ -26,8 +26,8 @@ def test_switching_rollouts_off_refuses_the_start_and_says_what_to_do(tmp_path: 
 
 def test_a_file_that_replicas_of_two_releases_share_may_still_say_on(tmp_path: Path) -> None:
     """It says what is so anyway, and an older replica needs it until it is updated."""
-    settings = read_settings(said(tmp_path, '[rollout]\nenabled = true\nkills_file = "/k"\n'), {})
-    assert kills_file(settings) == Path("/k")
+    settings = read_settings(said(tmp_path, '[rollout]\nenabled = true\ntombstone_file = "/k"\n'), {})
+    assert tombstone_file(settings) == Path("/k")
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_file_that_replicas_of_two_releases_share_may_still_say_on(tmp_path: P
 )
 def test_kills_are_kept_beside_the_record_unless_said(tmp_path: Path, more: str, where: str) -> None:
     """So that a record that is moved takes them along."""
-    assert kills_file(read_settings(said(tmp_path, more), {})) == Path(where)
+    assert tombstone_file(read_settings(said(tmp_path, more), {})) == Path(where)

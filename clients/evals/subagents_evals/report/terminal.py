@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, and at its end."""
+"""The terminal report during a run and at its end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

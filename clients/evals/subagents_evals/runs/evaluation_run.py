@@ -102,11 +102,11 @@ class Prepared:
         return len(self.cases)
 
 
-def prepare(wish: Measuring, *, earlier: bool = False) -> Prepared:
+def prepare(options: Measuring, *, earlier: bool = False) -> Prepared:
     """Read and check everything that a run needs.
 
     Args:
-        wish: what was asked for.
+        options: what was asked for.
         earlier: the configuration is older than the cases, which may cover what its cards do not declare yet.
 
     Raises:
@@ -114,25 +114,27 @@ def prepare(wish: Measuring, *, earlier: bool = False) -> Prepared:
         UnusableConfiguration: the sidecar refuses the configuration.
         NothingChosen: no case fits the filters.
     """
-    golden = read_golden_set(wish.sets or wish.folder / SETS)
-    configuration = read_configuration(wish.folder, wish.candidates)
+    golden = read_golden_set(options.sets or options.folder / SETS)
+    configuration = read_configuration(options.folder, options.candidates)
     capabilities = capabilities_of(configuration)
     if not earlier and (wrong := list(unknown_capabilities(golden, capabilities))):
         raise UnusableFile("\n".join(wrong))
-    missing = gaps(golden, configuration.slots, capabilities) if wish.choice.whole else ()
-    others = tuple(f"{slot}: " for slot in configuration.slots if wish.choice.slots and slot not in wish.choice.slots)
-    cases = wish.choice.of(golden.cases)
+    missing = gaps(golden, configuration.slots, capabilities) if options.choice.whole else ()
+    others = tuple(
+        f"{slot}: " for slot in configuration.slots if options.choice.slots and slot not in options.choice.slots
+    )
+    cases = options.choice.of(golden.cases)
     return Prepared(configuration, golden, cases, [one for one in missing if not one.startswith(others)])
 
 
 async def run(
-    prepared: Prepared, wish: Measuring, told: Callable[[Trial], None] = lambda _: None, models: Models | None = None
+    prepared: Prepared, options: Measuring, told: Callable[[Trial], None] = lambda _: None, models: Models | None = None
 ) -> Run:
     """Play every case on a sidecar of its own, and return what was measured.
 
     Args:
         prepared: by `prepare`.
-        wish: what was asked for.
+        options: what was asked for.
         told: of each trial as soon as it is over.
         models: instead of those that the wish names, e.g. for a model that `init_chat_model` does not know.
 
@@ -141,11 +143,11 @@ async def run(
         ModelFailed: a model cannot be made, or no turn came to its end.
     """
     begun = time.monotonic()
-    chosen = models or models_of(wish)
-    judge = model_of(wish.judge) if wish.judge else None
+    chosen = models or models_of(options)
+    judge = model_of(options.judge) if options.judge else None
     async with started_environment(prepared.configuration, prepared.golden.suite) as stage:
         director = Director(stage, prepared.configuration, prepared.golden, chosen)
-        trials = await director.play(prepared.cases, wish.how, told)
+        trials = await director.play(prepared.cases, options.how, told)
     if all(one.observed.problem for one in trials):
         raise ModelFailed(f"no turn came to its end; {trials[0].case_id}: {trials[0].observed.problem}")
     trials = await with_judgements(trials, prepared.golden, judge)
@@ -154,13 +156,13 @@ async def run(
     return Run(
         run_id=uuid4().hex,
         recorded_at=datetime.now(UTC).replace(microsecond=0),
-        configuration=str(wish.folder),
-        model=wish.model,
-        summary_model=wish.summary_model or wish.model,
-        judge_model=wish.judge,
+        configuration=str(options.folder),
+        model=options.model,
+        summary_model=options.summary_model or options.model,
+        judge_model=options.judge,
         definitions=measured_definitions(definitions),
         surface_digest=surface_digest(definitions),
-        repetitions=wish.how.repetitions,
+        repetitions=options.how.repetitions,
         gaps=[*prepared.gaps, *([f"answers that were not judged: {len(unjudged)}; {unjudged[0]}"] if unjudged else [])],
         seconds=round(time.monotonic() - begun, 3),
         metrics=measured(trials, prepared.configuration.slots),
@@ -168,10 +170,10 @@ async def run(
     )
 
 
-def models_of(wish: Measuring) -> Models:
+def models_of(options: Measuring) -> Models:
     """Return the models that a wish names."""
-    router = model_of(wish.model)
-    return Models(router, model_of(wish.summary_model) if wish.summary_model else router)
+    router = model_of(options.model)
+    return Models(router, model_of(options.summary_model) if options.summary_model else router)
 
 
 def model_of(name: str) -> BaseChatModel:

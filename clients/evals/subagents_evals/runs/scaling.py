@@ -63,13 +63,13 @@ class Point:
 
 
 async def scaled(
-    prepared: Prepared, wish: Measuring, steps: Sequence[int] = STEPS, told: Callable[[int], None] = lambda _: None
+    prepared: Prepared, options: Measuring, steps: Sequence[int] = STEPS, told: Callable[[int], None] = lambda _: None
 ) -> Sequence[Point]:
     """Return one point for each number of sub-agents that is not below the surface's own.
 
     Args:
         prepared: by `prepare`.
-        wish: has the model, and how many calls are made at a time.
+        options: has the model, and how many calls are made at a time.
         steps: numbers of sub-agents.
         told: of each call that is over, with the number of all calls.
 
@@ -85,12 +85,12 @@ async def scaled(
     within = [step for step in sorted(set(steps)) if least <= step <= most]
     if not within:
         raise NoCasesSelected(f"--steps: {least} sub-agents are in the configuration, and {most} can be measured")
-    model = model_of(wish.model)
+    model = model_of(options.model)
     async with started_environment(prepared.configuration, prepared.golden.suite) as stage:
         turn = await stage.client.bind_turn(TurnRequest(principal="scale", episode_id="scale"))
         await turn.end()
     cases = [case for case in prepared.cases if not case.compacted]
-    room = asyncio.Semaphore(wish.how.concurrent)
+    room = asyncio.Semaphore(options.how.concurrent)
 
     async def one(bound: Runnable[Any, AIMessage], case: Case) -> _Call:
         async with room:
@@ -108,7 +108,7 @@ async def scaled(
         try:
             calls = await asyncio.gather(*(one(bound, case) for case in cases))
         except Exception as error:  # noqa: BLE001  a provider raises what it likes
-            raise ModelFailed(f"{wish.model} with {step} sub-agents: {type(error).__name__}: {error}") from None
+            raise ModelFailed(f"{options.model} with {step} sub-agents: {type(error).__name__}: {error}") from None
         points.append(_point(step, calls, prepared.configuration))
     return points
 

@@ -9,11 +9,11 @@ from google.rpc.status_pb2 import Status
 
 DETAILS_KEY = "grpc-status-details-bin"
 UNEXPLAINED = "-"
-"""Stands for the reason where the server itself did not answer, or does not explain itself."""
+"""The reason if the server did not answer or gave no `ErrorInfo`."""
 
 
 def status_and_reason(error: grpc.RpcError) -> str:
-    """Return e.g. `RESOURCE_EXHAUSTED ADMISSION_REFUSED`, or `UNAVAILABLE -` when nobody explained it."""
+    """Return e.g. `RESOURCE_EXHAUSTED ADMISSION_REFUSED`, or `UNAVAILABLE -` without a reason."""
     return f"{status_of(error).name} {reason_of(error)}"
 
 

@@ -10,19 +10,19 @@ from sidecar.core.rollout.checkout_inspection import CheckoutReport, Decommissio
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 
 
-def look(root: Path, wish: DecommissionPatchRequest) -> CheckoutReport:
-    """Return what the steps of `wish` still have to see to. Raises `CheckoutRefused`."""
-    checkout = open_checkout(root, wish)
-    return CheckoutReport(tuple(left for step in wish.steps for left in LOOKS[step](checkout)), checkout.state())
+def look(root: Path, request: DecommissionPatchRequest) -> CheckoutReport:
+    """Return what the steps of `request` still have to see to. Raises `CheckoutRefused`."""
+    checkout = open_checkout(root, request)
+    return CheckoutReport(tuple(left for step in request.steps for left in LOOKS[step](checkout)), checkout.state())
 
 
 def _entry(checkout: Checkout) -> Iterator[Leftover]:
     entry = checkout.entry
     if entry is None:
         return
-    name = checkout.wish.definition_id
+    name = checkout.request.definition_id
     where = f"{checkout.config_path(CONFIG_FILE)}:{checkout.line_of(name)}"
-    if checkout.wish.entry_goes:
+    if checkout.request.entry_goes:
         yield Leftover(CleanupStep.ENTRY, where, f"the entry of {name}")
     elif not entry.deprecated:
         yield Leftover(CleanupStep.ENTRY, where, f"the entry of {name}, not marked `status: deprecated`")
@@ -36,14 +36,14 @@ def _references(checkout: Checkout) -> Iterator[Leftover]:
 
 def _modules(checkout: Checkout) -> Iterator[Leftover]:
     for path in checkout.modules:
-        if checkout.wish.code is CodeStatus.GONE:
+        if checkout.request.code is CodeStatus.GONE:
             yield Leftover(CleanupStep.MODULES, path, "a Python module of it")
         elif path.endswith(".py") and not checkout.is_marked(path):
             yield Leftover(CleanupStep.MODULES, path, "a Python module of it, not marked deprecated")
 
 
 def _blocks(checkout: Checkout) -> Iterator[Leftover]:
-    if CleanupStep.ENTRY not in checkout.wish.steps:
+    if CleanupStep.ENTRY not in checkout.request.steps:
         yield from _entry(checkout)
     for name, path in checkout.own_blocks.items():
         yield Leftover(
@@ -52,11 +52,11 @@ def _blocks(checkout: Checkout) -> Iterator[Leftover]:
 
 
 def _evals_and_tools(checkout: Checkout) -> Iterator[Leftover]:
-    step, wish = CleanupStep.EVALS_AND_TOOLS, checkout.wish
-    if wish.tools_fate is Choice.REMOVE:
+    step, request = CleanupStep.EVALS_AND_TOOLS, checkout.request
+    if request.tools_fate is Choice.REMOVE:
         for name in checkout.own_tools:
             yield Leftover(step, checkout.config_path(CONFIG_FILE), f"the tool {name}, which nobody else uses")
-    if wish.evals is Choice.REMOVE:
+    if request.evals is Choice.REMOVE:
         for way in checkout.evaluations:
             yield Leftover(step, checkout.manifest, f"evaluations of it at {'.'.join(map(str, way))}")
 

@@ -41,9 +41,9 @@ class PatchDraft:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def wish(self) -> DecommissionPatchRequest:
+    def request(self) -> DecommissionPatchRequest:
         """What is wished for."""
-        return self.checkout.wish
+        return self.checkout.request
 
     @property
     def config(self) -> CheckedYaml:
@@ -64,15 +64,15 @@ class PatchDraft:
             self.does.append(f"removes {name} from `{section}`")
 
 
-def patch_of(root: Path, wish: DecommissionPatchRequest) -> CleanupPatch:
-    """Return the patch for the steps of `wish`.
+def patch_of(root: Path, request: DecommissionPatchRequest) -> CleanupPatch:
+    """Return the patch for the steps of `request`.
 
     Raises:
         CheckoutRefused: the checkout cannot be read, a decision is missing, or the change cannot be made line by line.
     """
-    checkout = open_checkout(root, wish)
+    checkout = open_checkout(root, request)
     work = PatchDraft(checkout)
-    for step in wish.steps:
+    for step in request.steps:
         STEPS[step](work)
     work.files |= {path: file.text() for path, file in work.yaml.items()}
     changed = {path: text for path, text in sorted(work.files.items()) if text != checkout.text(path)}
@@ -82,16 +82,18 @@ def patch_of(root: Path, wish: DecommissionPatchRequest) -> CleanupPatch:
 
 
 def _entry(work: PatchDraft) -> None:
-    if work.wish.entry_goes:
-        work.remove_entry("agents", work.wish.definition_id)
+    if work.request.entry_goes:
+        work.remove_entry("agents", work.request.definition_id)
     elif work.checkout.entry is not None and not work.checkout.entry.deprecated:
         _mark_deprecated(work)
-    _references(work)  # in the same change: check c of validate-refs lets no entry go that somebody names (TN-90)
+    _references(
+        work
+    )  # in the same change: check c of validate-refs rejects the removal of an entry that is still referenced (TN-90)
 
 
 def _mark_deprecated(work: PatchDraft) -> None:
     """Write `status: deprecated`; a `deprecated: false` beside it would contradict. Source: TN-88, TN-89."""
-    name = work.wish.definition_id
+    name = work.request.definition_id
     at = ("agents", work.config.index("agents", name) or 0)
     entry = work.config.data["agents"][at[1]]
     if "deprecated" in entry:
@@ -100,13 +102,13 @@ def _mark_deprecated(work: PatchDraft) -> None:
         work.config.replace("deprecated", *at, "status")
     else:
         work.config.add_after("status", "deprecated", *at, "id")
-    work.config.comment(_why(work.wish), "status", *at)
+    work.config.comment(_why(work.request), "status", *at)
     work.does.append(f"marks {name} `status: deprecated`")
 
 
 def _references(work: PatchDraft) -> None:
-    wish = work.wish
-    slot = work.checkout.entry.slot if work.checkout.entry else wish.slot
+    request = work.request
+    slot = work.checkout.entry.slot if work.checkout.entry else request.slot
     for each in work.checkout.naming:
         at = ("agents", work.config.index("agents", each.id) or 0)
         listed = work.config.data["agents"][at[1]]["sub_agents"]
@@ -114,31 +116,32 @@ def _references(work: PatchDraft) -> None:
             continue
         for index in reversed([number for number, one in enumerate(listed) if one == slot]):
             work.config.remove(*at, "sub_agents", index)
-        work.config.comment(_why(wish), "sub_agents", *at)
+        work.config.comment(_why(request), "sub_agents", *at)
         work.does.append(f"takes {slot} off `sub_agents` of {each.id}")
         if not listed:
-            work.notes.append(f"{each.id} has nobody left to ask; see whether it is still needed")
+            work.notes.append(f"{each.id} can no longer delegate to any sub-agent; check whether it is still needed")
 
 
 def _modules(work: PatchDraft) -> None:
     for path in work.checkout.modules:
-        if work.wish.code is CodeStatus.GONE:
+        if work.request.code is CodeStatus.GONE:
             work.files[path] = None
             work.does.append(f"deletes {path}")
         elif path.endswith(".py") and not work.checkout.is_marked(path):
-            work.files[path] = _marked_module(work.checkout.text(path), work.wish)
+            work.files[path] = _marked_module(work.checkout.text(path), work.request)
             work.does.append(f"marks {path} deprecated")
     if not work.checkout.modules:
         work.notes.append(
-            f"no module of {work.wish.definition_id} is below {work.wish.modules}; see whether there is code elsewhere"
+            f"no module of {work.request.definition_id} is below {work.request.modules}; see whether there is code "
+            f"elsewhere"
         )
 
 
 def _blocks(work: PatchDraft) -> None:
-    """Delete blocks that nobody else uses, after the entry that names them."""
+    """Delete prompt blocks that no other definition uses, after the entry that names them."""
     own = work.checkout.own_blocks
     if work.checkout.entry is not None:
-        work.remove_entry("agents", work.wish.definition_id)
+        work.remove_entry("agents", work.request.definition_id)
         _references(work)
     for name, path in own.items():
         work.files[work.checkout.config_path(path)] = None
@@ -148,34 +151,34 @@ def _blocks(work: PatchDraft) -> None:
 
 
 def _evals_and_tools(work: PatchDraft) -> None:
-    wish, checkout = work.wish, work.checkout
-    if wish.evals is None or wish.tools_fate is None:
+    request, checkout = work.request, work.checkout
+    if request.evals is None or request.tools_fate is None:
         raise CheckoutRefused(
-            f"nobody has decided yet what becomes of evals and tools of {wish.definition_id}; "
-            f"`sidecar subagent decommission decide {wish.definition_id} …`, then run this again"
+            f"nobody has decided yet what becomes of evals and tools of {request.definition_id}; "
+            f"`sidecar subagent decommission decide {request.definition_id} …`, then run this again"
         )
-    if wish.tools_fate is Choice.REMOVE:
+    if request.tools_fate is Choice.REMOVE:
         for name in checkout.own_tools:
             work.remove_entry("tools", name)
-    if wish.evals is Choice.REMOVE:
+    if request.evals is Choice.REMOVE:
         for way in reversed(checkout.evaluations):
             work.opened(checkout.manifest).remove(*way)
             work.does.append(f"removes {'.'.join(map(str, way))} from {checkout.manifest}")
         work.notes.append("data sets and judge configurations outside of this repository are yours to remove")
 
 
-def _marked_module(text: str, wish: DecommissionPatchRequest) -> str:
+def _marked_module(text: str, request: DecommissionPatchRequest) -> str:
     lines = text.splitlines(keepends=True)
     at = next((number for number, line in enumerate(lines) if not BEFORE_CODE.match(line)), len(lines))
     newline = "\r\n" if "\r\n" in text else "\n"
-    until = f", to be deleted by {wish.due}" if wish.due else ""
-    return "".join((*lines[:at], f"{MARK}: {wish.definition_id} is decommissioned{until}{newline}", *lines[at:]))
+    until = f", to be deleted by {request.due}" if request.due else ""
+    return "".join((*lines[:at], f"{MARK}: {request.definition_id} is decommissioned{until}{newline}", *lines[at:]))
 
 
-def _why(wish: DecommissionPatchRequest) -> str:
+def _why(request: DecommissionPatchRequest) -> str:
     """Return the override that check d of validate-refs asks for. Source: PF1-FR-12e."""
-    since = f", begun {wish.began}" if wish.began else ""
-    return f"{COMMENT} {wish.definition_id} is decommissioned{since}"
+    since = f", begun {request.began}" if request.began else ""
+    return f"{COMMENT} {request.definition_id} is decommissioned{since}"
 
 
 def _refuse_unloadable(checkout: Checkout, changed: Mapping[str, str | None]) -> None:

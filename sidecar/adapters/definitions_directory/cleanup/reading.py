@@ -55,7 +55,7 @@ def values_in(value: Any) -> Iterator[Any]:
 
 
 def _is_for(value: Any, name: str) -> bool:
-    """Say whether something is tagged for this one and nobody else."""
+    """Return whether something is tagged for this sub-agent only."""
     if not isinstance(value, dict):
         return False
     return any(value.get(tag) == name for tag in TAGS) or any(value.get(key) == [name] for key in LISTS)
@@ -81,32 +81,33 @@ class Checkout:
     root: Path
     top: Path
     registries: Registries
-    wish: DecommissionPatchRequest
+    request: DecommissionPatchRequest
 
     @property
     def entry(self) -> AgentDefinition | None:
         """The entry; None: it is gone."""
-        return self.registries.agents.get(self.wish.definition_id)
+        return self.registries.agents.get(self.request.definition_id)
 
     @property
     def others(self) -> tuple[AgentDefinition, ...]:
         """Every other entry."""
         entries = self.registries.agents.entries
-        return tuple(each.value for name, each in entries.items() if name != self.wish.definition_id)
+        return tuple(each.value for name, each in entries.items() if name != self.request.definition_id)
 
     @property
     def naming(self) -> tuple[AgentDefinition, ...]:
         """Entries whose `sub_agents` name its slot, if nothing else fills that."""
-        slot = self.entry.slot if self.entry else self.wish.slot
+        slot = self.entry.slot if self.entry else self.request.slot
         filled = any(
-            each.slot == slot and not each.deprecated and each.id not in self.wish.rolled_back for each in self.others
+            each.slot == slot and not each.deprecated and each.id not in self.request.rolled_back
+            for each in self.others
         )
         return () if filled else tuple(each for each in self.others if slot in each.sub_agents)
 
     @property
     def own_blocks(self) -> dict[str, str]:
-        """Its prompt blocks that nobody else uses and the platform does not own: file by name."""
-        names = self.wish.blocks or (self.entry.prompt_blocks if self.entry else ())
+        """Its prompt blocks that no other definition uses and the platform does not own: file by name."""
+        names = self.request.blocks or (self.entry.prompt_blocks if self.entry else ())
         used = {block for each in self.others for block in each.prompt_blocks}
         blocks = ((name, self.registries.blocks.get(name)) for name in names if name not in used)
         return {
@@ -117,17 +118,17 @@ class Checkout:
 
     @property
     def own_tools(self) -> tuple[str, ...]:
-        """Its tools that nobody else uses and the registry still has."""
-        names = self.wish.tools or (self.entry.tools if self.entry else ())
+        """Its tools that no other definition uses and the registry still has."""
+        names = self.request.tools or (self.entry.tools if self.entry else ())
         used = {tool for each in self.others for tool in each.tools}
         return tuple(name for name in names if name not in used and name in self.registries.tools)
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """Its Python files, from the top; those that git tracks, where there is git."""
-        name = self.wish.definition_id.replace("-", "_")
+        name = self.request.definition_id.replace("-", "_")
         found: list[str] = []
-        for base in dict.fromkeys((self.top / self.wish.modules, self.root / self.wish.modules)):
+        for base in dict.fromkeys((self.top / self.request.modules, self.root / self.request.modules)):
             for place in (base / f"{name}.py", base / name):
                 found += self._files_at(place)
         return tuple(dict.fromkeys(found))
@@ -141,7 +142,7 @@ class Checkout:
     @property
     def evaluations(self) -> tuple[tuple[str | int, ...], ...]:
         """Where the manifest holds something that is tagged for it."""
-        return tuple(tagged(self.manifest_data, self.wish.definition_id)) if self.manifest else ()
+        return tuple(tagged(self.manifest_data, self.request.definition_id)) if self.manifest else ()
 
     @cached_property
     def manifest_data(self) -> Any:
@@ -210,7 +211,7 @@ class Checkout:
             raise CheckoutRefused(f"git cannot say what is in {self.top}: {_said(error)}") from None
 
 
-def open_checkout(root: Path, wish: DecommissionPatchRequest) -> Checkout:
+def open_checkout(root: Path, request: DecommissionPatchRequest) -> Checkout:
     """Read a checkout. Raises `CheckoutRefused` if its configuration cannot be read, or does not load."""
     root = root.resolve()
     if not (root / CONFIG_FILE).is_file():
@@ -225,7 +226,7 @@ def open_checkout(root: Path, wish: DecommissionPatchRequest) -> Checkout:
             f"the configuration does not load as it is: {head.problems[0].render()}{more}; `sidecar validate` says all"
         )
     top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
-    return Checkout(root, top, head.registries, wish)
+    return Checkout(root, top, head.registries, request)
 
 
 def _said(error: Exception) -> str:

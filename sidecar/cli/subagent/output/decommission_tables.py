@@ -1,10 +1,10 @@
-"""How decommissions look on a screen."""
+"""Formats decommissions for a screen."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, timestamp
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -16,26 +16,26 @@ STEPS: Final[dict[int, str]] = {
     pb.CLEANUP_STEP_BLOCKS: "blocks",
     pb.CLEANUP_STEP_EVALS_AND_TOOLS: "evals and tools",
 }
-"""In order; the number of a step is that of its value."""
-HEADER: Final = ("slot", "definition", "begun", "due", "taken", "next step", "evals", "tools", "pinned", "left")
+"""In order. The number of a step is the number of its enum value."""
+HEADER: Final = ("slot", "definition", "begun", "due", "done", "next step", "evals", "tools", "pinned", "remaining")
 
 
 def step_word(step: int) -> str:
-    """Return a step for people."""
+    """Return number and name of a step, e.g. `3 (modules)`."""
     return f"{step} ({STEPS[step]})" if step in STEPS else str(step)
 
 
 def choice_word(record: pb.Decommission, matter: str) -> str:
-    """Return what was decided of `evals` or `tools`."""
+    """Return the decision about `evals` or `tools`."""
     if not record.HasField(matter):
         return "undecided"
     return enum_word(pb.CleanupChoice, getattr(record, matter).choice)
 
 
 def decommission_lines(decommissions: Sequence[pb.DecommissionStatus]) -> list[TextLine]:
-    """Return the table, and what is overdue."""
+    """Return the table, followed by the overdue decommissions."""
     if not decommissions:
-        return [[Part("no decommission is under way")]]
+        return [[Part("no decommission is in progress")]]
     lines = columns(HEADER, [_row(each) for each in decommissions])
     late = [each for each in decommissions if each.overdue]
     return [*lines, *([[]] if late else []), *(_late(each) for each in late)]
@@ -47,14 +47,18 @@ def status_lines(status: pb.DecommissionStatus) -> Iterator[TextLine]:
     yield [Part(f"decommission of {name} "), Part(f"in {clean(status.slot)}, revision {status.revision}", "dim")]
     yield from record_lines(status.decommission, overdue=status.overdue)
     if status.pinned_turns:
-        yield [Part(f"  {status.pinned_turns} open turns are bound to it; no step is taken until they end", "yellow")]
-    for said in status.remaining:
-        yield [Part(f"  left: {clean(said)}", "yellow")]
+        yield [
+            Part(
+                f"  {status.pinned_turns} open turns are bound to it; the next step must wait until they end", "yellow"
+            )
+        ]
+    for leftover in status.remaining:
+        yield [Part(f"  remaining: {clean(leftover)}", "yellow")]
     yield [Part(f"  next: {next_for(status.decommission, name)}")]
 
 
 def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[TextLine]:
-    """Yield what is on record, a line for each step."""
+    """Yield the recorded decommission, with a line for each step."""
     began, due = day(utc(record.started_at)), day(utc(record.due_at))
     yield [Part(f"  begun {began} by {clean(record.started_by)}: {clean(record.reason)}")]
     yield [Part(f"  OVERDUE since {due}", "red") if overdue else Part(f"  due {due}")]
@@ -67,32 +71,32 @@ def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[
         by = f" by {clean(decided.decided_by)}: {clean(decided.reason)}" if record.HasField(matter) else ""
         yield [Part(f"  {matter}: {word}{by}", "" if by else "yellow")]
     if record.HasField("finished_at"):
-        yield [Part(f"  ended {moment(utc(record.finished_at))} UTC", "green")]
+        yield [Part(f"  ended {timestamp(utc(record.finished_at))} UTC", "green")]
 
 
 def next_for(record: pb.Decommission, name: str) -> str:
-    """Return what to do next, in words."""
+    """Return the next action for the operator."""
     command = "sidecar subagent decommission"
     if record.HasField("finished_at"):
-        return "nothing; it has ended"
+        return "nothing; the decommission has ended"
     if not record.next_step:
         return (
-            f"the code is only deprecated; delete it (`{command} patch {name}`), and take step 3 again "
+            f"the code is only deprecated; delete it (`{command} patch {name}`) and repeat step 3 "
             f"(`{command} step {name} 3 --reason …`)"
         )
     undecided = [matter for matter in ("evals", "tools") if not record.HasField(matter)]
     if record.next_step == pb.CLEANUP_STEP_EVALS_AND_TOOLS and undecided:
-        return f"decide what becomes of {' and '.join(undecided)}: `{command} decide {name} {undecided[0]} …`"
+        return f"decide whether to retain {' and '.join(undecided)}: `{command} decide {name} {undecided[0]} …`"
     return (
         f"step {step_word(record.next_step)}: `{command} patch {name}` writes the change; "
-        f"once that is merged and loaded, `{command} step {name} --reason …`"
+        f"once the change is merged and loaded, run `{command} step {name} --reason …`"
     )
 
 
 def short_words(each: Any) -> TextLine:
     """Return one line about the decommission of a definition, for the list of all definitions."""
     record, name = each.decommission, clean(each.definition_id)
-    what = f"step {step_word(record.next_step)} is next" if record.next_step else "its code is still to be deleted"
+    what = f"step {step_word(record.next_step)} is next" if record.next_step else "its code must still be deleted"
     undecided = [matter for matter in ("evals", "tools") if not record.HasField(matter)]
     pending = f"; undecided: {', '.join(undecided)}" if undecided else ""
     due = day(utc(record.due_at))
@@ -126,8 +130,8 @@ def _row(each: pb.DecommissionStatus) -> list[Part]:
 
 
 def _late(each: pb.DecommissionStatus) -> TextLine:
-    said = "; ".join(map(clean, each.remaining))
-    return [Part(f"{clean(each.definition_id)} is overdue since {day(utc(each.decommission.due_at))}: {said}", "red")]
+    left = "; ".join(map(clean, each.remaining))
+    return [Part(f"{clean(each.definition_id)} is overdue since {day(utc(each.decommission.due_at))}: {left}", "red")]
 
 
 def _step(step: int, taken: pb.CleanupStepTaken | None) -> TextLine:
@@ -135,6 +139,6 @@ def _step(step: int, taken: pb.CleanupStepTaken | None) -> TextLine:
         return [Part(f"  - {step_word(step)}", "dim")]
     code = f", code {enum_word(pb.CodeStatus, taken.code)}" if taken.code else ""
     word = f"; {clean(taken.confirmed)}" if taken.confirmed else ""
-    by = f"{moment(utc(taken.taken_at))} UTC by {clean(taken.taken_by)}"
+    by = f"{timestamp(utc(taken.taken_at))} UTC by {clean(taken.taken_by)}"
     line = f"  x {step_word(step)}{code}: {by}: {clean(taken.reason)}{word}"
     return [Part(line, "yellow" if taken.code == pb.CODE_STATUS_DEPRECATED else "green")]

@@ -1,12 +1,13 @@
-"""How the flags of sub-agents look on a screen, and what a switch did to one."""
+"""Formats the flags of sub-agents, and the result of a switch, for a screen."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
-from sidecar.cli.subagent.output.tables import short, state_word
+from sidecar.cli.subagent.output.states import effect
+from sidecar.cli.subagent.output.tables import short
 from subagents.lifecycle.v1 import flags_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 
@@ -15,28 +16,28 @@ VALUE_STYLE: Final = {"on": "green", "off": "red", "unreachable": "red"}
 
 
 def flag_table(definitions: Sequence[Any]) -> Iterator[TextLine]:
-    """Yield the table of flags, and how fresh it is."""
+    """Yield the table of flags, and the age of the values."""
     rows = [_row(each, flag) for each in definitions for flag in each.flags]
     if not rows:
-        yield [Part("no definition of it names a flag: nothing is gated by one, and none can be switched")]
+        yield [Part("no definition of this slot names a flag: no flag gates it, and none can be switched")]
         return
     yield from columns(HEADER, rows)
     yield []
-    told = {(each.backend.name, each.writable): each.backend for each in definitions if each.flags}
-    for (name, writable), backend in told.items():
+    backends = {(each.backend.name, each.writable): each.backend for each in definitions if each.flags}
+    for (name, writable), backend in backends.items():
         age = f"{length(backend.age.ToTimedelta())} old" if backend.HasField("age") else "never reached"
-        stale = "" if backend.fresh else "; unreachable: what they gate is not served"
-        who = "switched here" if writable else "not switched here: edit them there"
-        yield [Part(f"flags of {clean(name)}: {age}{stale}; {who}", "dim" if backend.fresh else "red")]
+        stale = "" if backend.fresh else "; unreachable: the definitions they gate are not served"
+        where = "this sidecar can switch them" if writable else "read-only here: edit them in the backend"
+        yield [Part(f"flags of {clean(name)}: {age}{stale}; {where}", "dim" if backend.fresh else "red")]
 
 
 def _row(each: Any, flag: Any) -> list[Part]:
     value = value_word(flag.value)
-    switched = f"{moment(utc(flag.changed_at))} by {clean(flag.changed_by)}" if flag.HasField("changed_at") else "-"
+    switched = f"{timestamp(utc(flag.changed_at))} by {clean(flag.changed_by)}" if flag.HasField("changed_at") else "-"
     shared = ", ".join(f"{clean(one.definition_id)}@{short(one.digest)}" for one in flag.shared_with)
     return [
         Part(f"{clean(each.definition_id)}@{short(each.digest)}", "bold"),
-        Part(state_word(each.state) + (", active" if each.active else "")),
+        Part(effect(each.state, active=each.active)),
         Part(kind_word(flag.kind)),
         Part(clean(flag.name)),
         Part(value, VALUE_STYLE.get(value, "")),
@@ -47,21 +48,21 @@ def _row(each: Any, flag: Any) -> list[Part]:
 
 
 def switch_lines(flag: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a switch did, and whom it affects, with a style for each line."""
+    """Yield the result of a switch and the definitions that it affects, with a style for each line."""
     before, after = value_word(flag.before), value_word(flag.after)
     version = f" (version {flag.version})" if flag.version else ""
     moved = f"{before} -> {after}" if before != after else f"is {after}"
     yield f"  {kind_word(flag.kind)} flag {clean(flag.name)} of {clean(flag.backend)}: {moved}{version}", ""
     for each in flag.affected:
-        name = f"{clean(each.slot)}: {clean(each.definition_id)} {short(each.digest)} ({state_word(each.state)})"
-        yield f"  behind it, {name}: {clean(each.explanation)}", ""
+        name = f"{clean(each.slot)}: {clean(each.definition_id)} {short(each.digest)} ({effect(each.state)})"
+        yield f"  gates {name}: {clean(each.explanation)}", ""
 
 
 def kind_word(kind: int) -> str:
-    """Return which flag it is, for people."""
+    """Return `kill` or `cohort`."""
     return enum_word(pb.FlagKind, kind)
 
 
 def value_word(value: int) -> str:
-    """Return what a flag is, for people."""
+    """Return the value of a flag, e.g. `on`."""
     return enum_word(reading_pb2.FlagValue, value)

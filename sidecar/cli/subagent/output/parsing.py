@@ -1,4 +1,4 @@
-"""What operators write, as numbers and times; imports nothing heavy, so that a slip is told first."""
+"""Parses percentages, times and durations. Imports nothing heavy: an invalid argument is reported immediately."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -14,11 +14,13 @@ LONGEST: Final = timedelta(days=31)
 
 
 def basis_points(percent: str) -> int:
-    """Return a share of users in basis points. Raises `ValueError` if it is none, or finer than 0.01 %."""
-    found = PERCENT.match(percent.strip())
-    if found is None:
-        raise ValueError(f"{percent[:20]!r} is no percentage from 0 to 100 with at most two decimals, e.g. 5 or 0.25")
-    return int(Decimal(found[1]) * POINTS)
+    """Return a share of users in basis points. Raises `ValueError` for other text or more than two decimals."""
+    match = PERCENT.match(percent.strip())
+    if match is None:
+        raise ValueError(
+            f"{percent[:20]!r} is not a percentage from 0 to 100 with at most two decimals, e.g. 5 or 0.25"
+        )
+    return int(Decimal(match[1]) * POINTS)
 
 
 def curve_of(text: str) -> tuple[int, ...]:
@@ -27,30 +29,30 @@ def curve_of(text: str) -> tuple[int, ...]:
 
 
 def percent(points: int) -> str:
-    """Return basis points for people."""
+    """Return basis points as a percentage, e.g. `2.25 %`."""
     return f"{points / POINTS:g} %"
 
 
 def timestamp_of(text: str) -> datetime:
     """Return a time; without a zone it is UTC. Raises `ValueError`."""
     try:
-        found = datetime.fromisoformat(text.strip())
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        match = datetime.fromisoformat(text.strip())
+        return match.replace(tzinfo=UTC) if match.tzinfo is None else match.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"{text[:40]!r} is no time; write e.g. 2026-11-22T14:05:00Z") from None
+        raise ValueError(f"{text[:40]!r} is not a time; write e.g. 2026-11-22T14:05:00Z") from None
 
 
 def duration_of(text: str) -> timedelta:
-    """Return a length of time, at most 31 days. Raises `ValueError`."""
-    found = LENGTH.match(text.strip())
-    length = timedelta(seconds=int(found[1]) * UNITS[found[2]]) if found else LONGEST * 2
+    """Return a duration of at most 31 days. Raises `ValueError`."""
+    match = LENGTH.match(text.strip())
+    length = timedelta(seconds=int(match[1]) * UNITS[match[2]]) if match else LONGEST * 2
     if length > LONGEST:
-        raise ValueError(f"{text[:20]!r} is no length of time up to 31 days; write e.g. 90s, 15m, 4h or 2d")
+        raise ValueError(f"{text[:20]!r} is not a duration of up to 31 days; write e.g. 90s, 15m, 4h or 2d")
     return length
 
 
 def window_end(text: str, now: datetime) -> datetime:
-    """Return when something ends: a length of time from now, or a time; to the second. Raises `ValueError`."""
+    """Return the end of a window, given as a duration from now or as a time, to the second. Raises `ValueError`."""
     if LENGTH.match(text.strip()):
         return now.replace(microsecond=0) + duration_of(text)
     return timestamp_of(text)

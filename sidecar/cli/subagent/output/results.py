@@ -8,17 +8,20 @@ from sidecar.cli.subagent.output.decommission_tables import next_for
 from sidecar.cli.subagent.output.flag_tables import switch_lines
 from sidecar.cli.subagent.output.gate_words import gate_words
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.output.tables import ramp_word, short, state_word
+from sidecar.cli.subagent.output.states import effect
+from sidecar.cli.subagent.output.tables import short
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
+from subagents.lifecycle.v1.flags_pb2 import FLAG_KIND_COHORT
+from subagents.lifecycle.v1.reading_pb2 import FLAG_VALUE_OFF
 
 
 def is_lasting(result: Any) -> bool:
-    """Say whether what was asked for is on record; only what stops somebody can hold without."""
+    """Return whether the step is recorded. Only a kill or a ramp-down can be in effect without being recorded."""
     return not result.reached or pb.STOP_REACH_RECORD in result.reached
 
 
 def result_lines(result: Any, method: str, *, dry_run: bool = False) -> list[tuple[str, str]]:
-    """Return what came of a step, with a style for each line."""
+    """Return the result of a step, with a style for each line."""
     lines = [_head(result, method, dry_run=dry_run)]
     if result.HasField("flag"):
         lines += switch_lines(result.flag)
@@ -27,31 +30,41 @@ def result_lines(result: Any, method: str, *, dry_run: bool = False) -> list[tup
         lines.append((f"  reached: {', '.join(enum_word(pb.StopReach, each) for each in result.reached)}", ""))
     if result.HasField("decommission"):
         lines.append((f"  next: {next_for(result.decommission, clean(result.definition_id))}", ""))
-    lines += [(f"  do this, too: {clean(each)}", "yellow") for each in result.edits]
+    lines += [(f"  also required: {clean(each)}", "yellow") for each in result.edits]
     lines += [(f"  warning: {clean(each)}", "yellow") for each in result.warnings]
     return lines
 
 
 def _head(result: Any, method: str, *, dry_run: bool) -> tuple[str, str]:
     if not is_lasting(result):
-        return _held(result, method), "yellow"
+        return _local_stop(result, method), "yellow"
     if dry_run:
-        head = "dry run, nothing was written; then it would be"
+        head = "dry run, nothing was written; the step would lead to:"
     elif result.repeated:
-        head = "answered as before:"
+        head = "already taken with this request id:"
     else:
-        head = "done:" if result.changed else "nothing to do, it was so already:"
-    active = ", active" if result.active else ""
-    where = f"{state_word(result.state)}{active}{ramp_word(result)}"
-    return f"  {head} {where} ({short(result.digest)}, revision {result.revision})", "green"
+        head = "done:" if result.changed else "no change, this was already the state:"
+    return f"  {head} {_effect(result, method)} ({short(result.digest)}, revision {result.revision})", "green"
 
 
-def _held(result: Any, method: str) -> str:
-    """Return what holds here, and what the record says; of a ramp-down the answer does not know the ramp on record."""
+def _effect(result: Any, method: str) -> str:
+    if (
+        result.HasField("flag")
+        and result.active
+        and result.flag.kind == FLAG_KIND_COHORT
+        and result.flag.after == FLAG_VALUE_OFF
+    ):
+        return f"paused at {percent(result.ramp_basis_points)}"
+    return effect(result.state, result.ramp_basis_points, active=result.active, killed=method == "Kill")
+
+
+def _local_stop(result: Any, method: str) -> str:
+    """Return what is in effect at this sidecar and what the record has; a ramp-down does not know the recorded ramp."""
     digest = short(result.digest)
     if method == "RampDown":
-        return f"  held here: ramp 0 % at this sidecar; on record its ramp is still what it was ({digest})"
-    stands = f"on record it is still {state_word(result.state)}, ramp {percent(result.ramp_basis_points)}"
-    if not result.revision:
-        stands = "what is on record of it is not known here"
-    return f"  held here: off this sidecar's surface; {stands} ({digest})"
+        return f"  in effect at this sidecar only: ramp 0 %; the recorded ramp is unchanged ({digest})"
+    recorded = "its recorded state is unknown here"
+    if result.revision:
+        # A stop clears `active` in the answer, so the recorded state has to be told from state and ramp alone.
+        recorded = f"the record still has: {effect(result.state)}, ramp {percent(result.ramp_basis_points)}"
+    return f"  in effect at this sidecar only: killed; {recorded} ({digest})"

@@ -1,73 +1,47 @@
 """How rollouts look on a screen: the list, one slot, why a user gets what, a preview, and the audit."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.output.states import definition_effect, effect, effect_style, state_in_contract
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 GATES: Final = "gates last said"
 NOTHING: Final = frozenset({"-", "0"})
-"""What stands in a column that has nothing to say of a definition."""
+"""Values that a column shows for a definition without any."""
 HEADER: Final = (
     "slot",
     "definition",
     "state",
-    "active",
-    "ramp",
     "flags",
     GATES,
     "breach",
     "pinned",
     "drift",
 )
-STATE_STYLE: Final = {
-    "promote": "green",
-    "rollback": "red",
-    "test": "cyan",
-    "killed": "red",
-    "decommissioning": "yellow",
-    "decommissioned": "dim",
-}
 WIDEST_WORDS: Final = 44
-"""Characters of what gates said, in the list; `show` has all of it."""
-
-
-def state_word(state: int) -> str:
-    """Return a state as operators write it."""
-    return enum_word(pb.LifecycleState, state)
-
-
-def ramp_word(each: Any) -> str:
-    """Return the ramp of a definition, to follow its state; empty in `rollback`, which has none."""
-    return "" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else f", ramp {percent(each.ramp_basis_points)}"
-
-
-def standing(each: pb.DefinitionStatus) -> str:
-    """Return where a definition stands in one word: its state, or what became of one that is in `rollback`."""
-    if each.HasField("decommission"):
-        return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
-    return "killed" if each.HasField("killed") else state_word(each.state)
+"""Characters of the gates' last verdicts in the list; `show` prints them in full."""
 
 
 def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list[TextLine]:
-    """Return the table of all definitions, how fresh the flags are, and what does not fit together.
+    """Return the table of all definitions, the age of the flags, and contradictions between the three sources.
 
     Args:
         answer: all rollouts.
-        room: characters of a line; None: as many as it takes. Where the table is wider, columns that say nothing of
-            any definition are left out, and then what gates said, which `show` has.
+        room: characters of a line; None: no limit. If the table is wider, columns that are empty for all definitions
+            are omitted, then the gates' last verdicts, which `show` prints.
     """
     if not answer.slots:
-        return [[Part("no rollout is on record: the configuration that is loaded has no sub-agent")]]
+        return [[Part("no rollout is recorded: the loaded configuration has no sub-agent")]]
     fresh = {each.name: each for each in answer.backends}
     rows = [
         _row(slot, each, ids[each.definition_id] > 1, fresh)
@@ -75,29 +49,29 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
         for ids in [Counter(one.definition_id for one in slot.definitions)]
         for each in slot.definitions
     ]
-    lines = _fitting(rows, room)
+    lines = _narrowed(rows, room)
     lines += [[], *(_backend(each) for each in answer.backends)]
     for slot in answer.slots:
         for each in slot.definitions:
-            lines += [_drift(each.definition_id, said) for said in each.drifts]
+            lines += [_drift(each.definition_id, drift) for drift in each.drifts]
             if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
                 lines.append(short_words(each))
     return lines
 
 
-def _fitting(rows: list[list[Part]], room: int | None) -> list[TextLine]:
-    kept = list(range(len(HEADER)))
+def _narrowed(rows: list[list[Part]], room: int | None) -> list[TextLine]:
+    shown = list(range(len(HEADER)))
     lines = columns(HEADER, rows)
     if room is not None and _width(lines) > room:
-        kept = [place for place in kept if any(row[place].text not in NOTHING for row in rows)]
-        lines = _columns_of(rows, kept)
+        shown = [index for index in shown if any(row[index].text not in NOTHING for row in rows)]
+        lines = _columns_of(rows, shown)
     if room is not None and _width(lines) > room:
-        lines = _columns_of(rows, [place for place in kept if HEADER[place] != GATES])
+        lines = _columns_of(rows, [index for index in shown if HEADER[index] != GATES])
     return lines
 
 
-def _columns_of(rows: list[list[Part]], kept: list[int]) -> list[TextLine]:
-    return columns([HEADER[place] for place in kept], [[row[place] for place in kept] for row in rows])
+def _columns_of(rows: list[list[Part]], shown: list[int]) -> list[TextLine]:
+    return columns([HEADER[index] for index in shown], [[row[index] for index in shown] for row in rows])
 
 
 def _width(lines: list[TextLine]) -> int:
@@ -110,7 +84,7 @@ def slot_lines(status: pb.SlotStatus) -> Iterator[TextLine]:
     yield [Part(f"  mode {mode_word(status.mode)}; ramp curve: {curve_word(status.curve_basis_points)}")]
     for each in status.definitions:
         yield []
-        yield from _definition(each, {one.digest: one.definition_id for one in status.definitions})
+        yield from _definition(each, status.definitions)
 
 
 def mode_word(mode: int) -> str:
@@ -124,10 +98,10 @@ def curve_word(steps: Iterable[int]) -> str:
 
 
 def explanation_lines(answer: pb.ExplainServingResponse) -> Iterator[TextLine]:
-    """Yield why a user gets what."""
+    """Yield why the user gets, or does not get, a sub-agent in this slot."""
     served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
-    what = f"is served by {clean(served)}" if answer.served_digest else "is served by nobody"
-    yield [Part(f"slot {clean(answer.slot)} at {moment(utc(answer.at))} UTC: the user {what}", "bold")]
+    what = f"is served by {clean(served)}" if answer.served_digest else "is not served"
+    yield [Part(f"slot {clean(answer.slot)} at {timestamp(utc(answer.at))} UTC: the user {what}", "bold")]
     if answer.HasField("bucket"):
         salted = f"salt {clean(answer.salt)}, {clean(answer.bucketing)}"
         yield [Part(f"  bucket {answer.bucket} of 10000 ({salted}): inside every ramp above {percent(answer.bucket)}")]
@@ -141,30 +115,32 @@ def explanation_lines(answer: pb.ExplainServingResponse) -> Iterator[TextLine]:
             Part(verdict, style),
             Part(f": {clean(each.explanation)}"),
         ]
-    for said in answer.assumptions:
-        yield [Part(f"  assumed: {clean(said)}", "dim")]
+    for assumption in answer.assumptions:
+        yield [Part(f"  assumed: {clean(assumption)}", "dim")]
 
 
 def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[TextLine]:
-    """Yield what a ramp would change."""
+    """Yield how many users a ramp would add and remove, and the gates that it needs."""
     step = f"from {percent(answer.from_basis_points)} to {percent(answer.to_basis_points)}"
     yield [Part(f"{clean(answer.definition_id)} {short(answer.digest)} {step}", "bold")]
-    yield [Part(f"  of {answer.known} users seen lately at this sidecar, {answer.inside} are inside now")]
-    yield [Part(f"  {answer.joining} would come in, {answer.leaving} would go out")]
-    yield [Part(f"  gates that would be asked: {', '.join(map(clean, answer.gates)) or 'none'}")]
+    yield [Part(f"  of {answer.known} recent users of this sidecar, {answer.inside} are inside the ramp now")]
+    yield [Part(f"  {answer.joining} would be added, {answer.leaving} would be removed")]
+    yield [Part(f"  gates needed: {', '.join(map(clean, answer.gates)) or 'none'}")]
 
 
 def audit_line(row: Any) -> TextLine:
     """Return one row of the audit."""
-    head = f"{moment(utc(row.requested_at))}  {row.sequence:>6}  {clean(row.slot)}  "
+    head = f"{timestamp(utc(row.requested_at))}  {row.sequence:>6}  {clean(row.slot)}  "
     if row.HasField("transition"):
         moved = row.transition
-        what = f"{state_word(moved.source_state)} -> {state_word(moved.target_state)}"
+        killed = moved.trigger == pb.TRIGGER_KILL_SWITCH
+        moved_to = effect(moved.target_state, killed=killed)
+        what = f"{effect(moved.source_state)} -> {moved_to}"
         trigger = enum_word(pb.Trigger, moved.trigger)
-        effect = "no turn since"
+        first_turn = "no turn since"
         if moved.HasField("effective_at"):
-            effect = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
-        more = f"({trigger}; {effect})"
+            first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
+        more = f"({trigger}; {first_turn})"
         name = moved.definition_id
     elif row.HasField("decommission"):
         step = enum_word(pb.DecommissionEventKind, row.decommission.kind)
@@ -190,21 +166,19 @@ def _who(row: Any) -> str:
 
 
 def short(digest: str) -> str:
-    """Return enough of a digest to tell it from others."""
+    """Return the first eight characters of a digest, enough to distinguish it in one slot."""
     return clean(digest.rpartition(":")[2][:8])
 
 
 def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends: dict[str, Any]) -> list[Part]:
-    state, said = standing(each), gates_words(each)
+    state, gates = definition_effect(each, slot.definitions), gates_words(each)
     name = f"{clean(each.definition_id)}@{short(each.digest)}" if several else clean(each.definition_id)
     return [
         Part(clean(slot.slot)),
         Part(name, "bold"),
-        Part(state, STATE_STYLE.get(state, "")),
-        Part("yes" if each.active else "-", "green" if each.active else ""),
-        Part("-" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else percent(each.ramp_basis_points)),
+        Part(state, effect_style(state)),
         Part(flags_word(each, backends.get(each.flag_backend))),
-        Part((said if len(said) <= WIDEST_WORDS else f"{said[: WIDEST_WORDS - 3]}...") or "-"),
+        Part((gates if len(gates) <= WIDEST_WORDS else f"{gates[: WIDEST_WORDS - 3]}...") or "-"),
         Part(_breach(each) or "-", "red"),
         Part(str(each.pinned_turns)),
         Part(str(len(each.drifts)) if each.drifts else "-", "yellow"),
@@ -212,7 +186,7 @@ def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends
 
 
 def flags_word(each: pb.DefinitionStatus, backend: Any = None) -> str:
-    """Return in few words how the flags of a definition stand, and how old that knowledge is."""
+    """Return the values of a definition's flags in a few words, with their age if the backend is given."""
     fixed = {pb.FLAG_PAIR_NONE: "none", pb.FLAG_PAIR_NAMED: "not created", pb.FLAG_PAIR_RETIRED: "retired"}
     if each.flag_pair in fixed:
         return fixed[each.flag_pair]
@@ -229,8 +203,8 @@ def _age(backend: pb.BackendStatus) -> str:
 def _backend(backend: pb.BackendStatus) -> TextLine:
     if backend.fresh:
         return [Part(f"flags of {clean(backend.name)}: {_age(backend)} old", "dim")]
-    said = f"flags of {clean(backend.name)}: unreachable ({_age(backend)}); what they gate is not served"
-    return [Part(said, "red")]
+    text = f"flags of {clean(backend.name)}: unreachable ({_age(backend)}); the definitions they gate are not served"
+    return [Part(text, "red")]
 
 
 def _breach(each: pb.DefinitionStatus) -> str:
@@ -239,57 +213,53 @@ def _breach(each: pb.DefinitionStatus) -> str:
     return clean(each.breach.breach_id) + ("" if not each.breach.acknowledged_by else " (acknowledged)")
 
 
-def _drift(name: str, said: str) -> TextLine:
-    return [Part(f"drift of {clean(name)}: {clean(said)}", "yellow")]
+def _drift(name: str, drift: str) -> TextLine:
+    return [Part(f"drift of {clean(name)}: {clean(drift)}", "yellow")]
 
 
-def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[TextLine]:
-    state = state_word(each.state)
-    active = ", active" if each.active else ""
+def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) -> Iterator[TextLine]:
+    state = definition_effect(each, slot)
     yield [
         Part(f"{clean(each.definition_id)} ", "bold"),
         Part(f"{short(each.digest)}  "),
-        Part(state, STATE_STYLE.get(state, "")),
-        Part(f"{active}{ramp_word(each)}, {each.pinned_turns} turns pinned"),
+        Part(state, effect_style(state)),
+        Part(f", {each.pinned_turns} turns pinned"),
     ]
+    yield [Part(f"  lifecycle state {state_in_contract(each)}", "dim")]
     yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
     flags = ", ".join(f"{clean(flag.name)} {enum_word(pb.FlagValue, flag.value)}" for flag in each.flags)
     yield [Part(f"  flags {flags_word(each)}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
     if each.HasField("activated_at"):
-        yield [Part(f"  first active {moment(utc(each.activated_at))} UTC")]
+        yield [Part(f"  first active {timestamp(utc(each.activated_at))} UTC")]
     if each.target_recorded:
-        back = names.get(each.target_digest, each.target_digest)
-        yield [
-            Part(f"  a roll-back brings back {clean(back)}" if each.target_digest else "  a roll-back leaves nobody")
-        ]
+        names = {one.digest: one.definition_id for one in slot}
+        target = names.get(each.target_digest, each.target_digest)
+        yield [Part(f"  after a rollback {clean(target)} serves" if target else "  a rollback leaves the slot empty")]
     if each.last_gate_answers:
-        yield [Part(f"  gates said {moment(utc(each.gates_answered_at))} UTC: {gates_words(each)}")]
+        yield [Part(f"  gates at {timestamp(utc(each.gates_answered_at))} UTC: {gates_words(each)}")]
     if each.HasField("killed"):
         kill = each.killed
         yield [
-            Part(f"  killed {moment(utc(kill.killed_at))} UTC by {clean(kill.killed_by)}: {clean(kill.reason)}", "red")
+            Part(
+                f"  killed {timestamp(utc(kill.killed_at))} UTC by {clean(kill.killed_by)}: {clean(kill.reason)}", "red"
+            )
         ]
     if each.HasField("breach"):
         yield [
             Part(
-                f"  breach {_breach(each)} {moment(utc(each.breach.breached_at))} UTC: {clean(each.breach.reason)}",
+                f"  breach {_breach(each)} {timestamp(utc(each.breach.breached_at))} UTC: {clean(each.breach.reason)}",
                 "red",
             )
         ]
     for one in each.overrides:
         ramps = f"{percent(one.from_basis_points)} to {percent(one.to_basis_points)}"
-        until, by = moment(utc(one.expires_at)), clean(one.overridden_by)
+        until, by = timestamp(utc(one.expires_at)), clean(one.overridden_by)
         yield [Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {by}: {clean(one.reason)}")]
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
-    yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "not in the configuration any more"))]
+    yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "no longer in the configuration"))]
     if each.HasField("decommission"):
         yield [Part("  decommission", "bold")]
         for line in record_lines(each.decommission, overdue=each.decommission_overdue):
             yield [Part("  "), *line]
-    for said in each.drifts:
-        yield [Part("  "), *_drift(each.definition_id, said)]
-
-
-def took(began: float, ended: float) -> str:
-    """Return how long something took."""
-    return length(timedelta(seconds=max(ended - began, 0.0)))
+    for drift in each.drifts:
+        yield [Part("  "), *_drift(each.definition_id, drift)]

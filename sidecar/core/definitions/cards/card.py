@@ -259,7 +259,7 @@ class Catalogue(Struct, frozen=True):
         agent_definition_version: label of the whole definition set, for the cohort.
         prompt_block_registry_version: label of all blocks, for the cohort.
         xml_prompt_component_registry_version: label of the `capabilities` blocks, for the cohort.
-        sub_agents_at_most: of an orchestrator's list, so many from its beginning are offered to its model.
+        max_sub_agents: of an orchestrator's list, so many from its beginning are offered to its model.
     """
 
     cards: Mapping[DefinitionId, Card]
@@ -269,4 +269,4 @@ class Catalogue(Struct, frozen=True):
     prompt_block_registry_version: str
     xml_prompt_component_registry_version: str
     blocks: frozenset[BlockId]
-    sub_agents_at_most: int = SUB_AGENTS_AT_MOST
+    max_sub_agents: int = SUB_AGENTS_AT_MOST

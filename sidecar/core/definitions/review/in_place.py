@@ -94,7 +94,7 @@ def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Itera
             f"Add `{FLAG_FIELD}: {SUBAGENT_FLAG_PREFIX}{new.id}`"
         )
         if all(each.slot != new.slot for each in others):
-            text += ", unless the sidecars that load it have rollout.serve_unflagged_entries_at_once on"
+            text += ", unless the sidecars that load it have rollout.auto_promote_unflagged on"
         yield finding_at(entry.place.at(FLAG_FIELD), Check.IN_PLACE, Severity.WARNING, text)
 
 

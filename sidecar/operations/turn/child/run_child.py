@@ -53,7 +53,7 @@ class RunChild:
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
         self.limits = replace(rules.results, total=min(rules.results.total, share))
         self.budget, self.breakers = RetryBudget(rules.retries), Breakers(rules.breaker)
-        self.quarantine = Quarantine(outside.recorder, rules.quarantine_after.total_seconds())
+        self.quarantine = Quarantine(outside.recorder, rules.cancel_grace.total_seconds())
 
     def __call__(
         self, child: Child, planned: PlannedCall, errand: CallContext, over: Over, *, now: datetime, began: float

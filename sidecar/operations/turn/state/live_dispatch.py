@@ -92,7 +92,7 @@ class LiveDispatch:
         self.lane_keys: Mapping[CallId, str] = {
             each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
         }
-        self._log = EventLog(rules.events_kept)
+        self._log = EventLog(rules.replay_buffer_events)
         self._listeners = Listeners()
         self._progress = ProgressReports(
             rules.vocabulary,

@@ -48,7 +48,7 @@ RULES: Final = DispatchRules(
     idle_lifetime=timedelta(seconds=IDLE),
     resume_grace=timedelta(seconds=2),
     record_timeout=timedelta(seconds=1),
-    look_every=timedelta(seconds=0.5),
+    record_poll_interval=timedelta(seconds=0.5),
     retries=RetryRules(share=1000.0, floor=1000),
     breaker=BreakerRules(failures=10**6),
 )

@@ -18,7 +18,7 @@ from tests.support.simulation.rollout.store import WatchedContents, Weather
 TIMING: Final = FlagTiming(
     fetch_deadline=timedelta(seconds=0.4),
     refresh_interval=timedelta(seconds=0.6),
-    quiet_time=timedelta(seconds=0.05),
+    min_interval=timedelta(seconds=0.05),
     max_staleness=timedelta(seconds=1.2),
 )
 
