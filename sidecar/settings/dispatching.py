@@ -110,6 +110,9 @@ class DispatchSettings(Section):
     strict_prior_context: bool = setting(
         False, description="Refuse a switch to other sub-agents that comes without `prior_context`."
     )
+    question_lifetime: Duration = setting(
+        timedelta(hours=24), gt=NOTHING, description="Longest time for which a question of a sub-agent can be answered."
+    )
     events_kept: int = setting(1024, ge=1, description="Events of each dispatch kept for clients that resume.")
     quarantine_after: Duration = setting(
         5 * SECOND, gt=NOTHING, description="A sub-agent that runs on so long after it was told to stop is reported."

@@ -7,6 +7,7 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
+from sidecar.adapters.runner_grpc.questions import asked_of, continuation_message
 from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.policy.protocols import (
     ComponentMade,
@@ -26,7 +27,7 @@ CARDS_KEPT: Final = 256
 
 def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
     """Return what a host is asked, without the card."""
-    definition = request.card.definition
+    definition, continuation = request.card.definition, request.continuation
     seconds = request.timeout.total_seconds()
     return runner_pb2.RunRequest(
         child_id=request.child_id,
@@ -50,6 +51,7 @@ def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunReque
             )
             for each in request.delegates
         ],
+        continuation=None if continuation is None else continuation_message(continuation),
     )
 
 
@@ -92,7 +94,9 @@ def event_of(raw: bytes) -> RunnerEvent | None:
             cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
             return UsageReported(used.input_tokens, used.output_tokens, cached)
         case "finished":
-            return RunFinished(message.finished.data_unavailable)
+            finished = message.finished
+            asked = asked_of(finished.question) if finished.HasField("question") else None
+            return RunFinished(finished.data_unavailable, asked)
         case _:
             return None
 

@@ -54,6 +54,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         events_kept=said.events_kept,
         quarantine_after=said.quarantine_after,
         episodes_cached=said.episodes_cached,
+        question_lifetime=said.question_lifetime,
         admission=AdmissionRules(**_plain(said.admission)),
         retries=_retries(said),
         breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),

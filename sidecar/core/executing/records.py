@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from sidecar.core.asking.questions import AnsweredBy
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
@@ -155,5 +156,19 @@ class TurnEnded(msgspec.Struct, frozen=True):
         return f"{self.turn_id}/end"
 
 
+class QuestionAnswered(msgspec.Struct, frozen=True):
+    """A call answers the question of a suspended child; see `facts.QuestionAnswered`."""
+
+    turn_id: TurnId
+    child_id: ChildId
+    by: AnsweredBy
+    answered_at: datetime
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return f"{self.child_id}/answered"
+
+
 OfDispatch = DispatchOpened | DispatchTaken | ChildOpened | ChildEvent | AttemptRecorded | CallSettled
-Record = OfDispatch | TurnEnded | RoutingRecord
+Record = OfDispatch | QuestionAnswered | TurnEnded | RoutingRecord

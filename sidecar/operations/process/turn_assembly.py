@@ -44,6 +44,8 @@ from sidecar.operations.turn.child.child_reports import ChildReports, ReportFile
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.child.suspend import QuestionDesk
+from sidecar.operations.turn.continuing import ContinueWork
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turn.delegate import Delegate
 from sidecar.operations.turn.dispatch_calls import DispatchCalls, DispatchRecovery
@@ -139,14 +141,14 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
 
     Args:
         rules: what the operator decided.
-        keys: sign surface tokens.
+        keys: sign surface tokens, and receipts of questions.
         ports: everything from outside.
         grants: given where an in-process runner has to share it; else a new one.
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = NotifyingStore(ports.store, hints)
-    outside = _outside(ports, store, grants)
+    outside = _outside(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
@@ -155,7 +157,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = ExecuteDispatch(outside, run_child)
-    going = DispatchRecovery(find, restore, TakeOver(rules, outside, restore, carry_out, turns))
+    continue_work = ContinueWork(store, ports.clock, keys, rules.record_timeout.total_seconds())
+    take_over = TakeOver(rules, outside, restore, carry_out, turns, continue_work)
+    going = DispatchRecovery(find, restore, take_over, continue_work)
     end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     return Operations(
@@ -196,7 +200,7 @@ def _bound(ports: Ports, surface: Surface) -> None:
     ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 
 
-def _outside(ports: Ports, store: Store, grants: GrantTable) -> TurnDependencies:
+def _outside(ports: Ports, store: Store, grants: GrantTable, questions: QuestionDesk) -> TurnDependencies:
     return TurnDependencies(
         clock=ports.clock,
         ids=ports.ids,
@@ -208,6 +212,7 @@ def _outside(ports: Ports, store: Store, grants: GrantTable) -> TurnDependencies
         grants=grants,
         tracing=ports.tracing,
         reports=ChildReports(ports.reports, store, spawner=ports.spawner, recorder=ports.recorder),
+        questions=questions,
     )
 
 

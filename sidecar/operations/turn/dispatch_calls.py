@@ -32,6 +32,7 @@ from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.open_child import make_child
+from sidecar.operations.turn.continuing import ContinueWork
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
@@ -58,6 +59,7 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
     find: FindTurn
     restore: RestoreTurn
     go_on: TakeOver
+    continue_work: ContinueWork
 
 
 async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecovery) -> None:
@@ -241,13 +243,15 @@ class DispatchCalls:
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
+        refusals = await self._going.continue_work.redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
         now, at = out.clock.monotonic(), out.clock.now()
         new = [make_child(dispatch, each, now, out.ids) for each in ready]
         body, texts = opening_of(dispatch, now, [each.start for each in new], [each.texts for each in new])
         drafts = [out.store.draft(turn.turn_id, at, body, texts)]
-        if dispatch.plan.settled:
+        if dispatch.plan.settled or refusals:
             settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
+            settled += [settled_call(each, dispatch.calls.places[each.call_id]) for each in refusals]
             drafts.append(out.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
         refused = await append_within(out.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:

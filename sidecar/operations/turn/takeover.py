@@ -16,6 +16,7 @@ from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.continuing import ContinueWork
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.restore_turn import RestoreTurn, events_of_owner
 from sidecar.operations.turn.state.child import Child
@@ -35,12 +36,14 @@ class TakeOver:
         restore: RestoreTurn,
         carry_out: ExecuteDispatch,
         turns: Turns,
+        continue_work: ContinueWork,
     ) -> None:
         self._rules = rules
         self._out = outside
         self._restore = restore
         self._carry_out = carry_out
         self._turns = turns
+        self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
         """See to it that `dispatch` comes to its result; returns at once.
@@ -89,6 +92,8 @@ class TakeOver:
                 return dispatch.stage is DispatchStage.FINISHED
         try:
             await self._restore(turn)  # with what its owner wrote last
+            if dispatch.calls.answers:
+                await self._continue.restore(dispatch)
         except StoreUnavailable:
             return False
         finished = dispatch.stage is DispatchStage.FINISHED
@@ -118,6 +123,8 @@ class TakeOver:
             ]
         )
         for child in begun.values():
+            if child.call_id in dispatch.calls.continuations:
+                child.continue_work(dispatch.calls.continuations[child.call_id])
             if child.log.state is ExecutionState.RUNNING:
                 child.note(now, What.TAKEN_OVER)
         return begun

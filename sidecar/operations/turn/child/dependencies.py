@@ -5,6 +5,7 @@ from msgspec import Struct
 from sidecar.operations.ports import Clock, Ids, Randomness, Recorder, Runners, Spawner
 from sidecar.operations.record.ports import Store
 from sidecar.operations.turn.child.child_reports import ChildReports
+from sidecar.operations.turn.child.suspend import QuestionDesk
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.tracing import Tracing
 
@@ -22,3 +23,4 @@ class TurnDependencies(Struct, frozen=True):
     grants: GrantTable
     tracing: Tracing
     reports: ChildReports
+    questions: QuestionDesk
