@@ -11,8 +11,11 @@ from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import SubagentsError
 from sidecar.policy.protocols import (
+    Answerer,
+    Asked,
     ComponentMade,
     NarrationPart,
+    QuestionKind,
     RunFinished,
     RunnerError,
     RunnerEvent,
@@ -181,8 +184,10 @@ class ScriptedRunner:
 
     async def _end(self, run: RunSeen) -> list[RunnerEvent]:
         match run.script.end:
-            case End.FINISH | End.FINISH_WITHOUT_DATA:
-                finished = RunFinished(data_unavailable=run.script.end is End.FINISH_WITHOUT_DATA)
+            case End.FINISH | End.FINISH_WITHOUT_DATA | End.ASK:
+                asks = "May I?", '{"key": 1}', Answerer.USER, run.script.asks_for, run.key.encode()
+                asked = Asked(QuestionKind.NEEDS_APPROVAL, *asks) if run.script.end is End.ASK else None
+                finished = RunFinished(run.script.end is End.FINISH_WITHOUT_DATA, asked)
                 return [finished, NarrationPart("after the end")]
             case End.INLINE_JSON:
                 return [NarrationPart('here: ```json {"a": 1}```'), RunFinished()]

@@ -1,6 +1,7 @@
 """What a made-up sub-agent does, as data."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum, unique
 
 
@@ -22,6 +23,7 @@ class End(StrEnum):
     NO_EVENT = "no_event"
     HANG = "hang"
     IGNORE_CANCEL = "ignore_cancel"
+    ASK = "ask"
 
 
 @unique
@@ -50,10 +52,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AttemptScript:
-    """One attempt."""
+    """One attempt; `asks_for`: how long a question can be answered."""
 
     steps: tuple[Step, ...]
     end: End
+    asks_for: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

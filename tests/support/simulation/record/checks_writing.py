@@ -6,7 +6,7 @@ from datetime import date, datetime
 from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import AttemptRecorded, ChildOpened
+from sidecar.core.executing.records import AttemptRecorded, ChildOpened, QuestionAnswered
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
 
@@ -78,7 +78,10 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
-    """Only what somebody else did in the turn, or an append that was not confirmed, makes the record say otherwise."""
+    """Only what somebody else did in the turn, another answer to its question, or an append that was not confirmed.
+
+    Nothing else makes the record say otherwise.
+    """
     disk = facts.seen.disk
     troubled: set[tuple[str, str]] = set()
     for append in sorted(disk.appends, key=lambda each: each.over_at):
@@ -90,11 +93,10 @@ def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
 
 
 def _has_a_reason(facts: RecordFacts, append: Append, turns: set[str], troubled: set[tuple[str, str]]) -> bool:
-    others = any(
-        kept.instance != append.instance and turn_of(kept.record) in turns and kept.at <= append.over_at
-        for kept in facts.seen.disk.journal
-    )
-    return others or any((append.instance, turn) in troubled for turn in turns)
+    kept_before = [kept for kept in facts.seen.disk.journal if kept.at <= append.over_at]
+    others = any(kept.instance != append.instance and turn_of(kept.record) in turns for kept in kept_before)
+    answered = any(isinstance(kept.record, QuestionAnswered) and kept.record.turn_id in turns for kept in kept_before)
+    return others or answered or any((append.instance, turn) in troubled for turn in turns)
 
 
 # --- chains
