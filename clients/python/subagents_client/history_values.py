@@ -87,6 +87,7 @@ class RecordedChild:
         parent_child_id: the child that delegated to it; empty if the orchestrator called it.
         context_json: the delegation contract; empty if it was left out for size.
         events: in order; empty in an `EventBatch`.
+        answered_in_turn_id: the turn in which its question was answered; empty: none.
     """
 
     child_id: str
@@ -98,6 +99,7 @@ class RecordedChild:
     opened_at: datetime
     context_json: str
     events: Sequence[ChildEvent]
+    answered_in_turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

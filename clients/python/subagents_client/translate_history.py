@@ -100,6 +100,7 @@ def _child(message: record_pb2.RecordedChild) -> RecordedChild:
         opened_at=timestamp(message.opened_at),
         context_json=message.context_json,
         events=[_event(one) for one in message.events],
+        answered_in_turn_id=message.answered_in_turn_id,
     )
 
 

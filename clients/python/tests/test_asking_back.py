@@ -1,10 +1,12 @@
 """A hosted sub-agent asks back, and continues: from its function over host, sidecar and SDK to the next turn."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,6 +17,7 @@ from subagents_client.runner import AsksBack, NeedsApproval, NeedsAuthorisation,
 from tests.support.fake_runner import ScriptedRunner
 from tests.support.harness import SECRET, running_sidecar_for_tests
 
+ROOT = Path(__file__).resolve().parents[3]
 CALL = ToolCall("call-1", "ask_shop", '{"request": "two pairs of socks"}')
 
 
@@ -112,3 +115,16 @@ async def test_a_question_that_no_host_may_ask_fails_the_attempt(tmp_path: Path)
         (outcome,) = (await turn.dispatch_and_wait([CALL])).outcomes
 
     assert (outcome.outcome, outcome.question) == (Outcome.FAILED, None)
+
+
+async def test_the_samples_of_the_page_run(tmp_path: Path) -> None:
+    """A question in one turn, its answer in the next."""
+    page = (ROOT / "docs/asking-back.md").read_text(encoding="utf-8")
+    hosting, asking = (ModuleType("hosting"), ModuleType("asking"))
+    for made, code in zip((hosting, asking), re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL), strict=True):
+        exec(code, made.__dict__)
+    async with chain(hosting.host, tmp_path) as client:
+        question = await asking.ask(await turn_of(client), CALL)
+        answer = await asking.approve(await turn_of(client), CALL, question)
+
+    assert (question.text, answer) == ("Order two pairs for 18 EUR?", "Ordered: basket 7.")

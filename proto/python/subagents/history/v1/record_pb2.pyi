@@ -65,7 +65,7 @@ class RecordedDispatch(_message.Message):
     def __init__(self, dispatch_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settle_by: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., calls: _Optional[int] = ..., owner: _Optional[str] = ..., epoch: _Optional[int] = ..., owner_alive: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[_outcome_pb2.CallOutcome, _Mapping]]] = ...) -> None: ...
 
 class RecordedChild(_message.Message):
-    __slots__ = ("child_id", "dispatch_id", "call_id", "sub_agent_id", "step_idx", "parent_child_id", "opened_at", "context_json", "events")
+    __slots__ = ("child_id", "dispatch_id", "call_id", "sub_agent_id", "step_idx", "parent_child_id", "opened_at", "context_json", "events", "answered_in_turn_id")
     CHILD_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +75,7 @@ class RecordedChild(_message.Message):
     OPENED_AT_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_JSON_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_IN_TURN_ID_FIELD_NUMBER: _ClassVar[int]
     child_id: str
     dispatch_id: str
     call_id: str
@@ -84,7 +85,8 @@ class RecordedChild(_message.Message):
     opened_at: _timestamp_pb2.Timestamp
     context_json: str
     events: _containers.RepeatedCompositeFieldContainer[ChildEvent]
-    def __init__(self, child_id: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., step_idx: _Optional[int] = ..., parent_child_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., context_json: _Optional[str] = ..., events: _Optional[_Iterable[_Union[ChildEvent, _Mapping]]] = ...) -> None: ...
+    answered_in_turn_id: str
+    def __init__(self, child_id: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., step_idx: _Optional[int] = ..., parent_child_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., context_json: _Optional[str] = ..., events: _Optional[_Iterable[_Union[ChildEvent, _Mapping]]] = ..., answered_in_turn_id: _Optional[str] = ...) -> None: ...
 
 class ChildEvent(_message.Message):
     __slots__ = ("event_id", "child_id", "sequence", "name", "time", "actor", "summary", "details_json", "previous_link", "link")
