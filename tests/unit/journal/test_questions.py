@@ -5,11 +5,17 @@ import pytest
 
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.identifiers import DispatchId, TurnId
+from sidecar.core.journal.encoding import erased
+from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.facts import CallsSettled, QuestionAnswered
+from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.marks import What
 from sidecar.core.journal.refusals import Reason
+from sidecar.core.journal.rules import after
+from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.turn_state import state_of
 from subagents_errors import CallFailure
-from tests.support.journal_drafts import an_end, progress
+from tests.support.journal_drafts import a_draft, a_question, an_end, progress, salted_fact
 from tests.unit.journal.one_turn import D1, D2, Turn, settled
 
 
@@ -70,3 +76,26 @@ def test_a_question_whose_outcome_was_corrected_cannot_be_answered() -> None:
     turn = a_turn(over=False)
     turn.takes(suspended(0, revision=1))
     turn.refuses(answer(), Reason.ILLEGAL_STATE)
+
+
+def test_erased_texts_take_question_receipt_and_state_and_leave_the_answer_on_record() -> None:
+    """What was decided stays: the question was asked, and is answered."""
+    turn, stored = Turn.__new__(Turn), list[Stored]()
+    turn.head = TurnHead()
+    for number, (body, texts) in enumerate([*a_question(over=True), (answer(), Texts())], 1):
+        fact = salted_fact(
+            a_draft("turn-1", "one", number, body, texts), number.to_bytes(16, "big"), links_of(turn.head, body)
+        )
+        turn.head = after(turn.head, fact)
+        stored.append(fact.stored)
+    whole, left = state_of(TurnId("turn-1"), stored), state_of(TurnId("turn-1"), [erased(each) for each in stored])
+    before, now = whole.stored(frozenset()), left.stored(frozenset())
+
+    assert before is not None
+    assert now is not None
+    assert before.children[0].question == before.dispatches[0].outcomes[0].question
+    assert (before.children[0].state, before.dispatches[0].outcomes[0].outcome) == (b"state-1", "suspended")
+    assert (now.children[0].question, now.children[0].state) == (None, b"")
+    assert now.dispatches[0].outcomes[0].outcome is Outcome.SUSPENDED
+    assert now.children[0].answered_by == before.children[0].answered_by
+    assert now.children[0].answered_by is not None
