@@ -91,7 +91,7 @@ taken over to be closed
 _FAULTS_AROUND_QUESTIONS: Final = tuple(
     """
 client: answers|client: goes elsewhere|client: lost|client: repeats|client told: LOST|definitions rolled back
-question answered|sidecar paused|sidecar: cut after|sidecar: cut before|sidecar: kill|store slow|sub-agent: ask
+question answered|sidecar paused|sidecar: cut after|sidecar: cut before|sidecar: kill|store slow|sub-agent: asks back
 taken over from a dead sidecar|told: NEEDS_APPROVAL|told: RECEIPT_DEFINITION_CHANGED|told: RECEIPT_EXPIRED
 told: RECEIPT_OTHER_ANSWERER|told: RECEIPT_OTHER_EPISODE|told: RECEIPT_OTHER_PRINCIPAL|told: RECEIPT_OTHER_SUB_AGENT
 told: RECEIPT_USED|wall clock jumps
@@ -129,12 +129,12 @@ FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Every kind of fault by suite; each has to occur."""
 SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
-    {"turns": 400, "faults": 400, "gateway": 600, RECORD: 600, QUESTIONS: 300, ROLLOUT: 400}
+    {"turns": 400, "faults": 400, "gateway": 600, RECORD: 600, QUESTIONS: 400, ROLLOUT: 400}
 )
 """How many of each suite are always played, from seed 0: so many that they find each planted defect, and that each
 fault occurs. `make torture` plays 10,000 of each."""
 LEAST: Final = 2
 LEAST_OF: Final[Mapping[str, int]] = MappingProxyType(
-    {"taken over from a dead sidecar": 20, "taken over from a paused sidecar": 30}
+    {"taken over from a dead sidecar": 30, "taken over from a paused sidecar": 30}
 )
 """How often each fault occurs at least; where nothing is said, `LEAST`."""

@@ -116,7 +116,7 @@ class ScriptedRunner:
         durable = self._is_durable(request.child_id, request.contract_json)
         run = RunSeen(request, key, script, self._loop.time(), durable)
         self.runs.append(run)
-        self._counted[f"sub-agent: {script.end}"] += 1
+        self._counted[f"sub-agent: {'asks back' if script.asks else script.end}"] += 1
         try:
             for step in script.steps:
                 for event in await self._step(run, step):
@@ -184,9 +184,9 @@ class ScriptedRunner:
 
     async def _end(self, run: RunSeen) -> list[RunnerEvent]:
         match run.script.end:
-            case End.FINISH | End.FINISH_WITHOUT_DATA | End.ASK:
+            case End.FINISH | End.FINISH_WITHOUT_DATA:
                 asks = "May I?", '{"key": 1}', Answerer.USER, run.script.asks_for, run.key.encode()
-                asked = Asked(QuestionKind.NEEDS_APPROVAL, *asks) if run.script.end is End.ASK else None
+                asked = Asked(QuestionKind.NEEDS_APPROVAL, *asks) if run.script.asks else None
                 finished = RunFinished(run.script.end is End.FINISH_WITHOUT_DATA, asked)
                 return [finished, NarrationPart("after the end")]
             case End.INLINE_JSON:

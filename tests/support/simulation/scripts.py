@@ -23,7 +23,6 @@ class End(StrEnum):
     NO_EVENT = "no_event"
     HANG = "hang"
     IGNORE_CANCEL = "ignore_cancel"
-    ASK = "ask"
 
 
 @unique
@@ -52,10 +51,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AttemptScript:
-    """One attempt; `asks_for`: how long a question can be answered."""
+    """One attempt; `asks`: it finishes with a question, which can be answered for `asks_for`."""
 
     steps: tuple[Step, ...]
     end: End
+    asks: bool = False
     asks_for: timedelta | None = None
 
 

@@ -66,9 +66,11 @@ class _Generator:
 
     def _asking(self, number: int) -> RecordTurn:
         chance, name, card = self._chance, f"a{number}", self._chance.choice(self._cards)
-        ends = chance.choice(((End.ASK,), (End.ASK,), (End.TRANSIENT, End.ASK), (End.FINISH,)))
+        ends, asks = chance.choice(
+            (((End.FINISH,), True), ((End.FINISH,), True), ((End.TRANSIENT, End.FINISH), True), ((End.FINISH,), False))
+        )
         lasts = chance.choice((None, None, timedelta(seconds=chance.uniform(0.5, 3.0))))
-        call = self._call(f"{name}.d0.c0", card, ends, lasts)
+        call = self._call(f"{name}.d0.c0", card, ends, asks=asks, lasts=lasts)
         return self._turn(name, call, chance.uniform(0.0, 0.3), f"user{number}", "e0")
 
     def _answering(self, asking: RecordTurn, number: int) -> RecordTurn:
@@ -99,12 +101,16 @@ class _Generator:
             stops_at=bind_at + chance.uniform(0.5, 3.0),
         )
 
-    def _call(self, key: str, card: Card, ends: tuple[End, ...], lasts: timedelta | None = None) -> CallSpec:
+    def _call(
+        self, key: str, card: Card, ends: tuple[End, ...], *, asks: bool = False, lasts: timedelta | None = None
+    ) -> CallSpec:
         chance = self._chance
         wait = Step(Do.WAIT, chance.choice((0.0, chance.uniform(0.0, 0.5))))
         self._scripts[key] = CallScript(
             tuple(
-                AttemptScript((wait, Step(Do.NARRATE, 0, f"{key} try {number}. ")), end, lasts)
+                AttemptScript(
+                    (wait, Step(Do.NARRATE, 0, f"{key} try {number}. ")), end, asks and end is End.FINISH, lasts
+                )
                 for number, end in enumerate(ends, 1)
             )
         )

@@ -17,7 +17,7 @@ from subagents_client.runner import AsksBack, NeedsApproval, NeedsAuthorisation,
 from tests.support.fake_runner import ScriptedRunner
 from tests.support.harness import SECRET, running_sidecar_for_tests
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 CALL = ToolCall("call-1", "ask_shop", '{"request": "two pairs of socks"}')
 
 
