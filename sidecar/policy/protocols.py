@@ -13,8 +13,8 @@ from typing import Protocol
 
 import msgspec
 
-from sidecar.core.asking.questions import Answerer, Answering, Asked, Continuation, Decision, QuestionKind
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.dispatching.questions import Answerer, Answering, Asked, Continuation, Decision, QuestionKind
 from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue

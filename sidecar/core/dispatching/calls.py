@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sidecar.core.asking.questions import Answering
+from sidecar.core.dispatching.questions import Answering
 from sidecar.core.identifiers import CallId
 
 

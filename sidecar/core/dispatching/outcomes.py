@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.asking.questions import Question
+from sidecar.core.dispatching.questions import Question
 from sidecar.core.identifiers import CallId, ChildId, Slot
 from subagents_errors import Axis, CallFailure
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.core.asking.questions import Asked, problem_of
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
+from sidecar.core.dispatching.questions import Asked, problem_of
 from sidecar.core.json_schemas import validator_of
 from subagents_errors import CallFailure
 

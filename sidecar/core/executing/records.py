@@ -4,10 +4,10 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.asking.questions import AnsweredBy
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.chain import opening_link
 from sidecar.core.executing.events import ChildEvent

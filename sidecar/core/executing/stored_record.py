@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from sidecar.core.asking.questions import AnsweredBy, Question
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.questions import AnsweredBy, Question
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, DispatchOpened, TurnEnded

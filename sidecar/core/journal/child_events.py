@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.core.asking.questions import AnsweredBy, Answerer, Question, QuestionKind
+from sidecar.core.dispatching.questions import AnsweredBy, Answerer, Question, QuestionKind
 from sidecar.core.executing.chain import event_link
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, ChildEvent

@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.asking.questions import AnsweredBy
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.records import (
     CallSettled,

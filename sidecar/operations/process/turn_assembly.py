@@ -5,7 +5,7 @@ The composition root and the simulation both call this, so that what is simulate
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -42,10 +42,8 @@ from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.child.child_reports import ChildReports, ReportFiles
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
-from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.child.dependencies import QuestionDesk, TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
-from sidecar.operations.turn.child.suspend import QuestionDesk
-from sidecar.operations.turn.continuing import ContinueWork
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turn.delegate import Delegate
 from sidecar.operations.turn.dispatch_calls import DispatchCalls, DispatchRecovery
@@ -62,6 +60,9 @@ from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
 from sidecar.operations.turn.takeover import TakeOver
 from sidecar.policy.memory import EpisodeMemory
+
+if TYPE_CHECKING:
+    from sidecar.operations.turn.continuing import ContinueWork
 
 
 async def without_memory(digest: Digest) -> Card | None:
@@ -157,7 +158,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = ExecuteDispatch(outside, run_child)
-    continue_work = ContinueWork(store, ports.clock, keys, rules.record_timeout.total_seconds())
+    continue_work = partial(_continue_work, store, ports.clock, keys, rules.record_timeout.total_seconds())
     take_over = TakeOver(rules, outside, restore, carry_out, turns, continue_work)
     going = DispatchRecovery(find, restore, take_over, continue_work)
     end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
@@ -179,6 +180,12 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         reaper=Reaper(rules, outside, turns, end_turn),
         lost_work=SettleOrphans(rules, outside, turns, keys, going),
     )
+
+
+def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float) -> "ContinueWork":
+    from sidecar.operations.turn.continuing import ContinueWork  # noqa: PLC0415  few dispatches answer anything
+
+    return ContinueWork(store, clock, keys, seconds)
 
 
 def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from sidecar.core.asking.questions import AnsweredBy, Answering, Continuation
-from sidecar.core.asking.receipts import ReceiptClaims, ReceiptRefused, opened, refusal_of
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, outcomes_without_run
+from sidecar.core.dispatching.questions import AnsweredBy, Answering, Continuation
+from sidecar.core.dispatching.receipts import ReceiptClaims, ReceiptRefused, opened, refusal_of
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.stored_record import StoredChild
 from sidecar.core.identifiers import TurnId

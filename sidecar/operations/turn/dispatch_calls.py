@@ -4,9 +4,10 @@ Begin decides and refuses; from then on nothing can keep a call from getting its
 process, not to the RPC that began it, so that a broken connection costs nothing but the connection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,7 +33,6 @@ from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.open_child import make_child
-from sidecar.operations.turn.continuing import ContinueWork
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
@@ -44,6 +44,9 @@ from sidecar.operations.turn.state.opening_records import opening_of
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
+
+if TYPE_CHECKING:
+    from sidecar.operations.turn.continuing import ContinueWork
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
     find: FindTurn
     restore: RestoreTurn
     go_on: TakeOver
-    continue_work: ContinueWork
+    continue_work: "Callable[[], ContinueWork]"
 
 
 async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecovery) -> None:
@@ -243,7 +246,7 @@ class DispatchCalls:
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
-        refusals = await self._going.continue_work.redeem(dispatch) if dispatch.calls.answers else []
+        refusals = await self._going.continue_work().redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
         now, at = out.clock.monotonic(), out.clock.now()
         new = [make_child(dispatch, each, now, out.ids) for each in ready]

@@ -5,6 +5,8 @@ nobody asks for is settled by `lost_work`.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sidecar.core.dispatching.slot_queues import QueuedCall
 from sidecar.core.errors import StoreUnavailable
@@ -16,7 +18,6 @@ from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
-from sidecar.operations.turn.continuing import ContinueWork
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.restore_turn import RestoreTurn, events_of_owner
 from sidecar.operations.turn.state.child import Child
@@ -24,6 +25,9 @@ from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
 from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
+
+if TYPE_CHECKING:
+    from sidecar.operations.turn.continuing import ContinueWork
 
 
 class TakeOver:
@@ -36,7 +40,7 @@ class TakeOver:
         restore: RestoreTurn,
         carry_out: ExecuteDispatch,
         turns: Turns,
-        continue_work: ContinueWork,
+        continue_work: "Callable[[], ContinueWork]",
     ) -> None:
         self._rules = rules
         self._out = outside
@@ -93,7 +97,7 @@ class TakeOver:
         try:
             await self._restore(turn)  # with what its owner wrote last
             if dispatch.calls.answers:
-                await self._continue.restore(dispatch)
+                await self._continue().restore(dispatch)
         except StoreUnavailable:
             return False
         finished = dispatch.stage is DispatchStage.FINISHED

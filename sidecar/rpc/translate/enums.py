@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from sidecar.core.asking.questions import Answerer, Decision, QuestionKind
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.questions import Answerer, Decision, QuestionKind
 from sidecar.core.executing.stored_record import TurnState
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.history.compaction import CompactionDue

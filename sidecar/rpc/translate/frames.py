@@ -6,7 +6,6 @@ every level, and took three times as long.
 
 from collections.abc import Sequence
 
-from sidecar.core.asking.questions import Question
 from sidecar.core.dispatching.frames import (
     CallStateChanged,
     DispatchEvent,
@@ -17,6 +16,7 @@ from sidecar.core.dispatching.frames import (
 )
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.questions import Question
 from sidecar.rpc.translate.enums import ANSWERER, AXIS, CALL_STATE, CAP, OUTCOME, QUESTION_KIND, REASON
 from sidecar.rpc.translate.fields import EPOCH, fill_duration, fill_timestamp
 from sidecar.rpc.translate.surfaces import start_state

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.asking.questions import AnsweredBy
 from sidecar.core.decoding import base64url, from_base64url, from_json
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened

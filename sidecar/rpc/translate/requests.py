@@ -8,8 +8,8 @@ import datetime as dt
 import re
 from typing import Final
 
-from sidecar.core.asking.questions import LONGEST_ANSWER, Answering
 from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.dispatching.questions import LONGEST_ANSWER, Answering
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, TurnId
 from sidecar.operations.requests import (
     BindTurnRequest,

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from sidecar.core.asking.questions import AnsweredBy
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.facts import QuestionAnswered

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sidecar.core.asking.questions import Asked, QuestionKind
-from sidecar.core.asking.receipts import ReceiptClaims, claims_of, opened, question_of
 from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.dispatching.questions import Asked, QuestionKind
+from sidecar.core.dispatching.receipts import ReceiptClaims, claims_of, opened, question_of
 from sidecar.core.identifiers import ChildId
 from tests.support.builders import a_surface
 from tests.support.journal_drafts import some_claims

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sidecar.core.asking.questions import Answerer, Answering, Decision
 from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.dispatching.questions import Answerer, Answering, Decision
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 

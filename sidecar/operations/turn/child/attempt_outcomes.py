@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sidecar.core.asking.questions import REASON_OF
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.questions import REASON_OF
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId

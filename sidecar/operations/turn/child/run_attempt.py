@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from sidecar.core.asking.questions import Asked
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
+from sidecar.core.dispatching.questions import Asked
 from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, fit, usage_of
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.core.identifiers import AttemptId

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sidecar.core.asking.questions import Continuation
 from sidecar.core.dispatching.frames import CallSnapshot, CallState
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
+from sidecar.core.dispatching.questions import Continuation
 from sidecar.core.identifiers import CallId, ChildId, Slot
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Clock

@@ -5,9 +5,9 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from typing import Final
 
-from sidecar.core.asking.questions import Continuation
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
+from sidecar.core.dispatching.questions import Continuation
 from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import PARENT, ChildEvent

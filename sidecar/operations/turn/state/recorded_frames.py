@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.asking.questions import Asked
 from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.dispatching.questions import Asked
 from sidecar.core.dispatching.result_checks import MOST_TOKENS
 from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.core.journal.attempt_frames import packed, unpacked

@@ -11,9 +11,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from sidecar.adapters.virtual_time import VirtualLoop
-from sidecar.core.asking.questions import Answerer, Answering, Decision
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import Frame
+from sidecar.core.dispatching.questions import Answerer, Answering, Decision
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
 from sidecar.operations.ports import ListenerClosed

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.asking.questions import Answerer, Answering, Asked, Question, QuestionKind, question_digest
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims
 from sidecar.core.decoding import DecodeError, from_json
+from sidecar.core.dispatching.questions import Answerer, Answering, Asked, Question, QuestionKind, question_digest
 from sidecar.core.identifiers import ChildId, Digest, EpisodeId, Principal, Slot, TurnId
 from subagents_errors import CallFailure
 

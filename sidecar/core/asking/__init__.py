@@ -1,1 +1,0 @@
-"""Questions that sub-agents ask back, their receipts, and their answers."""
