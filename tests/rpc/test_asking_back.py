@@ -100,8 +100,8 @@ async def test_a_question_suspends_the_call_and_the_turn_ends_as_usual() -> None
     assert reply.of("call-1").status.axis == 0
     assert ended.gate_passed
     assert [(each.sub_agent_id, each.final_status) for each in ended.children] == [
-        ("shop", "completed"),
-        ("rewards", "completed"),
+        ("shop", outcome_pb2.FINAL_STATUS_COMPLETED),
+        ("rewards", outcome_pb2.FINAL_STATUS_COMPLETED),
     ]
 
 
@@ -152,7 +152,7 @@ async def test_an_earlier_dispatch_of_the_same_turn_may_be_answered() -> None:
         ended = await sidecar.end(bound, narration="Ordered.")
 
     assert reply.outcomes == ["SUCCEEDED"]
-    assert [each.final_status for each in ended.children] == ["completed", "completed"]
+    assert [each.final_status for each in ended.children] == [outcome_pb2.FINAL_STATUS_COMPLETED] * 2
 
 
 @pytest.mark.parametrize(
