@@ -6,7 +6,8 @@ from datetime import date, datetime
 from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import AttemptRecorded, ChildOpened, QuestionAnswered
+from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOpened
+from sidecar.core.journal.facts import CallsCancelled, QuestionAnswered
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
 
@@ -78,10 +79,7 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
-    """Only what somebody else did in the turn, another answer to its question, or an append that was not confirmed.
-
-    Nothing else makes the record say otherwise.
-    """
+    """Another sidecar's appends to the turn, one that was not confirmed, an outcome before a cancel, or an answer."""
     disk = facts.seen.disk
     troubled: set[tuple[str, str]] = set()
     for append in sorted(disk.appends, key=lambda each: each.over_at):
@@ -93,10 +91,32 @@ def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
 
 
 def _has_a_reason(facts: RecordFacts, append: Append, turns: set[str], troubled: set[tuple[str, str]]) -> bool:
-    kept_before = [kept for kept in facts.seen.disk.journal if kept.at <= append.over_at]
-    others = any(kept.instance != append.instance and turn_of(kept.record) in turns for kept in kept_before)
-    answered = any(isinstance(kept.record, QuestionAnswered) and kept.record.turn_id in turns for kept in kept_before)
-    return others or answered or any((append.instance, turn) in troubled for turn in turns)
+    others = any(
+        kept.instance != append.instance and turn_of(kept.record) in turns and kept.at <= append.over_at
+        for kept in facts.seen.disk.journal
+    )
+    too_late = _came_too_late(facts, append) or _was_answered(facts, append)
+    return others or too_late or any((append.instance, turn) in troubled for turn in turns)
+
+
+def _came_too_late(facts: RecordFacts, append: Append) -> bool:
+    """Say whether a cancel was refused after an outcome in its dispatch."""
+    cancelled = {each.body.dispatch_id for each in append.drafts if isinstance(each.body, CallsCancelled)}
+    return any(
+        isinstance(kept.record, CallSettled) and kept.record.dispatch_id in cancelled and kept.at <= append.over_at
+        for kept in facts.seen.disk.journal
+    )
+
+
+def _was_answered(facts: RecordFacts, append: Append) -> bool:
+    """Say whether an answer to a question was refused after another answer."""
+    answers = {(each.turn_id, each.body.step) for each in append.drafts if isinstance(each.body, QuestionAnswered)}
+    steps = {child_id: (str(child.turn_id), child.step_idx) for child_id, child in facts.opened.items()}
+    return any(
+        steps.get(child_id) in answers and each.at <= append.over_at
+        for child_id, kept in facts.answered.items()
+        for each in kept
+    )
 
 
 # --- chains
