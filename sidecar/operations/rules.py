@@ -91,6 +91,7 @@ class DispatchRules(Struct, frozen=True):
         replay_buffer_events: of each dispatch, for those who resume.
         cancel_grace: an attempt that runs on this long after it was told to stop is reported.
         episodes_cached: for how many episodes the last dispatching turn is remembered.
+        question_lifetime: longest time for which a question of a sub-agent can be answered.
         record_frames: keep what runners sent, so that turns can be replayed.
         outcomes_bytes: room for all answers of one dispatch, which travel in one message; each gets an equal share.
     """
@@ -110,6 +111,7 @@ class DispatchRules(Struct, frozen=True):
     cancel_grace: timedelta = timedelta(seconds=5)
     episodes_cached: int = 10_000
     outcomes_bytes: int = 3 * 1024 * 1024
+    question_lifetime: timedelta = timedelta(hours=24)
     record_frames: bool = True
     admission: AdmissionRules = field(default_factory=AdmissionRules)
     retries: RetryRules = field(default_factory=RetryRules)

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.dispatching.questions import Answerer, Answering, Asked, Continuation, Decision, QuestionKind
 from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
@@ -61,6 +62,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         timeout: time left for this attempt when `run` was called.
         trace_headers: W3C trace context to pass on.
         delegates: the sub-agents that it may delegate to, in surface order; empty unless its contract allows it.
+        continuation: what an earlier child asked back, its state, and the answer; None: the run begins new work.
     """
 
     child_id: ChildId
@@ -76,6 +78,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     timeout: timedelta
     trace_headers: Mapping[str, str] = {}
     delegates: tuple[DelegateTool, ...] = ()
+    continuation: Continuation | None = None
 
 
 class StatusReported(msgspec.Struct, frozen=True):
@@ -116,9 +119,11 @@ class RunFinished(msgspec.Struct, frozen=True):
 
     Attributes:
         data_unavailable: the sub-agent says that it had to answer without the data it needed (axis 2).
+        asked: what it asks back; the call is suspended then.
     """
 
     data_unavailable: bool = False
+    asked: Asked | None = None
 
 
 RunnerEvent = StatusReported | ComponentMade | NarrationPart | UsageReported | RunFinished
@@ -251,9 +256,14 @@ class Connector(Protocol):
 
 
 __all__: Sequence[str] = (
+    "Answerer",
+    "Answering",
+    "Asked",
     "AsksByName",
     "ComponentMade",
     "Connector",
+    "Continuation",
+    "Decision",
     "DelegateTool",
     "EnricherAnswer",
     "EnricherCall",
@@ -266,6 +276,7 @@ __all__: Sequence[str] = (
     "FlagWriter",
     "InheritedContext",
     "NarrationPart",
+    "QuestionKind",
     "RefusalKind",
     "RunFinished",
     "RunRequest",

@@ -100,7 +100,9 @@ SERVICE: Final = "subagents.dispatch.v1.DispatchService"
 
 
 CONTRACT_VERSION: Final = 1
-PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION)
+QUESTIONS_FEATURE: Final = "questions"
+"""Calls may answer questions of suspended ones; always offered."""
+PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION, features=[QUESTIONS_FEATURE])
 
 
 def require_of(contract: pb.Contract, required: Sequence[str], field: str) -> None:

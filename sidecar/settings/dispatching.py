@@ -126,6 +126,9 @@ class DispatchSettings(Section):
     strict_prior_context: bool = setting(
         False, description="Refuse a dispatch that switches to other sub-agents without `prior_context`."
     )
+    question_lifetime: Duration = setting(
+        timedelta(hours=24), gt=NOTHING, description="Maximum time in which a question of a sub-agent can be answered."
+    )
     replay_buffer_events: int = setting(
         1024, ge=1, description="Number of events of each dispatch that are kept for clients that resume."
     )

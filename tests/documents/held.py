@@ -79,6 +79,7 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     'docs/audit.md: {"event": "subagent.lifecycle.transition",': CannotRun(
         "an event with its values left out; tests/unit/rollout/test_audit_events.py holds its fields"
     ),
+    "docs/asking-back.md": RunBy("tests/rpc/test_asking_back_through_hosts.py::test_the_samples_of_the_page_run"),
     "docs/audit.md: sum by (vertical, trigger) (": CannotRun("a query of Prometheus, over metrics of a whole rollout"),
     "docs/data-services.md: {": RunBy("tests/adapters/connector_rest/test_docs.py::PAGE"),
     "docs/data-services.md: { (2)": RunBy("tests/adapters/connector_rest/test_docs.py::PAGE"),

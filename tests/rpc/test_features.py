@@ -22,7 +22,7 @@ async def test_a_bind_and_a_lane_state_the_contract() -> None:
         lane = RawLane(sidecar.channel, sidecar.metadata)
         said = await lane.say_hello(required_features=["session"])
 
-    assert (bound.contract.version, list(bound.contract.features)) == (1, ["session"])
+    assert (bound.contract.version, list(bound.contract.features)) == (1, ["session", "questions"])
     assert said.contract == bound.contract
 
 
@@ -34,7 +34,7 @@ async def test_a_bind_that_needs_a_missing_feature_binds_nothing() -> None:
         again = await sidecar.stub.BindTurn(relying_on("session"), metadata=sidecar.metadata)
 
     assert (failure.code, failure.reason) == (grpc.StatusCode.UNIMPLEMENTED, "FEATURE_UNSUPPORTED")
-    assert failure.metadata == {"missing": "time_travel", "offered": "session", "contract_version": "1"}
+    assert failure.metadata == {"missing": "time_travel", "offered": "session,questions", "contract_version": "1"}
     assert "do without, or use a sidecar that offers it" in failure.message
     assert again.state == pb.START_STATE_STARTED
 

@@ -28,6 +28,7 @@ from sidecar.policy.protocols import (
 )
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.history.v1 import history_pb2, history_pb2_grpc
+from tests.rpc.test_asking_back import answering, approved, asked_in_a_turn
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import (
@@ -377,3 +378,19 @@ async def test_a_call_that_a_daily_limit_refused_is_refused_again() -> None:
 
     assert told(report) == [("succeeded", None, 1), ("refused", "DAILY_LIMIT_REACHED", 0), ("succeeded", None, 1)]
     assert report.differences == ()
+
+
+async def test_turns_that_ask_back_and_that_answer_are_replayed() -> None:
+    """A question comes again; what continued then is played from its recording, without the turn that asked."""
+    async with running_sidecar_for_tests() as sidecar:
+        asking = await asked_in_a_turn(sidecar)
+        for turn_id in ("turn-answer", "turn-again"):
+            bound = await sidecar.bind(turn_id=turn_id)
+            await sidecar.dispatch(bound, answering(approved(asking.question.receipt)))
+            await sidecar.end(bound)
+        asked, answer, again = [await replay_of(sidecar, each) for each in ("turn-1", "turn-answer", "turn-again")]
+
+    assert [report.differences for report in (asked, answer, again)] == [(), (), ()]
+    assert told(asked) == [("suspended", "NEEDS_APPROVAL", 1)]
+    assert told(answer) == [("succeeded", None, 1)]
+    assert [note.endswith("which the record of another turn decides") for note in again.notes] == [True]

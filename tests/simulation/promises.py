@@ -6,8 +6,10 @@ from typing import Final
 
 from tests.support.simulation.generating import SUITES
 from tests.support.simulation.invariants import INVARIANTS
+from tests.support.simulation.record.checks_asking import QUESTION_INVARIANTS
 from tests.support.simulation.record.generating import SUITE as RECORD
 from tests.support.simulation.record.promises import RECORD_INVARIANTS
+from tests.support.simulation.record.questions import SUITE as QUESTIONS
 from tests.support.simulation.rollout.generating import SUITE as ROLLOUT
 from tests.support.simulation.rollout.promises import ROLLOUT_INVARIANTS
 
@@ -50,7 +52,7 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "what_is_overdue_is_said": ("PF1-NFR-5a", "PF1-D-67"),
     }
 )
-PROMISES: Final = tuple(dict.fromkeys((*INVARIANTS, *RECORD_INVARIANTS, *ROLLOUT_INVARIANTS)))
+PROMISES: Final = tuple(dict.fromkeys((*INVARIANTS, *RECORD_INVARIANTS, *QUESTION_INVARIANTS, *ROLLOUT_INVARIANTS)))
 _FAULTS: Final = tuple(
     """
 client: cancel_call|client: cancel_unknown|client: close_child|client: deadline too short|client: disconnect
@@ -88,6 +90,17 @@ taken over to be closed
     .replace("\n", "|")
     .split("|")
 )
+_FAULTS_AROUND_QUESTIONS: Final = tuple(
+    """
+client: answers|client: goes elsewhere|client: lost|client: repeats|client told: LOST|definitions rolled back
+question answered|sidecar paused|sidecar: cut after|sidecar: cut before|sidecar: kill|store slow|sub-agent: asks back
+taken over from a dead sidecar|told: NEEDS_APPROVAL|told: RECEIPT_DEFINITION_CHANGED|told: RECEIPT_EXPIRED
+told: RECEIPT_OTHER_ANSWERER|told: RECEIPT_OTHER_EPISODE|told: RECEIPT_OTHER_PRINCIPAL|told: RECEIPT_OTHER_SUB_AGENT
+told: RECEIPT_USED|wall clock jumps
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
 _FAULTS_OF_ROLLOUTS: Final = tuple(
     """
 asked again|asked: acknowledge|asked: activate|asked: kill|asked: override|asked: promote|asked: ramp_down
@@ -109,11 +122,16 @@ refused: the configuration needs it|refused: turns are pinned
     .split("|")
 )
 FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {**dict.fromkeys(SUITES, _FAULTS), RECORD: _FAULTS_ON_RECORD, ROLLOUT: _FAULTS_OF_ROLLOUTS}
+    {
+        **dict.fromkeys(SUITES, _FAULTS),
+        RECORD: _FAULTS_ON_RECORD,
+        QUESTIONS: _FAULTS_AROUND_QUESTIONS,
+        ROLLOUT: _FAULTS_OF_ROLLOUTS,
+    }
 )
 """Every kind of fault by suite; each has to occur."""
 SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
-    {"turns": 400, "faults": 400, "gateway": 600, RECORD: 600, ROLLOUT: 400}
+    {"turns": 400, "faults": 400, "gateway": 600, RECORD: 600, QUESTIONS: 400, ROLLOUT: 400}
 )
 """How many of each suite are always played, from seed 0: so many that they find each planted defect, and that each
 fault occurs. `make torture` plays 10,000 of each."""

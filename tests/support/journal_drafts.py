@@ -1,6 +1,6 @@
 """Drafts of facts as a sidecar makes them; everything that a test does not care about is filled in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ from sidecar.core.journal.opening.claims import unnamed
 from sidecar.core.journal.opening.contracts import ContractPosition, said_above, said_in, stripped
 from sidecar.core.journal.opening.requests import Join, Request, asked_of, texts_of
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts, Texts
+from subagents_errors import CallFailure
 
 BEGIN: Final = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 DIGEST: Final = "sha256:" + "ab" * 32
@@ -262,3 +263,31 @@ def a_draft(turn: str, by: str, at: int, body: Body, texts: Texts) -> Draft:
 def salted_fact(draft: Draft, salt: bytes, links: Sequence[bytes]) -> Fact:
     """Return a draft as it is appended, with `salt` as its own."""
     return fact_of(msgspec.structs.replace(draft, salt=salt), links)
+
+
+D1 = DispatchId("dispatch-1")
+QUESTION = (
+    "needs_input",
+    "Which size?",
+    "",
+    "user",
+    "2026-03-02T12:00:00+00:00",
+    "receipt-1",
+    b"state-1",
+)
+"""Values of the mark with which a child asks back."""
+
+
+def a_question(*, over: bool) -> Iterator[tuple[Body, Texts]]:
+    """Yield the facts of a turn whose one child asks back; `over`: with its end."""
+    yield an_opening(a_request(D1, ("shop",)), some_claims())
+    asked = a_settlement(0, outcome=Outcome.SUSPENDED, reason=CallFailure.NEEDS_INPUT)
+    told = (progress(0, What.SUSPENDED, What.WAITING, attempts=1),)
+    yield CallsSettled(D1, (asked,), told), Texts(outcomes=(OutcomeTexts(),), values=(QUESTION, ()))
+    if over:
+        end, texts = an_end(None, (), ())
+        closed = (progress(0, What.ACCEPTED, What.CLOSED, attempts=1),)
+        yield (
+            msgspec.structs.replace(end, progress=closed),
+            msgspec.structs.replace(texts, values=((), ("integrated",))),
+        )

@@ -15,6 +15,7 @@ from sidecar.core.executing.records import (
     ChildOpened,
     DispatchOpened,
     DispatchTaken,
+    QuestionAnswered,
     Record,
     TurnEnded,
 )
@@ -155,6 +156,8 @@ class RecordInMemory(Struct):
                 settled = _owned(record, turn, record.dispatch_id, instance).settled
                 settled[record.outcome.call_id, record.revision] = record
                 undo.append(partial(settled.pop, (record.outcome.call_id, record.revision)))
+            case QuestionAnswered():
+                _refuse_if(record.child_id not in turn.children, record, "is of a child that is not on record")
             case TurnEnded():
                 open_ones = any(not child.closed for child in turn.children.values())
                 _refuse_if(open_ones, record, "came while a child of the turn is not closed")

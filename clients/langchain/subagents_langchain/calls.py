@@ -56,7 +56,7 @@ def declared_intents(message: AIMessage) -> int:
 
 def answer_to(call_id: str, name: str, outcome: CallOutcome) -> ToolMessage:
     """Return the answer to a call."""
-    status = "success" if outcome.answered else "error"
+    status = "success" if outcome.answered or outcome.question is not None else "error"
     return ToolMessage(
         outcome.tool_message(), name=name, tool_call_id=call_id, artifact=artifact_of(outcome), status=status
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from uuid import uuid5
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
@@ -24,7 +25,7 @@ from subagents_client.coalescing import Settled
 from subagents_errors import DependencyUnavailable, UnknownDispatch
 from subagents_langchain.calls import declared_intents, is_sub_agent_call, unreadable_calls
 from subagents_langchain.history import calls_of
-from subagents_langchain.open_turn import dispatch_id
+from subagents_langchain.open_turn import NAMES, dispatch_id
 from subagents_langchain.prior_context import newly_asked, write_prior_context
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.stored_history import since_summary, summary_note
@@ -94,6 +95,26 @@ class ResponseDispatches:
             result = turn.unanswered(sent, error)
         self.hand.keep(result)
         return {one.call_id: one for one in result.outcomes}
+
+    async def answer(self, call: ToolCall, number: int) -> CallOutcome:
+        """Return the outcome of a call that answers a question; in a dispatch of its own, which is sent once.
+
+        Args:
+            call: with the answer.
+            number: how many questions the tool call has asked before.
+        """
+        name = uuid5(NAMES, f"{call.answering.receipt if call.answering else ''}\n{number}").hex
+        for earlier in self.hand.recorded:  # of a turn that was over before its answer was read
+            if earlier.dispatch_id == name:
+                return earlier.outcomes[0]
+        context = DispatchContext(task_prompt=self.hand.said, on_disconnect=OnDisconnect.CONTINUE)
+        try:
+            stream = self._turn().dispatch([call], context, dispatch_id=name, timeout=self.rules.dispatch_timeout)
+            result = await self._listen(stream)
+        except SubagentsError as error:
+            result = self._turn().unanswered([call], error)
+        self.hand.keep(result)
+        return result.outcomes[0]
 
     async def cancel(self, number: int, call_id: str) -> None:
         """Cancel one call of a dispatch, if the sidecar can be told."""

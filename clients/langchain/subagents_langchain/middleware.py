@@ -33,6 +33,7 @@ from subagents_langchain.acknowledging.statements import (
     with_notes,
     without_statement,
 )
+from subagents_langchain.asking import with_answers
 from subagents_langchain.binding import Binding
 from subagents_langchain.calls import (
     answer_to_unreadable,
@@ -202,6 +203,10 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
             gathering.passed(call_id)
         try:
             result = await handler(request)
+            if self._rules.interrupt_on_questions and is_sub_agent_call(name):
+                response, said = last_response(state["messages"]) or AIMessage(""), state["messages"]
+                sender = self._dispatches(hand, response, said, request.runtime.stream_writer)
+                result = await with_answers(result, request.tool_call, sender)
         except GraphBubbleUp:
             gathering.passed(call_id)  # it waits for a person, and its siblings do not wait with it
             raise

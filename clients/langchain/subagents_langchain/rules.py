@@ -89,6 +89,8 @@ class OrchestratorRules:
         on_extra_call: told of every extra call of a model.
         on_model_call: told of every call of the orchestrator's model: size and stability of its prompt, cached tokens.
             None: nothing is measured.
+        interrupt_on_questions: a question of a sub-agent interrupts the graph, and a person answers it by resuming.
+            Needs a checkpointer. Off: the model is told the question, and a later turn answers it.
         unbound_prompt: the system prompt of a turn that could not be bound.
         compaction: of long conversations; None switches it off, and no summary is read or written.
         most_steps: of the agent's graph in one turn; a model that calls without end ends with an error after them.
@@ -106,6 +108,7 @@ class OrchestratorRules:
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     on_extra_call: Callable[[ExtraCall], None] = _nobody
     on_model_call: Callable[[ModelCall], None] | None = None
+    interrupt_on_questions: bool = False
     unbound_prompt: str = UNBOUND_PROMPT
     compaction: CompactionRules | None = field(default_factory=CompactionRules)
     most_steps: int = 60

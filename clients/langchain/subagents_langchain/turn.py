@@ -175,7 +175,7 @@ class ActiveTurn:
 def _integration(outcome: CallOutcome, *, abandoned: bool) -> Integration:
     if abandoned:
         return Integration(outcome.child_id, Verdict.REJECTED, "the turn was abandoned")
-    if outcome.answered:
+    if outcome.answered or outcome.question is not None:
         return Integration(outcome.child_id, Verdict.ACCEPTED)
     return Integration(outcome.child_id, Verdict.REJECTED, "there was no answer")
 

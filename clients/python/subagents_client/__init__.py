@@ -5,6 +5,7 @@ The other half, hosting sub-agents, is in `subagents_client.runner`; what adapte
 `subagents_errors`; the failure of one sub-agent is a value, `CallOutcome`.
 """
 
+from subagents_client.asking.questions import Answerer, Answering, Decision, Question, QuestionKind
 from subagents_client.client import SidecarClient
 from subagents_client.dispatch_stream import DispatchStream, RunningDispatch
 from subagents_client.ending import (
@@ -84,6 +85,8 @@ from subagents_client.turn import BoundTurn, DispatchContext, OnDisconnect
 from subagents_errors import Axis, CallFailure, SubagentsError
 
 __all__ = [
+    "Answerer",
+    "Answering",
     "Axis",
     "Binding",
     "BoundTurn",
@@ -104,6 +107,7 @@ __all__ = [
     "Component",
     "ComponentReference",
     "ContextMessage",
+    "Decision",
     "DispatchContext",
     "DispatchEvent",
     "DispatchResult",
@@ -127,6 +131,8 @@ __all__ = [
     "Outcome",
     "PreviousSubAgents",
     "Prompt",
+    "Question",
+    "QuestionKind",
     "RecordedChild",
     "RecordedDispatch",
     "RecordedHistory",

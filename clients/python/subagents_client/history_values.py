@@ -96,6 +96,7 @@ class RecordedChild:
         parent_child_id: the child that delegated to it; empty if the orchestrator called it.
         contract_json: the delegation contract; empty if it was left out for size.
         events: in order; empty in an `EventBatch`.
+        answered_in_turn_id: the turn in which its question was answered; empty: none.
     """
 
     child_id: str
@@ -107,6 +108,7 @@ class RecordedChild:
     opened_at: datetime
     contract_json: str
     events: Sequence[ChildEvent]
+    answered_in_turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """What the calls of one model response came to, as plain values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Final
 
+from subagents_client.asking.questions import Answering, Question
 from subagents_errors import Axis, SubagentsError
 
 
@@ -25,6 +26,8 @@ class Outcome(StrEnum):
     """Not run: unknown tool or unfit arguments."""
     NOT_STARTED = "not_started"
     """Not run: the dispatch had to settle before its turn came."""
+    SUSPENDED = "suspended"
+    """The sub-agent asks back; a later call answers and continues its work."""
 
 
 @unique
@@ -48,6 +51,7 @@ SENTENCES: Final = {
     Outcome.DROPPED: "This part of the request was not carried out: too much was asked at once.",
     Outcome.REFUSED: "This part of the request was not carried out: it was not asked in a valid way.",
     Outcome.NOT_STARTED: "This part of the request was not carried out: there was no time left for it.",
+    Outcome.SUSPENDED: "This part of the request needs an answer of the user before it can be carried out.",
 }
 
 
@@ -59,11 +63,13 @@ class ToolCall:
         call_id: as the model named it; unique in the dispatch.
         tool_name: `ask_<slot>`.
         arguments_json: the arguments as the model wrote them, at most 64 KiB of JSON text.
+        answering: the answer to a question that the tool asked in an earlier call; None: the call begins new work.
     """
 
     call_id: str
     tool_name: str
     arguments_json: str = "{}"
+    answering: Answering | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,7 @@ class CallOutcome:
         attempts: attempts made; 0 if it was never run.
         duration: over all attempts; None if it was never run.
         usage: None if the runner reported none.
+        question: what the sub-agent asks back; only if it is suspended.
     """
 
     call_id: str
@@ -137,6 +144,7 @@ class CallOutcome:
     attempts: int = 0
     duration: timedelta | None = None
     usage: TokenUsage | None = None
+    question: Question | None = None
 
     @property
     def answered(self) -> bool:
@@ -149,6 +157,9 @@ class CallOutcome:
         Holds the narration, with a caveat where one is due, or one neutral sentence: no codes, no names of systems,
         no exception text. Component data is left out, as the user sees it by another way (PC1-FR-10).
         """
+        if self.question is not None:
+            asked = self.question.tool_message(self.tool_name)
+            return f"{self.narration}\n\n{asked}" if self.narration else asked
         if not self.answered:
             said = self.status.message if self.status else ""
             return said or SENTENCES[self.outcome]
@@ -200,6 +211,10 @@ class DispatchResult:
     overhead: timedelta = timedelta(0)
     synthesised: bool = False
     cause: SubagentsError | None = None
+
+    def questions(self) -> Mapping[str, Question]:
+        """Return what sub-agents ask back, by call id, in emission order."""
+        return {one.call_id: one.question for one in self.outcomes if one.question is not None}
 
     def missing(self) -> Sequence[CallOutcome]:
         """Return the outcomes of the calls that brought no answer, in emission order."""

@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
+from subagents_client.asking.messages import question_of
 from subagents_client.events import (
     CallSnapshot,
     CallState,
@@ -212,6 +213,7 @@ def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
         attempts=message.attempts,
         duration=message.duration.ToTimedelta() if message.HasField("duration") else None,
         usage=_usage(message.usage) if message.HasField("usage") else None,
+        question=question_of(message.question) if message.HasField("question") else None,
     )
 
 

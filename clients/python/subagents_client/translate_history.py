@@ -110,6 +110,7 @@ def _child(message: record_pb2.RecordedChild) -> RecordedChild:
         opened_at=timestamp(message.opened_at),
         contract_json=message.contract_json,
         events=[_event(one) for one in message.events],
+        answered_in_turn_id=message.answered_in_turn_id,
     )
 
 

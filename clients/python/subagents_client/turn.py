@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import translate_ending
+from subagents_client.asking.messages import answering_message
 from subagents_client.dispatch_stream import DispatchCall, DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, TurnEnd, Verdict
 from subagents_client.outcomes import DispatchResult, ToolCall
@@ -276,10 +277,7 @@ class BoundTurn:
             surface_token=self.binding.surface_token,
             binding_digest=self.surface.binding_digest,
             dispatch_id=dispatch_id,
-            calls=[
-                dispatch_pb2.ToolCall(call_id=one.call_id, tool_name=one.tool_name, arguments_json=one.arguments_json)
-                for one in calls
-            ],
+            calls=[_call(one) for one in calls],
             declared_intent_count=context.declared_intent_count,
             prior_context=context.prior_context,
             task_prompt=context.task_prompt,
@@ -288,6 +286,13 @@ class BoundTurn:
         if context.on_disconnect is OnDisconnect.CONTINUE_UNTIL:
             request.continue_for.FromTimedelta(context.continue_for)
         return request
+
+
+def _call(call: ToolCall) -> dispatch_pb2.ToolCall:
+    message = dispatch_pb2.ToolCall(call_id=call.call_id, tool_name=call.tool_name, arguments_json=call.arguments_json)
+    if call.answering is not None:
+        message.answering.CopyFrom(answering_message(call.answering))
+    return message
 
 
 def _verdict(verdict: Verdict) -> str:

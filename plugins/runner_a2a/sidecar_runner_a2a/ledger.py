@@ -17,8 +17,10 @@ from google.protobuf.struct_pb2 import Struct
 
 from sidecar.core.json_schemas import canonical_text
 from sidecar.policy.protocols import (
+    Asked,
     ComponentMade,
     NarrationPart,
+    QuestionKind,
     RunFinished,
     RunnerError,
     RunnerEvent,
@@ -27,6 +29,7 @@ from sidecar.policy.protocols import (
 )
 from sidecar_runner_a2a.agent_card import EXTENSION
 from sidecar_runner_a2a.failures import printable
+from sidecar_runner_a2a.question import WaitingTask
 
 WORKING: Final = "a2a_working"
 """Status event of an agent that names none of its own; what it says in prose is not passed on. Source: PC2-FR-13a."""
@@ -35,10 +38,15 @@ ENDED: Final[Mapping[int, str]] = {
     TaskState.TASK_STATE_REJECTED: "the agent rejected the task",
     TaskState.TASK_STATE_CANCELED: "the task was cancelled at the agent",
 }
-ASKS: Final[Mapping[int, str]] = {
-    TaskState.TASK_STATE_INPUT_REQUIRED: "input_required: the agent asks the user for input, which cannot be given yet",
-    TaskState.TASK_STATE_AUTH_REQUIRED: "auth_required: the agent asks for an authorisation, which cannot be given yet",
+ASKS: Final[Mapping[int, QuestionKind]] = {
+    TaskState.TASK_STATE_INPUT_REQUIRED: QuestionKind.NEEDS_INPUT,
+    TaskState.TASK_STATE_AUTH_REQUIRED: QuestionKind.NEEDS_AUTHORISATION,
 }
+WORDLESS: Final[Mapping[QuestionKind, str]] = {
+    QuestionKind.NEEDS_INPUT: "More input is needed.",
+    QuestionKind.NEEDS_AUTHORISATION: "An authorisation is needed.",
+}
+LONGEST_QUESTION: Final = 4096
 LEFT_OUT: Final = "a2a_file_left_out"
 """Status event for a file or a link in an answer: a child's answer is text and components."""
 
@@ -48,6 +56,7 @@ class Ledger:
 
     Args:
         context_id: under which the agent was asked.
+        waiting: the task that waits for the answer; None: the agent names a new one.
 
     Attributes:
         task_id: empty until the agent has named its task.
@@ -56,9 +65,10 @@ class Ledger:
         finished: whether the answer is whole.
     """
 
-    def __init__(self, context_id: str) -> None:
+    def __init__(self, context_id: str, waiting: WaitingTask | None = None) -> None:
         self._context_id = context_id
-        self.task_id = ""
+        self.task_id = waiting.task_id if waiting else ""
+        self._answered = waiting.asked if waiting else None
         self.heard = self.closed = self.finished = False
         self._parts: dict[str, list[bytes]] = {}
         self._said = False
@@ -72,7 +82,7 @@ class Ledger:
         """Yield what one response of the agent means.
 
         Raises:
-            RunnerError: the agent failed, asks for something, or speaks of another task.
+            RunnerError: the agent failed, or speaks of another task.
         """
         self.heard = True
         match response.WhichOneof("payload"):
@@ -122,13 +132,24 @@ class Ledger:
             self.closed = True
             raise RunnerError(_with_words(ENDED[state], status.message))
         elif state in ASKS:
-            raise RunnerError(_with_words(ASKS[state], status.message))
+            if _when(status) != self._answered:  # agents show a task as it was before they go on with it
+                self.closed = self.finished = True  # the task waits at the agent for the answer
+                yield RunFinished(asked=self._asked(ASKS[state], status))
         elif isinstance(kind := said.get("status"), str):
             attributes = said.get("attributes")
             given = attributes if isinstance(attributes, Mapping) else {}
             yield StatusReported(kind, {str(name): str(value) for name, value in given.items()})
         elif state == TaskState.TASK_STATE_WORKING and not said:
             yield StatusReported(WORKING)
+
+    def _asked(self, kind: QuestionKind, status: TaskStatus) -> Asked:
+        """Return what the agent asks; a data part says what it is about, and the task's ids are kept for the answer."""
+        message = status.message
+        words = " ".join(part.text for part in message.parts if part.HasField("text")).strip()
+        about = next((canonical_text(MessageToDict(part.data)) for part in message.parts if part.HasField("data")), "")
+        kept = {"task_id": self.task_id, "context_id": self._context_id, "asked": _when(status)}
+        state = canonical_text(kept).encode()
+        return Asked(kind, words[:LONGEST_QUESTION] or WORDLESS[kind], about, state=state)
 
     def _grown(self, artifact: Artifact, *, append: bool) -> Iterator[RunnerEvent]:
         if append:
@@ -158,6 +179,11 @@ class Ledger:
                     yield _data_of(part)
                 case _:
                     yield StatusReported(LEFT_OUT, {"media_type": printable(part.media_type)})
+
+
+def _when(status: TaskStatus) -> str:
+    """Return what tells one question of a task from the next one."""
+    return status.message.message_id or status.timestamp.ToJsonString()
 
 
 def _data_of(part: Part) -> RunnerEvent:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
 from a2a.types.a2a_pb2 import ROLE_USER, Message, Part, SendMessageRequest
 
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.json_schemas import canonical_text
-from sidecar.policy.protocols import RunRequest
+from sidecar.policy.protocols import Answering, RunnerError, RunRequest
 from sidecar_runner_a2a.agent_card import EXTENSION
 from sidecar_runner_a2a.settings import ContextScope
 
@@ -35,10 +36,12 @@ def question_of(request: RunRequest, scope: ContextScope, gateway: str) -> SendM
         scope: what shares a `contextId`.
         gateway: where the agent reads data with the grant; empty: it is given none.
     """
+    waiting = waiting_task(request)
     asked = SendMessageRequest(
         message=Message(
             message_id=request.attempt_id,
-            context_id=context_id_of(request, scope),
+            task_id=waiting.task_id if waiting else "",
+            context_id=waiting.context_id if waiting else context_id_of(request, scope),
             role=ROLE_USER,
             parts=[Part(text=text_of(request), media_type="text/plain")],
             extensions=[EXTENSION],
@@ -50,8 +53,45 @@ def question_of(request: RunRequest, scope: ContextScope, gateway: str) -> SendM
     return asked
 
 
+class WaitingTask(msgspec.Struct, frozen=True):
+    """A task of an agent that waits for the user's answer.
+
+    Attributes:
+        asked: tells the question from later ones of the same task.
+    """
+
+    task_id: str
+    context_id: str
+    asked: str
+
+
+def waiting_task(request: RunRequest) -> WaitingTask | None:
+    """Return the task whose question a run answers; None if it answers none.
+
+    Raises:
+        RunnerError: the state is not that of an A2A agent.
+    """
+    if request.continuation is None:
+        return None
+    try:
+        return from_json(request.continuation.state, WaitingTask)
+    except DecodeError:
+        raise RunnerError("the question was not asked by an A2A agent, which cannot continue its work") from None
+
+
+def answer_of(answering: Answering) -> str:
+    """Return the answer to an agent's question, in words."""
+    decided = f"The user has {answering.decision.value} it." if answering.decision else ""
+    return "\n\n".join(part for part in (decided, answering.text) if part)
+
+
 def text_of(request: RunRequest) -> str:
-    """Return what is asked, in the form in which the LangChain runtime shows it to a model. Source: PC1-FR-7a."""
+    """Return what is asked, in the form in which the LangChain runtime shows it to a model. Source: PC1-FR-7a.
+
+    A run that answers a question sends the answer alone: the agent has the rest in its task.
+    """
+    if request.continuation is not None:
+        return answer_of(request.continuation.answering)
     arguments = _arguments_of(request)
     context = request.context
     others = {name: value for name, value in arguments.items() if name not in {"request", "intent_count"}}

@@ -14,7 +14,7 @@ from sidecar_runner_a2a.failures import error_of
 from sidecar_runner_a2a.http import http_client
 from sidecar_runner_a2a.identity import headers_of
 from sidecar_runner_a2a.ledger import Ledger
-from sidecar_runner_a2a.question import question_of
+from sidecar_runner_a2a.question import question_of, waiting_task
 from sidecar_runner_a2a.settings import A2aSettings, Target, target_from
 
 NO_TARGET: Final = Target("no target", "", is_local=False)
@@ -67,7 +67,7 @@ class A2aRunner:
         context = await self._context_of(request)
         client = await self._checked_client()
         question = question_of(request, self._settings.context, self._gateway_address)
-        ledger = Ledger(question.message.context_id)
+        ledger = Ledger(question.message.context_id, waiting_task(request))
         task = Conversation(client, question, context, self._settings.poll_seconds)
         try:
             while not ledger.closed:

@@ -1,12 +1,10 @@
 """An A2A agent is a sub-agent of the real sidecar: bound, dispatched, recorded."""
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from plugins.runner_a2a.tests.agents import Agent, Asked, Work
-from subagents.dispatch.v1 import outcome_pb2
-from subagents.history.v1 import history_pb2, history_pb2_grpc
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2
 from tests.support.whole_chain import Chain, running_chain
 
 
@@ -43,23 +41,30 @@ async def test_its_answer_is_the_childs() -> None:
     assert len({each.context_id for each in agent.asked}) == 2
 
 
-async def test_a_question_of_the_agents_ends_the_child_with_the_question_in_its_detail() -> None:
-    """It cannot be passed on to the user yet; the task is cancelled at the agent."""
+async def test_a_question_of_the_agents_is_answered_in_the_next_turn() -> None:
+    """The task waits at the agent meanwhile; it has the context of the call that it began with."""
 
     async def work(asked: Asked) -> None:
-        await asked.updates.requires_input(asked.words("Which size of shoe?"))
+        if len(agent.asked) == 1:
+            await asked.updates.requires_input(asked.words("Which size of shoe?"))
+        else:
+            await asked.say(f"Size {asked.text} it is.")
+            await asked.updates.complete()
 
     async with chained(work) as (agent, chain):
         bound = await chain.bind(turn_id="turn-a2a")
-        result = await chain.dispatch(bound, "ask_shop")
-        await agent.stopped.wait()
-        (outcome,) = result.outcomes
-        history = history_pb2_grpc.HistoryServiceStub(chain.channel)
-        asked = history_pb2.GetTurnRequest(turn_id="turn-a2a", child_ids=[outcome.child_id])
-        turn = await history.GetTurn(asked, metadata=chain.metadata, timeout=10)
+        (asking,) = (await chain.dispatch(bound, "ask_shop")).outcomes
+        await chain.end(bound, narration="Which size?")
+        again = await chain.bind(turn_id="turn-answer")
+        answer = question_pb2.Answering(
+            receipt=asking.question.receipt, text="42", answered_by=question_pb2.ANSWERER_USER
+        )
+        call = dispatch_pb2.ToolCall(
+            call_id="call-1", tool_name="ask_shop", arguments_json='{"request": "42"}', answering=answer
+        )
+        result = await chain.dispatch(again, call)
 
-    assert outcome.outcome == outcome_pb2.OUTCOME_FAILED
-    assert outcome.attempts == 1
-    details = [json.loads(event.details_json) for child in turn.children for event in child.events]
-    told = [detail["detail"] for detail in details if "detail" in detail]
-    assert told == ["input_required: the agent asks the user for input, which cannot be given yet: Which size of shoe?"]
+    assert asking.outcome == outcome_pb2.OUTCOME_SUSPENDED
+    assert asking.question.text == "Which size of shoe?"
+    assert [outcome.narration for outcome in result.outcomes] == ["Size 42 it is."]
+    assert agent.cancelled == []

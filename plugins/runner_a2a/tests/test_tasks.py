@@ -24,7 +24,18 @@ from starlette.routing import Route
 from examples.http_serving import serving
 from plugins.runner_a2a.tests.agents import Agent, Asked, as_json, card_of, runner_of
 from plugins.runner_a2a.tests.running import failed, ran, text_of
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, StatusReported
+from sidecar.core.identifiers import ChildId, TurnId
+from sidecar.policy.protocols import (
+    Answering,
+    Continuation,
+    Decision,
+    NarrationPart,
+    QuestionKind,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    StatusReported,
+)
 from sidecar_conformance.run_requests import PRINCIPAL
 from sidecar_runner_a2a.ledger import Ledger
 
@@ -95,18 +106,10 @@ async def test_an_artifact_that_grows_is_passed_on_piece_by_piece() -> None:
         ("failed", "the agent failed: no such shop"),
         ("reject", "the agent rejected the task: no such shop"),
         ("cancel", "the task was cancelled at the agent: no such shop"),
-        (
-            "requires_input",
-            "input_required: the agent asks the user for input, which cannot be given yet: no such shop",
-        ),
-        (
-            "requires_auth",
-            "auth_required: the agent asks for an authorisation, which cannot be given yet: no such shop",
-        ),
     ],
 )
 async def test_an_end_without_an_answer_has_a_reason_of_its_own(end: str, words: str) -> None:
-    """The agent's question is in the detail. A task that waits for an answer is cancelled, and only that."""
+    """The agent's words are in the detail; nothing is cancelled that has ended."""
 
     async def work(asked: Asked) -> None:
         await getattr(asked.updates, end)(asked.words("no such shop"))
@@ -117,7 +120,54 @@ async def test_an_end_without_an_answer_has_a_reason_of_its_own(end: str, words:
 
     assert failure.detail == words
     assert (failure.transient, failure.unreachable, failure.connection_lost) == (False, False, False)
-    assert len(agent.cancelled) == (1 if end.startswith("requires") else 0)
+    assert agent.cancelled == []
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [("requires_input", QuestionKind.NEEDS_INPUT), ("requires_auth", QuestionKind.NEEDS_AUTHORISATION)],
+)
+async def test_a_task_that_waits_for_the_user_is_a_question_and_the_answer_continues_it(
+    end: str, kind: QuestionKind
+) -> None:
+    """The answer goes to the same task and context, without what the task knows already; nothing is cancelled."""
+
+    async def work(asked: Asked) -> None:
+        if len(agent.asked) == 1:
+            await getattr(asked.updates, end)(asked.words("Which size of shoe?"))
+        else:
+            await asked.say(f"Ordered: {asked.text}")
+            await asked.updates.complete()
+
+    agent = Agent(work)
+    async with agent.running() as url:
+        runner = runner_of(url)
+        (*_, last) = await ran(runner, last=False)
+        assert isinstance(last, RunFinished)
+        question = last.asked
+        assert question is not None
+        answer = Answering("receipt", "42", None if kind is QuestionKind.NEEDS_INPUT else Decision.APPROVED)
+        continuation = Continuation(
+            TurnId("t"), ChildId("c"), kind, question.text, question.about_json, answer, question.state
+        )
+        events = await ran(runner, continuation=continuation)
+
+    assert (question.kind, question.text) == (kind, "Which size of shoe?")
+    said = "42" if kind is QuestionKind.NEEDS_INPUT else "The user has approved it.\n\n42"
+    assert text_of(events) == f"Ordered: {said}"
+    assert len({each.updates.task_id for each in agent.asked}) == 1
+    assert len({each.context_id for each in agent.asked}) == 1
+    assert agent.cancelled == []
+
+
+async def test_a_question_of_another_kind_of_sub_agent_is_not_continued_by_an_a2a_agent() -> None:
+    """Its state names no task."""
+    answer = Answering("receipt", "42")
+    foreign = Continuation(TurnId("t"), ChildId("c"), QuestionKind.NEEDS_INPUT, "?", "", answer, b"basket 7")
+    async with Agent(plain).running() as url:
+        failure = await failed(runner_of(url), continuation=foreign)
+
+    assert failure.detail == "the question was not asked by an A2A agent, which cannot continue its work"
 
 
 async def test_a_file_is_left_out_and_that_is_told() -> None:

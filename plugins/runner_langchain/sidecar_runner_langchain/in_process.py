@@ -7,8 +7,12 @@ from typing import Final
 
 from sidecar.core.json_schemas import canonical_text
 from sidecar.policy.protocols import (
+    Answerer,
+    Asked,
     ComponentMade,
+    Continuation,
     NarrationPart,
+    QuestionKind,
     RunFinished,
     RunnerError,
     RunnerEvent,
@@ -17,8 +21,9 @@ from sidecar.policy.protocols import (
     UsageReported,
 )
 from sidecar_runner_langchain.failures import AgentFailed, CardNotRunnable
+from subagents.dispatch.v1 import question_pb2
 from subagents.runner.v1 import runner_pb2
-from subagents_client.runner import Answer, Card, Run, Tool, TransientFailure
+from subagents_client.runner import Answer, AsksBack, Card, Run, Tool, TransientFailure
 from subagents_client.runner.gateway import Gateways
 from subagents_client.runner.return_values import InvalidReturnValue, answer_of, place_of_error
 from subagents_errors import DependencyUnavailable
@@ -74,6 +79,9 @@ class LangChainRunner:
             async for event in _reported(run, work):
                 yield event
             answer = self._answer_of(work)
+            if isinstance(answer, AsksBack):
+                yield RunFinished(asked=asked_of(answer))
+                return
             if answer.narration:
                 yield NarrationPart(answer.narration)
             yield RunFinished(answer.data_unavailable)
@@ -101,13 +109,15 @@ class LangChainRunner:
         except BaseException as error:  # noqa: BLE001 - SystemExit in an agent must not end the sidecar
             return _Raised(error)
 
-    def _answer_of(self, work: "asyncio.Task[Answer | _Raised]") -> Answer:
+    def _answer_of(self, work: "asyncio.Task[Answer | _Raised]") -> Answer | AsksBack:
         if work.cancelled():
             raise RunnerError("the sub-agent was stopped", transient=True)
         ended = work.result()
         if isinstance(ended, Answer):
             return ended
         error = ended.error
+        if isinstance(error, AsksBack):
+            return error
         told = str(error) if isinstance(error, OURS) else place_of_error(error, self._runs)
         raise RunnerError(f"the sub-agent failed: {told}", transient=isinstance(error, PASSING))
 
@@ -162,6 +172,32 @@ def _message(request: RunRequest, gateway_address: str) -> runner_pb2.RunRequest
             )
             for each in request.delegates
         ],
+        continuation=_continued(request.continuation),
+    )
+
+
+def asked_of(question: AsksBack) -> Asked:
+    """Return what an agent asks back."""
+    kind, answerer = QuestionKind(question.kind.value), Answerer(question.answerer.value)
+    return Asked(kind, question.text, question.about_json, answerer, question.expires_in, question.state)
+
+
+def _continued(continuation: Continuation | None) -> runner_pb2.Continuation | None:
+    if continuation is None:
+        return None
+    answering = continuation.answering
+    answer = question_pb2.Answering(
+        text=answering.text,
+        decision=f"DECISION_{'UNSPECIFIED' if answering.decision is None else answering.decision.name}",
+        answered_by=f"ANSWERER_{answering.answered_by.name}",
+    )
+    return runner_pb2.Continuation(
+        child_id=continuation.child_id,
+        kind=f"QUESTION_KIND_{continuation.kind.name}",
+        question=continuation.question,
+        about_json=continuation.about_json,
+        answer=answer,
+        state=continuation.state,
     )
 
 

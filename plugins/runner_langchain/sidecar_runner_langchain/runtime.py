@@ -16,7 +16,7 @@ from sidecar_runner_langchain.history import HistoryReader, own_turns
 from sidecar_runner_langchain.messages import messages_for, narration_of
 from sidecar_runner_langchain.models import ModelMaker, model_of
 from sidecar_runner_langchain.reports import UsageReports, report
-from subagents_client.runner import Answer, Run, TransientFailure
+from subagents_client.runner import Answer, AsksBack, Run, TransientFailure
 from subagents_errors import SubagentsError
 
 OURS: Final = (AgentFailed, CardNotRunnable, TransientFailure, SubagentsError)
@@ -69,6 +69,7 @@ class AgentRuntime:
         Raises:
             TransientFailure: the model's provider is away or overloaded.
             AgentFailed, CardNotRunnable: there is no answer. No text quotes the prompt or the user.
+            AsksBack: a tool or node needs the user; see `current_run().continuation` for the answer.
         """
         graph = self._graphs.get(run.sub_agent_id)
         if graph is None:
@@ -76,7 +77,7 @@ class AgentRuntime:
         attempt = Attempt(run, self._limits.most_mistakes)
         try:
             state = await self._last_state(graph, attempt)
-        except OURS:
+        except (*OURS, AsksBack):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a graph raises may quote the prompt
             raise failure_of(error) from None

@@ -7,10 +7,23 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
+from msgspec.structs import replace
 
 from plugins.runner_langchain.tests.support import requests
-from sidecar.policy.protocols import ComponentMade, RunnerError, StatusReported
+from sidecar.core.identifiers import ChildId, TurnId
+from sidecar.policy.protocols import (
+    Answering,
+    Asked,
+    ComponentMade,
+    Continuation,
+    Decision,
+    QuestionKind,
+    RunFinished,
+    RunnerError,
+    StatusReported,
+)
 from sidecar_runner_langchain import AgentRuntime, current_run
+from subagents_client.runner import NeedsApproval
 from tests.support.requirement import requirement
 
 
@@ -87,3 +100,26 @@ def test_the_current_run_is_there_inside_graphs_only() -> None:
 
 def _never() -> Any:
     raise AssertionError("the card's model was asked for")
+
+
+async def test_a_tool_of_a_graph_asks_back_and_finds_the_answer_in_the_run_that_continues() -> None:
+    """The graph runs anew; what it needs from before is in its state."""
+
+    async def orders(state: MessagesState) -> dict[str, Any]:
+        given = current_run().continuation
+        if given is None:
+            raise NeedsApproval("Order two pairs?", about={"total": 18}, state=b"basket 7")
+        return {"messages": [AIMessage(f"{given.approved}: {given.state.decode()}")]}
+
+    answer = Answering("receipt", "", Decision.APPROVED)
+    asked = Continuation(
+        TurnId("t"), ChildId("c"), QuestionKind.NEEDS_APPROVAL, "Order two pairs?", '{"total": 18}', answer, b"basket 7"
+    )
+    async with requests.running(AgentRuntime(graphs={"scripted": graph_of(orders)})) as runner:
+        request = requests.a_request(requests.a_card())
+        (finished,) = await requests.events_of(runner, request)
+        continued = await requests.events_of(runner, replace(request, continuation=asked))
+
+    assert isinstance(finished, RunFinished)
+    assert finished.asked == Asked(QuestionKind.NEEDS_APPROVAL, "Order two pairs?", '{"total": 18}', state=b"basket 7")
+    assert requests.said(continued) == "True: basket 7"

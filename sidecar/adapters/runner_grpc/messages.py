@@ -1,5 +1,6 @@
 """What a host is asked and what it reports, to and from messages."""
 
+from datetime import timedelta
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final
@@ -9,8 +10,12 @@ from google.protobuf.message import DecodeError
 
 from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.policy.protocols import (
+    Answerer,
+    Asked,
     ComponentMade,
+    Continuation,
     NarrationPart,
+    QuestionKind,
     RunFinished,
     RunnerError,
     RunnerEvent,
@@ -18,15 +23,20 @@ from sidecar.policy.protocols import (
     StatusReported,
     UsageReported,
 )
+from subagents.dispatch.v1 import question_pb2
 from subagents.runner.v1 import runner_pb2
 
+KINDS: Final = {question_pb2.QuestionKind.Value(f"QUESTION_KIND_{each.name}"): each for each in QuestionKind}
+ANSWERERS: Final = {question_pb2.Answerer.Value(f"ANSWERER_{each.name}"): each for each in Answerer}
+"""Unspecified is the user: a question that does not say who may answer is not the model's to answer."""
+MOST_SECONDS: Final = 366 * 86_400
 CARDS_KEPT: Final = 256
 """Digests of cards with their prompts; what is forgotten is computed again."""
 
 
 def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
     """Return what a host is asked, without the card."""
-    definition = request.card.definition
+    definition, continuation = request.card.definition, request.continuation
     seconds = request.timeout.total_seconds()
     return runner_pb2.RunRequest(
         child_id=request.child_id,
@@ -50,6 +60,7 @@ def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunReque
             )
             for each in request.delegates
         ],
+        continuation=None if continuation is None else continuation_message(continuation),
     )
 
 
@@ -92,7 +103,9 @@ def event_of(raw: bytes) -> RunnerEvent | None:
             cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
             return UsageReported(used.input_tokens, used.output_tokens, cached)
         case "finished":
-            return RunFinished(message.finished.data_unavailable)
+            finished = message.finished
+            asked = asked_of(finished.question) if finished.HasField("question") else None
+            return RunFinished(finished.data_unavailable, asked)
         case _:
             return None
 
@@ -123,4 +136,42 @@ def _tool(tool: ToolEntry) -> runner_pb2.ToolDeclaration:
         description=tool.description,
         arguments_schema_json=tool.arguments_schema_json,
         data_backed=tool.is_data_backed,
+    )
+
+
+def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
+    """Return what a host asks back; its bounds are checked with the rest of the result.
+
+    Raises:
+        RunnerError: a kind or an answerer that this version does not know.
+    """
+    known = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
+    if message.kind not in KINDS or not known:
+        raise RunnerError("the host asks back without a known kind of question, or of nobody that is known")
+    seconds = message.expires_in.seconds + message.expires_in.nanos / 1e9
+    return Asked(
+        kind=KINDS[message.kind],
+        text=message.text,
+        about_json=message.about_json,
+        answerer=ANSWERERS.get(message.answerer, Answerer.USER),
+        expires_in=timedelta(seconds=max(0.0, min(seconds, MOST_SECONDS))) if message.HasField("expires_in") else None,
+        state=message.state,
+    )
+
+
+def continuation_message(continuation: Continuation) -> runner_pb2.Continuation:
+    """Return what a host is told of the work that it continues; without the receipt."""
+    answering = continuation.answering
+    decision = "UNSPECIFIED" if answering.decision is None else answering.decision.name
+    return runner_pb2.Continuation(
+        child_id=continuation.child_id,
+        kind=f"QUESTION_KIND_{continuation.kind.name}",
+        question=continuation.question,
+        about_json=continuation.about_json,
+        answer=question_pb2.Answering(
+            text=answering.text,
+            decision=f"DECISION_{decision}",
+            answered_by=f"ANSWERER_{answering.answered_by.name}",
+        ),
+        state=continuation.state,
     )

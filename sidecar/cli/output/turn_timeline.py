@@ -72,6 +72,8 @@ def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]
                 yield event_line(event, axis.begin, "    ")
                 if drawing.expand:
                     yield from _pretty("", event.details_json, 8)
+        if child.answered_in_turn_id:
+            yield [Part(f"    its question was answered in turn {clean(child.answered_in_turn_id)}", "cyan")]
     yield from _not_run(turn)
     if drawing.expand:
         yield from _end(turn)

@@ -116,9 +116,7 @@ def _of_what(
 
 def _of_whom_and_when(
     user: Annotated[str, typer.Option(help="Only turns of this user.")] = "",
-    since: Annotated[
-        str, typer.Option(help="Only turns that began at this time or later: 10m, 2h ago, or ISO 8601.")
-    ] = "",
+    since: Annotated[str, typer.Option(help="Only turns that began then or later: 10m, 2h ago, or ISO 8601.")] = "",
     until: Annotated[str, typer.Option(help="Only turns that began before this time; as --since.")] = "",
 ) -> dict[str, str]:
     return {"user": user, "since": since, "until": until}

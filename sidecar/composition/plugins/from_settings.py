@@ -54,6 +54,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         replay_buffer_events=configured.replay_buffer_events,
         cancel_grace=configured.cancel_grace,
         episodes_cached=configured.episodes_cached,
+        question_lifetime=configured.question_lifetime,
         admission=AdmissionRules(**_plain(configured.admission)),
         retries=_retries(configured),
         breaker=BreakerRules(configured.breaker.failure_threshold, configured.breaker.open_duration.total_seconds()),

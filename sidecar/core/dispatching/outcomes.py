@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.dispatching.questions import Question
 from sidecar.core.identifiers import CallId, ChildId, Slot
 from subagents_errors import Axis, CallFailure
 
@@ -18,6 +19,7 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     DEGRADED = "degraded"
+    SUSPENDED = "suspended"
     FAILED = "failed"
     DROPPED = "dropped"
     REFUSED = "refused"
@@ -79,6 +81,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         child_id: None if nothing was started.
         emission_index: over all dispatches of the turn, from 0.
         reason: None only if it succeeded.
+        question: what the sub-agent asks back; only if it is suspended, and its text was not erased.
         hint: what the model can do about it; holds nothing of the call's arguments. Empty: nothing beyond the reason.
         answer: if it failed, what the sub-agent had brought before: evidence, which answers nothing.
         duration: None if it was never run.
@@ -96,6 +99,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     duration: timedelta | None = None
     usage: Usage | None = None
     hint: str = ""
+    question: Question | None = None
 
     @property
     def answered(self) -> bool:
@@ -155,6 +159,18 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.DAILY_LIMIT_REACHED: "Not asked: it was asked as often today as it may be for one user.",
         CallFailure.DAILY_LIMIT_UNKNOWN: "Not asked: the assistant cannot be reached at the moment.",
         CallFailure.NOT_STARTED: "Not asked: time ran out before its turn came.",
+        CallFailure.NEEDS_INPUT: "The assistant asks back and cannot continue without an answer.",
+        CallFailure.NEEDS_APPROVAL: "The assistant asks for the user's approval and cannot continue without it.",
+        CallFailure.NEEDS_AUTHORISATION: "The assistant needs the user's authorisation and cannot continue without it.",
+        CallFailure.QUESTION_REFUSED: "The assistant asked back where no answer is possible.",
+        CallFailure.RECEIPT_UNKNOWN: "Not continued: the question is not known any more. Ask anew.",
+        CallFailure.RECEIPT_USED: "Not continued: the question was answered before.",
+        CallFailure.RECEIPT_EXPIRED: "Not continued: the question has expired. Ask anew.",
+        CallFailure.RECEIPT_OTHER_PRINCIPAL: "Not continued: the question is not this user's.",
+        CallFailure.RECEIPT_OTHER_EPISODE: "Not continued: the question was asked in another conversation.",
+        CallFailure.RECEIPT_OTHER_SUB_AGENT: "Not continued: another assistant asked the question.",
+        CallFailure.RECEIPT_DEFINITION_CHANGED: "Not continued: the assistant was replaced meanwhile. Ask anew.",
+        CallFailure.RECEIPT_OTHER_ANSWERER: "Not continued: only the user may answer this question.",
     }
 )
 """Neutral sentences for a model: no exception text, no codes, no names of systems (PC2-FR-14b, TN-31)."""

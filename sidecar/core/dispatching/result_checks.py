@@ -10,6 +10,7 @@ import msgspec
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
+from sidecar.core.dispatching.questions import Asked, problem_of
 from sidecar.core.json_schemas import validator_of
 from subagents_errors import CallFailure
 
@@ -121,6 +122,14 @@ def _bytes_of(text: str) -> int:
         return len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         raise InvalidResult(CallFailure.RESULT_INVALID, "a text with half a surrogate pair is not Unicode") from None
+
+
+def fit(asked: Asked) -> Asked:
+    """Return a question that can be passed on. Raises `InvalidResult` for any other."""
+    problem = problem_of(asked)
+    if problem:
+        raise InvalidResult(CallFailure.RESULT_INVALID, problem)
+    return asked
 
 
 def usage_of(read: int, written: int, cached: int | None) -> Usage:

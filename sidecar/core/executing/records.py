@@ -7,6 +7,7 @@ import msgspec
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.chain import opening_link
 from sidecar.core.executing.events import ChildEvent
@@ -155,5 +156,19 @@ class TurnEnded(msgspec.Struct, frozen=True):
         return f"{self.turn_id}/end"
 
 
+class QuestionAnswered(msgspec.Struct, frozen=True):
+    """A call answers the question of a suspended child; see `facts.QuestionAnswered`."""
+
+    turn_id: TurnId
+    child_id: ChildId
+    by: AnsweredBy
+    answered_at: datetime
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return f"{self.child_id}/answered"
+
+
 OfDispatch = DispatchOpened | DispatchTaken | ChildOpened | ChildEvent | AttemptRecorded | CallSettled
-Record = OfDispatch | TurnEnded | RoutingRecord
+Record = OfDispatch | QuestionAnswered | TurnEnded | RoutingRecord

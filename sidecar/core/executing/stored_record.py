@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.questions import AnsweredBy, Question
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, DispatchOpened, TurnEnded
@@ -14,10 +15,19 @@ from sidecar.core.identifiers import DefinitionId, DispatchId, EpisodeId, Instan
 
 
 class StoredChild(msgspec.Struct, frozen=True):
-    """One child with all its events, in order."""
+    """One child with all its events, in order.
+
+    Attributes:
+        question: that it asked, unless its text was erased.
+        state: what it gave for whoever continues its work.
+        answered_by: the call that continues its work.
+    """
 
     opened: ChildOpened
     events: tuple[ChildEvent, ...]
+    question: Question | None = None
+    state: bytes = b""
+    answered_by: AnsweredBy | None = None
 
 
 class StoredDispatch(msgspec.Struct, frozen=True):

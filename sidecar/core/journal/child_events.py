@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.dispatching.questions import AnsweredBy, Answerer, Question, QuestionKind
 from sidecar.core.executing.chain import event_link
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, ChildEvent
 from sidecar.core.executing.records import ChildOpened
+from sidecar.core.executing.stored_record import StoredChild
 from sidecar.core.identifiers import Digest
 from sidecar.core.journal.marks import ACTORS, FORMS, About, Mark, Values, What, details_of
 
@@ -69,11 +71,16 @@ class ChildReading:
     Attributes:
         so_far: what the next one is derived from.
         events: so far.
+        question, state: what it asked, and left for whoever continues its work.
+        answered_by: the call that does.
     """
 
     def __init__(self, so_far: ChildSoFar) -> None:
         """Begin before the first event."""
         self.so_far = so_far
+        self.question: Question | None = None
+        self.state = b""
+        self.answered_by: AnsweredBy | None = None
         self.events: list[ChildEvent] = []
         self._link = so_far.opened.link
 
@@ -102,8 +109,20 @@ class ChildReading:
         actor = ACTORS[mark.actor] or form.actor
         event = self._event(form.name, at + mark.after * MICROSECOND, actor, summary, details)
         self.so_far.note(mark.what, details)
+        if mark.what is What.SUSPENDED and values is not None:
+            self.asks(values)
         self.events.append(event)
         return event
+
+    def asks(self, values: Values) -> None:
+        """Take in what it asked back; `values` of the mark `SUSPENDED`."""
+        kind, text, about_json, answerer, expires_at, receipt, self.state = values
+        until = datetime.fromisoformat(expires_at)
+        self.question = Question(QuestionKind(kind), text, about_json, Answerer(answerer), until, receipt)
+
+    def stored(self) -> StoredChild:
+        """Return it as it stands."""
+        return StoredChild(self.opened, tuple(self.events), self.question, self.state, self.answered_by)
 
     def _event(self, name: str, at: datetime, actor: str, summary: str, details: dict[str, Any]) -> ChildEvent:
         sequence, child_id = len(self.events) + 1, self.opened.child_id

@@ -7,7 +7,7 @@ in neither: `reading` derives it.
 
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.identifiers import ChildId, DispatchId, Slot
+from sidecar.core.identifiers import ChildId, DispatchId, Slot, TurnId
 from sidecar.core.journal.marks import Mark
 from sidecar.core.journal.opening.claims import BareClaims
 from sidecar.core.journal.opening.contracts import BareContract
@@ -220,6 +220,23 @@ class TurnEnded(Part, frozen=True, tag=10):
     progress: tuple[Progress, ...] = ()
 
 
+class QuestionAnswered(Part, frozen=True, tag=11):
+    """A call, of this turn or a later one, answers the question of a suspended child. Before that call's child starts.
+
+    The only fact that may follow the end of a turn. There is one for each question at most, on every replica.
+
+    Attributes:
+        dispatch_id, step: of the child that asked.
+        by_turn, by_dispatch, by_place: the call that answers.
+    """
+
+    dispatch_id: DispatchId
+    step: int
+    by_turn: TurnId
+    by_dispatch: DispatchId
+    by_place: int
+
+
 OfDispatch = (
     DispatchOpened
     | ChildrenOpened
@@ -230,5 +247,6 @@ OfDispatch = (
     | DelegationSettled
     | ChildClosed
     | DispatchTaken
+    | QuestionAnswered
 )
 Body = OfDispatch | TurnEnded

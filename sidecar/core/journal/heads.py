@@ -73,6 +73,8 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
         bound: the claims are on record.
         steps: emission indexes that are taken or reserved, as a set of bits.
         children: by step.
+        asked, answered: steps of children whose question can be answered, and of those whose question was, as sets of
+            bits.
     """
 
     version: int = 0
@@ -82,6 +84,8 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
     steps: int = 0
     dispatches: dict[DispatchId, DispatchHead] = msgspec.field(default_factory=dict)
     children: dict[int, ChildHead] = msgspec.field(default_factory=dict)
+    asked: int = 0
+    answered: int = 0
 
     @property
     def next_step(self) -> int:

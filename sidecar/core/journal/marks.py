@@ -23,6 +23,8 @@ None stands for a field that the event does not have.
 
 SIDECAR_LOST: Final = "sidecar_lost"
 FAULT: Final = ("target", "address", "errno", "remedy")
+ASKED: Final = ("kind", "question", "about_json", "answerer", "expires_at")
+"""Further values of `What.SUSPENDED`, which no event shows: the receipt and the continuation state."""
 TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens")
 ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_AGENT)
 """By `Mark.actor`; the first one stands for the usual actor of the event."""
@@ -48,6 +50,8 @@ class What(IntEnum):
     DELEGATION_REFUSED = 14
     TAKEN_OVER = 15
     LEFT_OUT = 16
+    SUSPENDED = 17
+    CONTINUES = 18
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -215,6 +219,18 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
         ),
         What.TAKEN_OVER: Form(
             events.TAKEN_OVER, events.SIDECAR, (), lambda details, about: "another sidecar goes on with it"
+        ),
+        What.SUSPENDED: Form(
+            events.SUSPENDED,
+            events.SUB_AGENT,
+            ASKED,
+            lambda details, about: f"asks back: {details['kind']}, to be answered by the {details['answerer']}",
+        ),
+        What.CONTINUES: Form(
+            events.CONTINUES,
+            events.SIDECAR,
+            ("child_id", "turn_id"),
+            lambda details, about: f"continues {details['child_id']} of turn {details['turn_id']}",
         ),
         What.LEFT_OUT: Form(events.LEFT_OUT, events.SIDECAR, ("counts",), _left_out),
     }

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.journal.chain import chained
 from sidecar.core.journal.entries import Fact
 from sidecar.core.journal.facts import (
     AttemptRepeated,
+    Body,
     CallsCancelled,
     CallsSettled,
     ChildClosed,
@@ -21,6 +23,7 @@ from sidecar.core.journal.facts import (
     DelegationSettled,
     DispatchOpened,
     DispatchTaken,
+    QuestionAnswered,
     TurnEnded,
 )
 from sidecar.core.journal.heads import DispatchHead, TurnHead
@@ -80,9 +83,15 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
     """Return where the turn stands after one more fact. Raises `JournalCorrupt`."""
     body = fact.draft.body
     if head.ended:
-        raise JournalCorrupt(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
+        _refuse_after_end(body)
     changed = _RULES[type(body)](head, body, fact)
     return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.stored.link))
+
+
+def _refuse_after_end(body: Body) -> None:
+    """Raise `JournalCorrupt` for what may not follow the end of a turn: everything but the answer to a question."""
+    if not isinstance(body, QuestionAnswered):
+        raise JournalCorrupt(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
 
 
 # --- one rule for each kind of fact
@@ -131,9 +140,15 @@ def _calls_cancelled(head: TurnHead, body: CallsCancelled, fact: Fact) -> TurnHe
 
 def _calls_settled(head: TurnHead, body: CallsSettled, fact: Fact) -> TurnHead:
     dispatch = owned(head, body.dispatch_id, fact)
+    asked = head.asked
     for each in body.calls:
         dispatch = with_outcome(head, body, dispatch, each)
-    return with_dispatch(with_progress(head, fact, WORK_OVER), body.dispatch_id, dispatch)
+        if each.outcome is Outcome.SUSPENDED and each.ran and not each.revision:
+            asked |= 1 << dispatch.first_step + each.place
+        elif each.revision:  # the parent was told that the outcome could not be recorded: it has no receipt
+            asked &= ~(1 << dispatch.first_step + each.place)
+    head = with_dispatch(with_progress(head, fact, WORK_OVER), body.dispatch_id, dispatch)
+    return head if asked == head.asked else msgspec.structs.replace(head, asked=asked)
 
 
 def _delegation_settled(head: TurnHead, body: DelegationSettled, fact: Fact) -> TurnHead:
@@ -158,6 +173,15 @@ def _dispatch_taken(head: TurnHead, body: DispatchTaken, fact: Fact) -> TurnHead
     return with_dispatch(head, body.dispatch_id, taken)
 
 
+def _question_answered(head: TurnHead, body: QuestionAnswered, fact: Fact) -> TurnHead:
+    child = child_of(head, body.step, body.dispatch_id)
+    if not head.asked >> body.step & 1:
+        raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{child.child_id} has asked nothing")
+    if head.answered >> body.step & 1:
+        raise JournalCorrupt(Reason.ON_RECORD, f"the answer to {child.child_id}")
+    return msgspec.structs.replace(head, answered=head.answered | 1 << body.step)
+
+
 def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
     for each in body.progress:
         child = head.children.get(each.step)
@@ -180,6 +204,7 @@ _RULES: Final[Mapping[type[Any], Callable[[TurnHead, Any, Fact], TurnHead]]] = M
         DelegationSettled: _delegation_settled,
         ChildClosed: _child_closed,
         DispatchTaken: _dispatch_taken,
+        QuestionAnswered: _question_answered,
         TurnEnded: _turn_ended,
     }
 )

@@ -12,13 +12,15 @@ import msgspec
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.records import (
     CallSettled,
     ChildOpened,
     DispatchOpened,
     DispatchTaken,
+    QuestionAnswered,
     Record,
     TurnEnded,
 )
@@ -72,6 +74,8 @@ class TurnProjection:
                 records += self._settled(draft, body)
             case facts.DispatchTaken():
                 records.append(DispatchTaken(self.turn_id, body.dispatch_id, body.epoch, draft.at))
+            case facts.QuestionAnswered():
+                records.append(self._answered(draft, body))
             case facts.TurnEnded():
                 self._bind(body.claims, texts.user)
                 records += [*self._progressed(draft), *self._ended(draft, body)]
@@ -90,7 +94,7 @@ class TurnProjection:
 
     def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
         claims = self._bind(body.claims, draft.texts.user)
-        request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts())
+        request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts(), draft.texts.values)
         request_json = request.to_json()
         opened = DispatchOpened(
             turn_id=self.turn_id,
@@ -175,9 +179,16 @@ class TurnProjection:
             yield from self._events(each, draft, values, NO_VALUES, settled_as(settled))
         for call in body.calls:
             outcome = outcomes[call.place, call.revision]
+            if call.outcome is Outcome.SUSPENDED and call.ran:
+                outcome = msgspec.structs.replace(outcome, question=self.children[first + call.place].question)
             dispatch.keep(call, outcome)
             at = draft.at + call.after * MICROSECOND
             yield CallSettled(self.turn_id, body.dispatch_id, outcome, at, call.revision)
+
+    def _answered(self, draft: Draft, body: facts.QuestionAnswered) -> QuestionAnswered:
+        child = self.children[body.step]
+        child.answered_by = AnsweredBy(body.by_turn, body.by_dispatch, body.by_place)
+        return QuestionAnswered(self.turn_id, child.opened.child_id, child.answered_by, draft.at)
 
     def _row_of(self, dispatch: DispatchProjection, settled: Settlement) -> ChildOpened | None:
         return self.children[dispatch.opened.first_step + settled.place].opened if settled.ran else None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Set
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.records import Record, TurnEnded
-from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
+from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.encoding import draft_of
 from sidecar.core.journal.entries import Fact, Stored
@@ -68,7 +68,7 @@ class TurnState(Standing):
             places = frozenset(place for place in range(head.calls) if head.cancelled >> place & 1)
             alive = head.owner in living
             dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, alive, outcomes, places))
-        children = tuple(StoredChild(each.opened, tuple(each.events)) for each in self.reading.children.values())
+        children = tuple(each.stored() for each in self.reading.children.values())
         return StoredTurn(self.turn_id, tuple(dispatches), children, self.ended, self.routing, frozenset(self.salts))
 
 

@@ -46,6 +46,8 @@ def _note(told: CallOutcome | None) -> str:
         return "not compared: no outcome is on record"
     if told.reason in NOT_OF_THE_DISPATCH:
         return f"not compared: the parent was told {told.reason}, because a store or a process failed"
+    if told.reason is not None and told.reason.name.startswith("RECEIPT_"):
+        return f"not compared: the call was refused as {told.reason}, which the record of another turn decides"
     return ""
 
 
@@ -57,6 +59,7 @@ def _differences(told: CallOutcome, now: CallOutcome) -> Iterator[str]:
         ("reason", _named(told.reason), _named(now.reason)),
         ("attempts", told.attempts, now.attempts),
         ("usage", told.usage, now.usage),
+        ("question", told.question and told.question.digest, now.question and now.question.digest),
     ):
         if before != after:
             yield f"{what} was {before}; it is now {after}"

@@ -57,6 +57,18 @@ class FinishedFrame(_Frame, frozen=True, array_like=True, tag="finished"):
     data_unavailable: bool
 
 
+class AskedFrame(_Frame, frozen=True, array_like=True, tag="asked"):
+    """The runner came to its end with a question; see `Asked`."""
+
+    data_unavailable: bool
+    kind: str
+    text: str
+    about_json: str
+    answerer: str
+    expires_in: float | None
+    state: bytes
+
+
 class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
     """Something that no runner may report; `what` is its class."""
 
@@ -120,6 +132,7 @@ Frame = (
     | ComponentFrame
     | UsageFrame
     | FinishedFrame
+    | AskedFrame
     | UnexpectedFrame
     | GatewayFrame
     | DelegationFrame

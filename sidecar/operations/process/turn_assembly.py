@@ -5,7 +5,7 @@ The composition root and the simulation both call this, so that what is simulate
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -42,7 +42,7 @@ from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.child.child_reports import ChildReports, ReportFiles
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
-from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.child.dependencies import QuestionDesk, TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turn.daily_calls import CallCounts, DailyCalls, RecordedCallCounts
@@ -61,6 +61,9 @@ from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
 from sidecar.operations.turn.takeover import TakeOver
 from sidecar.policy.memory import EpisodeMemory
+
+if TYPE_CHECKING:
+    from sidecar.operations.turn.continuing import ContinueWork
 
 
 async def without_memory(digest: Digest) -> Card | None:
@@ -142,14 +145,14 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
 
     Args:
         rules: what the operator decided.
-        keys: sign surface tokens.
+        keys: sign surface tokens, and receipts of questions.
         ports: everything from outside.
         grants: given where an in-process runner has to share it; else a new one.
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = NotifyingStore(ports.store, hints)
-    outside = _outside(ports, store, grants)
+    outside = _outside(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
@@ -158,7 +161,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = ExecuteDispatch(outside, run_child)
-    going = DispatchRecovery(find, restore, TakeOver(rules, outside, restore, carry_out, turns))
+    continue_work = partial(_continue_work, store, ports.clock, keys, rules.record_timeout.total_seconds())
+    take_over = TakeOver(rules, outside, restore, carry_out, turns, continue_work)
+    going = DispatchRecovery(find, restore, take_over, continue_work)
     end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
@@ -181,6 +186,12 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     )
 
 
+def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float) -> "ContinueWork":
+    from sidecar.operations.turn.continuing import ContinueWork  # noqa: PLC0415  few dispatches answer anything
+
+    return ContinueWork(store, clock, keys, seconds)
+
+
 def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
     hung_after = rules.cancel_grace.total_seconds()
     return CallTool(
@@ -200,7 +211,7 @@ def _bound(ports: Ports, surface: Surface) -> None:
     ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 
 
-def _outside(ports: Ports, store: Store, grants: GrantTable) -> TurnDependencies:
+def _outside(ports: Ports, store: Store, grants: GrantTable, questions: QuestionDesk) -> TurnDependencies:
     return TurnDependencies(
         clock=ports.clock,
         ids=ports.ids,
@@ -212,6 +223,7 @@ def _outside(ports: Ports, store: Store, grants: GrantTable) -> TurnDependencies
         grants=grants,
         tracing=ports.tracing,
         reports=ChildReports(ports.reports, store, spawner=ports.spawner, recorder=ports.recorder),
+        questions=questions,
     )
 
 

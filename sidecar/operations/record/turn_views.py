@@ -153,7 +153,7 @@ def _with_details(child: StoredChild, room: _Room) -> StoredChild:
         event if room.text_fits(len(event.details_json.encode())) else msgspec.structs.replace(event, details_json="")
         for event in child.events
     ]
-    return StoredChild(opened, tuple(events))
+    return msgspec.structs.replace(child, opened=opened, events=tuple(events))
 
 
 def _dispatch(dispatch: StoredDispatch, room: _Room) -> StoredDispatch:
@@ -163,6 +163,9 @@ def _dispatch(dispatch: StoredDispatch, room: _Room) -> StoredDispatch:
 
 def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     room.row()
+    question = outcome.question
+    if question is not None and not room.text_fits(len(msgspec.json.encode(question))):
+        outcome = msgspec.structs.replace(outcome, question=None)
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))

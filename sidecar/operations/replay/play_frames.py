@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final, cast
 
 from sidecar.core.definitions.cards.card import Card
@@ -12,6 +13,7 @@ from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import Body, ChildrenOpened, DispatchOpened
 from sidecar.core.replaying.document import Recorded
 from sidecar.core.replaying.frames import (
+    AskedFrame,
     ComponentFrame,
     DelegationFrame,
     EndFrame,
@@ -32,8 +34,11 @@ from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.ledger import Delegation
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.policy.protocols import (
+    Answerer,
+    Asked,
     ComponentMade,
     NarrationPart,
+    QuestionKind,
     RunFinished,
     RunnerError,
     RunnerEvent,
@@ -240,6 +245,10 @@ def _event(frame: Frame) -> RunnerEvent:
             event = ComponentMade(name, tool_input, data)
         case UsageFrame(_, read, written, cached):
             event = UsageReported(read, written, cached)
+        case AskedFrame(_, data_unavailable, kind, text, about_json, answerer, lasts, state):
+            expires_in = None if lasts is None else timedelta(seconds=lasts)
+            asked = Asked(QuestionKind(kind), text, about_json, Answerer(answerer), expires_in, state)
+            event = RunFinished(data_unavailable, asked)
         case FinishedFrame(_, data_unavailable):
             event = RunFinished(data_unavailable)
         case UnexpectedFrame():

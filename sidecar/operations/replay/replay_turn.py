@@ -5,20 +5,21 @@ when attempts could begin. Outcomes on record are never looked at here. To be ru
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
 from msgspec.structs import replace
 
 from sidecar.core.binding.surface_token import SigningKeys, sign_token
-from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.errors import SubagentsError
 from sidecar.core.executing.records import DispatchOpened
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.replaying.document import ReplayDocument
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.replay.play_frames import Recording
-from sidecar.operations.requests import OnDisconnect
+from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.opening_records import request_from_json
@@ -63,9 +64,7 @@ async def replay_turn(
     for opened in document.dispatches:
         await asyncio.sleep(start + (opened.opened_at - first).total_seconds() - loop.time())
         _arm_stops(recording, operations, opened, loop.time())
-        request = msgspec.structs.replace(
-            request_from_json(opened.request_json, token), on_disconnect=OnDisconnect.CONTINUE
-        )
+        request = _asked_again(opened, document.told.get(opened.dispatch_id, ()), token)
         time_left = opened.settle_by - opened.opened_at + rules.delivery_margin
         try:
             running.append((await operations.dispatch_calls.begin(request, time_left)).dispatch)
@@ -73,6 +72,14 @@ async def replay_turn(
             refused[opened.dispatch_id] = f"{error.reason}: {error.message}"
     joined = {each.dispatch_id: (await each.finished.wait()).outcomes for each in running}
     return Replayed(joined, refused, tuple(recording.unrecorded))
+
+
+def _asked_again(opened: DispatchOpened, told: Sequence[CallOutcome], token: str) -> DispatchRequest:
+    """Return the request of a dispatch; calls that continued work begin it, since the other turn is not here."""
+    request = request_from_json(opened.request_json, token)
+    refused = {each.call_id for each in told if each.outcome is Outcome.REFUSED}
+    calls = [each if each.call_id in refused else replace(each, answering=None) for each in request.calls]
+    return replace(request, calls=tuple(calls), on_disconnect=OnDisconnect.CONTINUE)
 
 
 def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:

@@ -4,9 +4,10 @@ Begin decides and refuses; from then on nothing can keep a call from getting its
 process, not to the RPC that began it, so that a broken connection costs nothing but the connection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -47,6 +48,9 @@ from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
 from subagents_errors import CallFailure
 
+if TYPE_CHECKING:
+    from sidecar.operations.turn.continuing import ContinueWork
+
 
 class DispatchHandle(msgspec.Struct, frozen=True):
     """A dispatch to listen to; `attached` if an earlier request began it."""
@@ -61,6 +65,7 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
     find: FindTurn
     restore: RestoreTurn
     go_on: TakeOver
+    continue_work: "Callable[[], ContinueWork]"
 
 
 async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecovery) -> None:
@@ -269,13 +274,15 @@ class DispatchCalls:
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
+        refusals = await self._going.continue_work().redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
         now, at = out.clock.monotonic(), out.clock.now()
         new = [make_child(dispatch, each, now, out.ids) for each in ready]
         body, texts = opening_of(dispatch, now, [each.start for each in new], [each.texts for each in new])
         drafts = [out.store.draft(turn.turn_id, at, body, texts)]
-        if dispatch.plan.settled:
+        if dispatch.plan.settled or refusals:
             settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
+            settled += [settled_call(each, dispatch.calls.places[each.call_id]) for each in refusals]
             drafts.append(out.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
         refused = await append_within(out.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:

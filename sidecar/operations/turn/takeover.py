@@ -5,6 +5,8 @@ nobody asks for is settled by `lost_work`.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sidecar.core.dispatching.slot_queues import QueuedCall
 from sidecar.core.errors import StoreUnavailable
@@ -24,6 +26,9 @@ from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
 
+if TYPE_CHECKING:
+    from sidecar.operations.turn.continuing import ContinueWork
+
 
 class TakeOver:
     """Brings dispatches of others to their result."""
@@ -35,12 +40,14 @@ class TakeOver:
         restore: RestoreTurn,
         carry_out: ExecuteDispatch,
         turns: Turns,
+        continue_work: "Callable[[], ContinueWork]",
     ) -> None:
         self._rules = rules
         self._out = outside
         self._restore = restore
         self._carry_out = carry_out
         self._turns = turns
+        self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
         """See to it that `dispatch` comes to its result; returns at once.
@@ -89,6 +96,8 @@ class TakeOver:
                 return dispatch.stage is DispatchStage.FINISHED
         try:
             await self._restore(turn)  # with what its owner wrote last
+            if dispatch.calls.answers:
+                await self._continue().restore(dispatch)
         except StoreUnavailable:
             return False
         finished = dispatch.stage is DispatchStage.FINISHED
@@ -118,6 +127,8 @@ class TakeOver:
             ]
         )
         for child in begun.values():
+            if child.call_id in dispatch.calls.continuations:
+                child.continue_work(dispatch.calls.continuations[child.call_id])
             if child.log.state is ExecutionState.RUNNING:
                 child.note(now, What.TAKEN_OVER)
         return begun

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.questions import Answerer, Decision, QuestionKind
 from sidecar.core.executing.events import SUB_AGENT
 from sidecar.core.executing.stored_record import TurnState
 from sidecar.core.flag_states import FlagValue
@@ -19,7 +20,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.history.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
-from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, record_pb2
 from subagents.lifecycle.v1 import flags_pb2, reading_pb2
@@ -57,6 +58,14 @@ VERDICTS: Final[Mapping[int, Verdict]] = {
     dispatch_pb2.VERDICT_UNSPECIFIED: Verdict.AUTOMATIC,
     dispatch_pb2.VERDICT_ACCEPTED: Verdict.ACCEPTED,
     dispatch_pb2.VERDICT_REJECTED: Verdict.REJECTED,
+}
+QUESTION_KIND: Final = numbers_of(question_pb2.QuestionKind, "QUESTION_KIND", QuestionKind)
+ANSWERER: Final = numbers_of(question_pb2.Answerer, "ANSWERER", Answerer)
+ANSWERED_BY: Final[Mapping[int, Answerer]] = _values(ANSWERER)
+"""Unspecified is refused: a client that does not say who answered could have the model approve."""
+DECISIONS: Final[Mapping[int, Decision | None]] = {
+    question_pb2.DECISION_UNSPECIFIED: None,
+    **_values(numbers_of(question_pb2.Decision, "DECISION", Decision)),
 }
 EPISODE_VIEWS: Final = {
     history_pb2.EPISODE_VIEW_UNSPECIFIED: EpisodeView.NARRATION,

@@ -17,11 +17,12 @@ from sidecar.core.dispatching.frames import (
 )
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.questions import Question
 from sidecar.core.identifiers import CallId
-from sidecar.rpc.translate.enums import AXIS, CALL_STATE, CAP, OUTCOME, REASON
-from sidecar.rpc.translate.fields import EPOCH, fill_duration
+from sidecar.rpc.translate.enums import ANSWERER, AXIS, CALL_STATE, CAP, OUTCOME, QUESTION_KIND, REASON
+from sidecar.rpc.translate.fields import EPOCH, fill_duration, fill_timestamp
 from sidecar.rpc.translate.surfaces import start_state
-from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2
 
 Told = dict[CallId, outcome_pb2.CallOutcome]
 """Outcomes that events of one stream have carried: the result copies them, which is cheaper than filling them in."""
@@ -79,6 +80,8 @@ def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None
     if outcome.reason is not None:
         status = message.status
         status.reason, status.axis, status.message = REASON[outcome.reason], AXIS[outcome.axis], outcome.message
+    if outcome.question is not None:
+        _fill_question(message.question, outcome.question)
     message.attempts = outcome.attempts
     if outcome.duration is not None:
         fill_duration(message.duration, outcome.duration)
@@ -88,6 +91,12 @@ def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None
         usage.input_tokens, usage.output_tokens = outcome.usage.input_tokens, outcome.usage.output_tokens
         if outcome.usage.cached_input_tokens is not None:
             usage.cached_input_tokens = outcome.usage.cached_input_tokens
+
+
+def _fill_question(message: question_pb2.Question, question: Question) -> None:
+    message.kind, message.answerer = QUESTION_KIND[question.kind], ANSWERER[question.answerer]
+    message.text, message.about_json, message.receipt = question.text, question.about_json, question.receipt
+    fill_timestamp(message.expires_at, question.expires_at)
 
 
 def _fill_snapshot(message: dispatch_pb2.DispatchSnapshot, snapshot: Snapshot) -> None:

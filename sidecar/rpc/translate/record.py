@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, StoredDispatch, TurnQuery, TurnRow
@@ -133,7 +134,7 @@ def turn_message(seen: TurnSummary) -> pb.GetTurnResponse:
     return pb.GetTurnResponse(
         turn=_row(seen.row),
         dispatches=[_dispatch(each) for each in stored.dispatches],
-        children=[_child(child.opened, child.events) for child in stored.children],
+        children=[_child(child.opened, child.events, child.answered_by) for child in stored.children],
         routing_decision=None if stored.routing is None else routing_message(stored.routing),
         narration=ended.narration if ended else "",
         close_reason=enums.TURN_CLOSE_REASON[ended.close_reason if ended else ""],
@@ -188,7 +189,9 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
     return message
 
 
-def _child(opened: ChildOpened, events: tuple[ChildEvent, ...]) -> record_pb2.RecordedChild:
+def _child(
+    opened: ChildOpened, events: tuple[ChildEvent, ...], answered_by: AnsweredBy | None = None
+) -> record_pb2.RecordedChild:
     return record_pb2.RecordedChild(
         child_id=opened.child_id,
         dispatch_id=opened.dispatch_id,
@@ -199,6 +202,7 @@ def _child(opened: ChildOpened, events: tuple[ChildEvent, ...]) -> record_pb2.Re
         opened_at=timestamp(opened.opened_at),
         contract_json=opened.context_json,
         events=[_event(event) for event in events],
+        answered_in_turn_id="" if answered_by is None else answered_by.turn_id,
     )
 
 

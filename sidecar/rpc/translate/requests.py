@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.dispatching.questions import LONGEST_ANSWER, Answering
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, TurnId
 from sidecar.operations.requests import (
     BindTurnRequest,
@@ -24,6 +25,7 @@ from sidecar.operations.requests import (
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.dispatch.v1 import question_pb2
 
 MOST_CALLS: Final = 64
 MOST_INTEGRATIONS: Final = 1024
@@ -34,6 +36,8 @@ DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 SOURCE_NAMES: Final = enums.names_of(pb.TurnSource)
 ON_DISCONNECT_NAMES: Final = enums.names_of(pb.OnDisconnect)
 VERDICT_NAMES: Final = enums.names_of(pb.Verdict)
+DECISION_NAMES: Final = enums.names_of(question_pb2.Decision)
+ANSWERER_NAMES: Final = enums.names_of(question_pb2.Answerer)
 FROM_BIND: Final = "what BindTurn returned"
 
 
@@ -163,9 +167,19 @@ def _calls(fields: Fields, message: pb.DispatchRequest, within: str) -> tuple[To
         name = f"{within}calls[{place}]"
         call_id = CallId(fields.run_side_id(f"{name}.call_id", call.call_id))
         tool_name = fields.required(f"{name}.tool_name", call.tool_name, LONGEST_TOOL_NAME, "what the model called")
-        calls.append(ToolCall(call_id, tool_name, call.arguments_json))
+        answering = _answering(fields, call.answering, f"{name}.answering") if call.HasField("answering") else None
+        calls.append(ToolCall(call_id, tool_name, call.arguments_json, answering))
     _refuse_repeated(fields, [call.call_id for call in calls], within + "calls[{}].call_id")
     return tuple(calls)
+
+
+def _answering(fields: Fields, message: question_pb2.Answering, within: str) -> Answering:
+    receipt = fields.required(f"{within}.receipt", message.receipt, LONGEST_TOKEN, "the receipt of the question")
+    if len(message.text) > LONGEST_ANSWER:
+        fields.refuse(f"{within}.text", f"is over {LONGEST_ANSWER} characters")
+    decision = fields.member(f"{within}.decision", message.decision, enums.DECISIONS, DECISION_NAMES)
+    by = fields.member(f"{within}.answered_by", message.answered_by, enums.ANSWERED_BY, ANSWERER_NAMES)
+    return Answering(receipt, message.text, decision, by)
 
 
 def _refuse_repeated(fields: Fields, ids: list[CallId] | list[ChildId], name: str) -> None:

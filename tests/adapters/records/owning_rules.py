@@ -1,10 +1,21 @@
 """Rules of ownership where several processes append to one record at the same time."""
 
+import asyncio
+import os
+from functools import partial
+
 import pytest
 
+from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
-from tests.adapters.records.bench import OpenedRecord, RecordBench, refuses
+from sidecar.core.journal.facts import QuestionAnswered
+from sidecar.core.journal.texts import Texts
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.operations.record.journal_store import JournalStore
+from tests.adapters.records.bench import OpenedRecord, RecordBench, Tasks, refuses
+from tests.support.journal_drafts import D1, a_question, moment
 from tests.support.record_builders import (
     a_child,
     a_dispatch,
@@ -43,6 +54,30 @@ class OwningRules:
             await second.append([OPENED, CHILD, record])
             await second.append([a_taking(OPENED)])
             await first.append([OPENED, CHILD, record])
+
+    @pytest.mark.parametrize("over", [False, True])
+    async def test_of_two_that_answer_a_question_at_the_same_time_one_is_refused(
+        self, bench: RecordBench, over: bool
+    ) -> None:
+        """Whether the turn that asked has ended or not; the answer that stands is the same for all."""
+        async with bench:
+            first, second = [
+                JournalStore(await bench.journal(each), Tasks(), MeasuringRecorder(Metrics()), partial(os.urandom, 16))
+                for each in ("one", "two")
+            ]
+            for body, texts in a_question(over=over):
+                await first.append([first.draft(TURN, moment(), body, texts)])
+            answers = [QuestionAnswered(D1, 0, TurnId(name), D1, 0) for name in ("turn-2", "turn-3")]
+            told = await asyncio.gather(
+                first.append([first.draft(TURN, moment(1), answers[0], Texts())]),
+                second.append([second.draft(TURN, moment(1), answers[1], Texts())]),
+                return_exceptions=True,
+            )
+            found = [await each.turn(TURN) for each in (first, second)]
+
+        assert sorted(type(each).__name__ for each in told) == ["NoneType", "RecordConflict"]
+        winner = ("turn-2", "turn-3")[told.index(None)]
+        assert [each.children[0].answered_by for each in found if each] == [AnsweredBy(TurnId(winner), D1, 0)] * 2
 
     async def test_a_refused_taking_leaves_the_owner(self, bench: RecordBench) -> None:
         """A group that takes a dispatch and then contradicts the record."""

@@ -17,6 +17,7 @@ from sidecar.core.executing.records import (
     ChildOpened,
     DispatchOpened,
     DispatchTaken,
+    QuestionAnswered,
     Record,
     TurnEnded,
 )
@@ -142,6 +143,8 @@ class Drafting:
                 self._ended = record
             case RoutingRecord():
                 self._routing = record
+            case QuestionAnswered():
+                raise Undraftable("answers to questions are written as facts")
             case AttemptRecorded():
                 pass  # a row of its own, see `attempt_frames`
 

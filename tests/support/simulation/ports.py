@@ -130,7 +130,12 @@ class FixedDefinitions:
 
     def __init__(self, cards: Sequence[Card]) -> None:
         """Keep the cards."""
-        self._by_digest = {card.digest: card for card in cards}
+        self._by_digest: dict[Digest, Card] = {}
+        self.load(cards)
+
+    def load(self, cards: Sequence[Card]) -> None:
+        """Serve other cards; those before are kept for turns that are bound to them."""
+        self._by_digest |= {card.digest: card for card in cards}
         by_id = {card.definition.id: card for card in cards}
         slots = {card.definition.slot: (card.definition.id,) for card in cards if not card.definition.is_orchestrator}
         tools = {tool.id: tool for card in cards for tool in card.tools}

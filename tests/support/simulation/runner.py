@@ -11,8 +11,11 @@ from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import SubagentsError
 from sidecar.policy.protocols import (
+    Answerer,
+    Asked,
     ComponentMade,
     NarrationPart,
+    QuestionKind,
     RunFinished,
     RunnerError,
     RunnerEvent,
@@ -113,7 +116,7 @@ class ScriptedRunner:
         durable = self._is_durable(request.child_id, request.contract_json)
         run = RunSeen(request, key, script, self._loop.time(), durable)
         self.runs.append(run)
-        self._counted[f"sub-agent: {script.end}"] += 1
+        self._counted[f"sub-agent: {'asks back' if script.asks else script.end}"] += 1
         try:
             for step in script.steps:
                 for event in await self._step(run, step):
@@ -182,7 +185,9 @@ class ScriptedRunner:
     async def _end(self, run: RunSeen) -> list[RunnerEvent]:
         match run.script.end:
             case End.FINISH | End.FINISH_WITHOUT_DATA:
-                finished = RunFinished(data_unavailable=run.script.end is End.FINISH_WITHOUT_DATA)
+                asks = "May I?", '{"key": 1}', Answerer.USER, run.script.asks_for, run.key.encode()
+                asked = Asked(QuestionKind.NEEDS_APPROVAL, *asks) if run.script.asks else None
+                finished = RunFinished(run.script.end is End.FINISH_WITHOUT_DATA, asked)
                 return [finished, NarrationPart("after the end")]
             case End.INLINE_JSON:
                 return [NarrationPart('here: ```json {"a": 1}```'), RunFinished()]

@@ -20,6 +20,15 @@ class CallKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSpec:
+    """The answer to the question that the call `of` is told of; nothing, if it is told of none in time."""
+
+    of: str
+    approved: bool
+    by_model: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CallSpec:
     """One call; `key` is unique in the schedule and travels in the arguments."""
 
@@ -29,6 +38,7 @@ class CallSpec:
     tool_name: str
     arguments_json: str
     card: Card | None
+    answers: AnswerSpec | None = None
 
 
 @unique

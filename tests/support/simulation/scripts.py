@@ -1,6 +1,7 @@
 """What a made-up sub-agent does, as data."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum, unique
 
 
@@ -50,10 +51,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AttemptScript:
-    """One attempt."""
+    """One attempt; `asks`: it finishes with a question, which can be answered for `asks_for`."""
 
     steps: tuple[Step, ...]
     end: End
+    asks: bool = False
+    asks_for: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

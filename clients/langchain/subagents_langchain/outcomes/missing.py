@@ -71,8 +71,10 @@ def missing_calls_in(messages: Sequence[BaseMessage]) -> Sequence[MissingKind]:
 
 
 def missing_in(outcome: CallOutcome) -> Missing | None:
-    """Return what one outcome leaves missing; None if it fully succeeded."""
+    """Return what one outcome leaves missing; None if it fully succeeded, or asks the user back."""
     match outcome.outcome:
+        case Outcome.SUSPENDED if outcome.question is not None:
+            return None
         case Outcome.SUCCEEDED:
             return Missing.DATA if outcome.data_unavailable else None
         case Outcome.DEGRADED:

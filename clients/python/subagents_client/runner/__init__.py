@@ -24,16 +24,28 @@ from subagents_client.runner.answers import (
 )
 from subagents_client.runner.cards import Card, Tool
 from subagents_client.runner.host import HostLimits, RunnerHost
+from subagents_client.runner.questions import (
+    AsksBack,
+    Continuation,
+    NeedsApproval,
+    NeedsAuthorisation,
+    NeedsInput,
+)
 from subagents_client.runner.run import Context, Run
 
 __all__ = [
     "Answer",
+    "AsksBack",
     "Card",
     "Context",
+    "Continuation",
     "DataUnavailable",
     "Delegate",
     "Delegated",
     "HostLimits",
+    "NeedsApproval",
+    "NeedsAuthorisation",
+    "NeedsInput",
     "OwnComponent",
     "OwnTurn",
     "Run",

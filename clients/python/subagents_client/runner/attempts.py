@@ -11,6 +11,7 @@ import grpc
 from subagents.runner.v1 import runner_pb2
 from subagents_client.errors import status_of, trailer_of
 from subagents_client.runner.answers import Answer, TransientFailure
+from subagents_client.runner.questions import AsksBack
 from subagents_client.runner.return_values import InvalidReturnValue, answer_of, place_of, place_of_error
 from subagents_client.runner.run import Run
 from subagents_errors import CallFailure, DeadlineExceeded, DependencyUnavailable, InternalError, SubagentsError
@@ -45,16 +46,26 @@ class _Crash:
     error: BaseException
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The function asks back."""
+
+    question: runner_pb2.QuestionAsked
+
+
+_Ended = Answer | _Asked | _Crash
+
+
 class UncancelledTask:
     """Functions that were cancelled and have not ended yet. Each is held, so that it is neither lost nor silent."""
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[Answer | _Crash], str] = {}
+        self._tasks: dict[asyncio.Task[_Ended], str] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def dismiss(self, task: asyncio.Task[Answer | _Crash], sub_agent_id: str) -> None:
+    def dismiss(self, task: asyncio.Task[_Ended], sub_agent_id: str) -> None:
         """Cancel a function and keep it until it has ended. Does not wait."""
         if task.done():
             return
@@ -69,7 +80,7 @@ class UncancelledTask:
         for name in self._tasks.values():
             LOG.warning("sub-agent %s ignores its cancellation and is abandoned", name)
 
-    def _ended(self, task: asyncio.Task[Answer | _Crash]) -> None:
+    def _ended(self, task: asyncio.Task[_Ended]) -> None:
         self._tasks.pop(task, None)
 
 
@@ -83,10 +94,10 @@ async def run_attempt(run: Run, function: SubAgentFunction, context: RunContext,
     try:
         async with asyncio.timeout(run.time_left):
             await _write_reports(run, work, context)
-            answer = _answer_of(work, run, function)
+            answer, question = _answer_of(work, run, function)
             if answer.narration:
                 await context.write(runner_pb2.RunResponse(narration=answer.narration))
-            finished = runner_pb2.RunFinished(data_unavailable=answer.data_unavailable)
+            finished = runner_pb2.RunFinished(data_unavailable=answer.data_unavailable, question=question)
             await context.write(runner_pb2.RunResponse(finished=finished))
     except TimeoutError:
         raise AttemptFailed(DeadlineExceeded("the sub-agent did not end in time")) from None
@@ -94,7 +105,7 @@ async def run_attempt(run: Run, function: SubAgentFunction, context: RunContext,
         lingering.dismiss(work, run.sub_agent_id)
 
 
-async def _write_reports(run: Run, work: asyncio.Task[Answer | _Crash], context: RunContext) -> None:
+async def _write_reports(run: Run, work: asyncio.Task[_Ended], context: RunContext) -> None:
     work.add_done_callback(lambda _: run.outbox.close())
     while True:
         report = run.outbox.take()
@@ -106,23 +117,34 @@ async def _write_reports(run: Run, work: asyncio.Task[Answer | _Crash], context:
             await run.outbox.wait()
 
 
-async def _guarded(function: SubAgentFunction, run: Run) -> Answer | _Crash:
+async def _guarded(function: SubAgentFunction, run: Run) -> _Ended:
     try:
-        return answer_of(await function(run), function)
+        return await _answered(function, run)
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit in a sub-agent must not end the host
         return _Crash(error)
 
 
-def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run, function: SubAgentFunction) -> Answer:
+async def _answered(function: SubAgentFunction, run: Run) -> Answer | _Asked:
+    try:
+        return answer_of(await function(run), function)
+    except AsksBack as asked:
+        return _Asked(asked.to_message())
+
+
+def _answer_of(
+    work: asyncio.Task[_Ended], run: Run, function: SubAgentFunction
+) -> tuple[Answer, runner_pb2.QuestionAsked | None]:
     if work.cancelled():
         told = f"{place_of(function)} cancelled itself"
         LOG.error("sub-agent %s failed in attempt %s: %s", run.sub_agent_id, run.attempt_id, told)
         raise AttemptFailed(InternalError(told))
     ended = work.result()
     if isinstance(ended, Answer):
-        return ended
+        return ended, None
+    if isinstance(ended, _Asked):
+        return Answer(), ended.question
     error = ended.error
     told = str(error) if isinstance(error, InvalidReturnValue) else place_of_error(error, function)
     _log(run, told, error)

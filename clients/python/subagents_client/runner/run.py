@@ -11,6 +11,7 @@ from subagents_client.runner.answers import DataUnavailable, Delegate, Delegated
 from subagents_client.runner.cards import Card
 from subagents_client.runner.gateway import Gateways
 from subagents_client.runner.outbox import Outbox
+from subagents_client.runner.questions import continuation_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Run:
         prompt_suffix: last part of the prompt: date, location, user id, locale.
         contract: the delegation contract.
         delegates: other sub-agents that may be asked; empty unless the contract allows it.
+        continuation: the answer to what an earlier run asked back, and its state; None: the run begins new work.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Run:
         self.delegates: Sequence[Delegate] = [
             Delegate(each.name, each.description, each.arguments_schema_json) for each in message.delegates
         ]
+        self.continuation = continuation_of(message)
         self.outbox = Outbox()
         self._card = card
         self._gateways = gateways

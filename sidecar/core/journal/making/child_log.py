@@ -49,6 +49,10 @@ class ChildLog:
         """How many marks no draft has yet."""
         return len(self._waiting)
 
+    def has(self, what: What) -> bool:
+        """Say whether a mark of a kind is among those that it went on after."""
+        return what in self._made
+
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
         """Take what is on record as what happened; only before the first mark is made here."""
         if self.sequence > BEGUN or self._waiting:

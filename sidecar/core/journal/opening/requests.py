@@ -1,17 +1,21 @@
 """The request of a dispatch, taken apart for a fact and put together again."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.dispatching.questions import Answerer, Answering, Decision
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 
 ON_DISCONNECT: Final = "cancel"
+Answer: TypeAlias = tuple[Any, ...]
+"""Place of the call, and the fields of its `Answering`."""
 
 
 class StrippedCall(Part, frozen=True):
@@ -108,8 +112,25 @@ def texts_of(request: Request) -> RequestTexts:
     return RequestTexts(calls, request.prior_context, request.task_prompt)
 
 
-def request_of(dispatch_id: DispatchId, asked: StrippedCall, texts: RequestTexts) -> Request:
-    """Return the request again; without texts if they were erased."""
+def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
+    """Return what calls answer, as the values of the fact that their dispatch opens; none if they answer nothing."""
+    answers = list[Answer]()
+    for place, call in enumerate(calls):
+        if call.answering is not None:
+            answers.append((place, *msgspec.structs.astuple(call.answering)))
+    return tuple(answers)
+
+
+def _answering(answer: Answer) -> Answering:
+    receipt, text, decision, answered_by = answer[1:]
+    return Answering(receipt, text, None if decision is None else Decision(decision), Answerer(answered_by))
+
+
+def request_of(
+    dispatch_id: DispatchId, asked: StrippedCall, texts: RequestTexts, answers: Sequence[Answer] = ()
+) -> Request:
+    """Return the request again; without texts if they were erased. `answers`: as `answers_of` returns them."""
+    answering = {answer[0]: _answering(answer) for answer in answers} if answers else {}
     calls = texts.calls or (CallTexts(),) * len(asked.call_ids)
     (binding_digest,) = unpacked(asked.binding_digest)
     return Request(
@@ -117,8 +138,8 @@ def request_of(dispatch_id: DispatchId, asked: StrippedCall, texts: RequestTexts
         binding_digest=binding_digest,
         dispatch_id=dispatch_id,
         calls=tuple(
-            ToolCall(call_id, call.tool_name, call.arguments_json)
-            for call_id, call in zip(asked.call_ids, calls, strict=True)
+            ToolCall(call_id, call.tool_name, call.arguments_json, answering.get(place))
+            for place, (call_id, call) in enumerate(zip(asked.call_ids, calls, strict=True))
         ),
         declared_intent_count=asked.declared_intent_count,
         prior_context=texts.prior_context,

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.questions import REASON_OF
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
@@ -48,6 +49,10 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
 
 def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
     """Return the end, or a failure for an answer that says nothing, unless the card allows it or data is missing."""
+    if isinstance(end, Finished) and end.asked is not None:
+        delegated = child.contract.parent_child_id is not None
+        why = "a sub-agent that another one asked cannot ask back: nothing continues its work"
+        return BrokenReport(CallFailure.QUESTION_REFUSED, why) if delegated else end
     if not isinstance(end, Finished) or not end.answer.is_empty or child.tool.card.definition.allow_empty_answer:
         return end
     if child.data.forces_degraded or child.data.budget_hit:
@@ -95,10 +100,12 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
             outcome, reason, answer = Outcome.FAILED, why, end.evidence
         case OutOfBudget(answer):
             outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
-        case Finished(answer):
+        case Finished(answer, asked):
             without_data = answer.data_unavailable or child.data.forces_degraded
             answer = Answer(answer.narration, answer.components, without_data)
-            if child.data.budget_hit:
+            if asked is not None:
+                outcome, reason = Outcome.SUSPENDED, REASON_OF[asked.kind]
+            elif child.data.budget_hit:
                 outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
             elif without_data:
                 outcome, reason = Outcome.DEGRADED, CallFailure.DATA_UNAVAILABLE
@@ -194,6 +201,9 @@ class Settlement(msgspec.Struct, frozen=True):
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
             child.note(now, What.BUDGET_STOPPED, which)
+        if isinstance(end, Finished) and end.asked is not None:
+            question = self.outside.questions.suspend(child, end.asked, self.errand.turn.claims, now)
+            outcome = msgspec.structs.replace(outcome, question=question)
         if outcome.outcome is Outcome.FAILED:
             detail = end.detail if isinstance(end, BrokenReport) else ""
             tokens = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)

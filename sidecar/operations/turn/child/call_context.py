@@ -74,6 +74,7 @@ def request_of(
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
         trace_headers=child.trace.headers if child.trace.traceparent else {},
         delegates=delegates_of(child.contract, surface) if child.contract.permissions.can_spawn_children else (),
+        continuation=child.continues,
     )
 
 

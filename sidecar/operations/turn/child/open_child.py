@@ -61,6 +61,8 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
         None if goal == request.prior_context[:GOAL_SUMMARY_LIMIT] else goal,
     )
     child = _child(dispatch, planned, written, ChildId(ids.new("child")))
+    if call.answering is not None:
+        child.continue_work(dispatch.calls.continuations[call.call_id])
     return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, bare), own)
 
 

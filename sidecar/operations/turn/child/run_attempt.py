@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
-from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, usage_of
+from sidecar.core.dispatching.questions import Asked
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, fit, usage_of
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.deadlines import Deadline
@@ -36,9 +37,10 @@ EVENTS_BETWEEN_PAUSES = 64
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """The attempt brought an answer that passed the checks."""
+    """The attempt brought an answer that passed the checks, or `asked` back."""
 
     answer: Answer
+    asked: Asked | None = None
 
 
 class BrokenReport(msgspec.Struct, frozen=True):
@@ -250,8 +252,8 @@ class Attempt:
                 case UsageReported(read, written, cached):
                     if self._is_spent(read, written, cached):
                         return
-                case RunFinished(data_unavailable):
-                    self.end(Finished(collector.answer(data_unavailable=bool(data_unavailable))))
+                case RunFinished(data_unavailable, asked):
+                    self.end(Finished(collector.answer(data_unavailable=bool(data_unavailable)), asked and fit(asked)))
                     return
                 case _:
                     raise InvalidResult(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sidecar.core.dispatching.frames import CallSnapshot, CallState
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
+from sidecar.core.dispatching.questions import Continuation
 from sidecar.core.identifiers import CallId, ChildId, Slot
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Clock
@@ -24,6 +25,7 @@ class Calls:
         stops: what stops each call that has no outcome yet.
         stopped: calls that were stopped, why, and when by the loop's clock; for replays.
         busy_for: seconds in which calls ran.
+        answers: some of them answer questions; `continuations`: what these continue, once that is known.
     """
 
     def __init__(self, request: DispatchRequest, plan: DispatchPlan, clock: Clock) -> None:
@@ -40,6 +42,11 @@ class Calls:
         self.busy_for = 0.0
         self._busy_since = 0.0
         self._active = 0
+        self.answers = False
+        for call in request.calls:
+            self.answers = self.answers or call.answering is not None
+        self._continuations: dict[CallId, Continuation] = {}
+        self.continuations: Mapping[CallId, Continuation] = self._continuations
         self._children: dict[CallId, ChildId] = {}
         self._slots: dict[CallId, Slot | None] = {each.call.call_id: each.tool.slot for each in plan.run}
         self._slots.update({each.call_id: each.sub_agent_id for each in plan.settled.values()})
@@ -78,6 +85,14 @@ class Calls:
             if place in cancelled:
                 self._cancelled.add(call_id)
                 self.stop(call_id, CallFailure.CALL_CANCELLED)
+
+    def refuse(self, outcome: CallOutcome) -> None:
+        """A call that the plan lets run may not run."""
+        self.take_in({outcome.call_id: outcome}, {})
+
+    def continues(self, call_id: CallId, continuation: Continuation) -> None:
+        """It is known what a call continues."""
+        self._continuations[call_id] = continuation
 
     def begin(self, child: Child) -> None:
         """A call that waited runs as `child`."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
+from sidecar.core.dispatching.questions import Continuation
 from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import PARENT, ChildEvent
@@ -25,6 +26,8 @@ from sidecar.operations.turn.state.transitions import IllegalTransition
 from subagents_errors import CallFailure
 
 ANSWERED: Final = (Outcome.SUCCEEDED, Outcome.DEGRADED)
+TAKEN: Final = (*ANSWERED, Outcome.SUSPENDED)
+"""Outcomes that a parent can take: an answer, or a question."""
 UNFINISHED: Final = (ExecutionState.CREATED, ExecutionState.RUNNING)
 
 
@@ -44,6 +47,7 @@ class Child:
         wall_clock_at: of the loop's clock: when the time of all attempts is over; None: no such limit.
         ledger: what it and those below it use; `above` is that of the child that delegates to it.
         repeats: something has happened that may happen any number of times; see `note_left_out`.
+        continues: what it continues; None: it began new work.
         restored: it was brought back from the record, where other sidecars may have made attempts.
     """
 
@@ -72,6 +76,7 @@ class Child:
     above: InitVar[BudgetLedger | None] = None
     restored: bool = False
     repeats: bool = False
+    continues: Continuation | None = None
 
     slot: Slot = field(init=False)
     ledger: BudgetLedger = field(init=False)
@@ -117,12 +122,18 @@ class Child:
 
     # --- running
 
+    def continue_work(self, continuation: Continuation) -> None:
+        """It continues the work of another child; told before it begins."""
+        self.continues = continuation
+
     def begin(self, now: datetime, began: float, *, keep_frames: bool) -> None:
         """It is run from `now`, which is `began` on the loop's clock, to its outcome."""
         if self.outcome is not None:
             raise IllegalTransition("begin", self.log.state)
         self.started_at = self.started_at or now
         self.frames = ChildFrames(began) if keep_frames else None
+        if self.continues is not None and not self.log.has(What.CONTINUES):
+            self.note(now, What.CONTINUES, self.continues.child_id, self.continues.turn_id)
         wall_clock_ms = self.contract.budgets.wall_clock_ms
         if wall_clock_ms is not None:
             used = max(0.0, (now - self.started_at).total_seconds()) if self.restored else 0.0
@@ -195,7 +206,7 @@ class Child:
             raise ChildClosed("the child is still running; cancel its call first", metadata={"child_id": self.child_id})
         reason = "execution_failed"
         if self.log.state is ExecutionState.WAITING_FOR_MERGE:
-            answered = self.outcome.outcome in ANSWERED
+            answered = self.outcome.outcome in TAKEN
             accepted = answered and integration.verdict is not Verdict.REJECTED
             if accepted:
                 self.log.integrated(now, actor)

@@ -11,7 +11,7 @@ from sidecar.core.journal.child_events import MICROSECOND
 from sidecar.core.journal.facts import ChildStart, DispatchOpened, Intents
 from sidecar.core.journal.opening.contracts import ContractTexts
 from sidecar.core.journal.opening.part import packed
-from sidecar.core.journal.opening.requests import CallTexts, RequestTexts, StrippedCall
+from sidecar.core.journal.opening.requests import CallTexts, RequestTexts, StrippedCall, answers_of
 from sidecar.core.journal.texts import Texts
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -56,6 +56,7 @@ def opening_of(
         user=None if claims is None else claims.user,
         request=RequestTexts(calls, request.prior_context, request.task_prompt),
         contracts=tuple(contracts),
+        values=answers_of(request.calls) if dispatch.calls.answers else (),
     )
     return body, texts
 

@@ -10,12 +10,14 @@ from typing import Final
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.dispatching.questions import Asked
 from sidecar.core.dispatching.result_checks import MOST_TOKENS
 from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.core.journal.attempt_frames import packed, unpacked
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.replaying.frames import (
     LARGEST,
+    AskedFrame,
     ComponentFrame,
     DelegationFrame,
     Effect,
@@ -79,6 +81,8 @@ class AttemptFrames:
                     self.size += FRAME_BYTES + len(named) + sum(texts)
                 case UsageReported(read, written, cached) if not _are_counts(read, written, cached or 0):
                     self.incomplete = UNREADABLE
+                case RunFinished(_, asked) if asked is not None:
+                    self.size += FRAME_BYTES + len(asked.text) + len(asked.about_json) + len(asked.state)
                 case EndFrame(_, _, what):
                     self.size += FRAME_BYTES + len(what)
                 case _:
@@ -205,6 +209,8 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
                 frames.append(ComponentFrame(at, name, tool_input, data))
             case UsageReported(read, written, cached):
                 frames.append(UsageFrame(at, read, written, cached))
+            case RunFinished(data_unavailable, asked) if asked is not None:
+                frames.append(asked_frame(at, asked, data_unavailable=data_unavailable))
             case RunFinished(data_unavailable):
                 frames.append(FinishedFrame(at, data_unavailable))
             case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
@@ -212,6 +218,13 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
             case _:
                 frames.append(UnexpectedFrame(at, type(event).__name__))
     return tuple(frames)
+
+
+def asked_frame(at: int, asked: Asked, *, data_unavailable: bool) -> AskedFrame:
+    """Return a question as frames have it."""
+    lasts = None if asked.expires_in is None else asked.expires_in.total_seconds()
+    texts = asked.kind.value, asked.text, asked.about_json, asked.answerer.value
+    return AskedFrame(at, data_unavailable, *texts, lasts, asked.state)
 
 
 def microseconds(seconds: float) -> int:

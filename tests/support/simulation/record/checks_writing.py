@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOpened
-from sidecar.core.journal.facts import CallsCancelled
+from sidecar.core.journal.facts import CallsCancelled, QuestionAnswered
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
 
@@ -79,7 +79,7 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
-    """Another sidecar's appends to the turn, an append that was not confirmed, or an outcome before a cancel."""
+    """Another sidecar's appends to the turn, one that was not confirmed, an outcome before a cancel, or an answer."""
     disk = facts.seen.disk
     troubled: set[tuple[str, str]] = set()
     for append in sorted(disk.appends, key=lambda each: each.over_at):
@@ -95,7 +95,8 @@ def _has_a_reason(facts: RecordFacts, append: Append, turns: set[str], troubled:
         kept.instance != append.instance and turn_of(kept.record) in turns and kept.at <= append.over_at
         for kept in facts.seen.disk.journal
     )
-    return others or _came_too_late(facts, append) or any((append.instance, turn) in troubled for turn in turns)
+    too_late = _came_too_late(facts, append) or _was_answered(facts, append)
+    return others or too_late or any((append.instance, turn) in troubled for turn in turns)
 
 
 def _came_too_late(facts: RecordFacts, append: Append) -> bool:
@@ -104,6 +105,17 @@ def _came_too_late(facts: RecordFacts, append: Append) -> bool:
     return any(
         isinstance(kept.record, CallSettled) and kept.record.dispatch_id in cancelled and kept.at <= append.over_at
         for kept in facts.seen.disk.journal
+    )
+
+
+def _was_answered(facts: RecordFacts, append: Append) -> bool:
+    """Say whether an answer to a question was refused after another answer."""
+    answers = {(each.turn_id, each.body.step) for each in append.drafts if isinstance(each.body, QuestionAnswered)}
+    steps = {child_id: (str(child.turn_id), child.step_idx) for child_id, child in facts.opened.items()}
+    return any(
+        steps.get(child_id) in answers and each.at <= append.over_at
+        for child_id, kept in facts.answered.items()
+        for each in kept
     )
 
 

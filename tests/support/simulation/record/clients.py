@@ -8,9 +8,12 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import Frame
+from sidecar.core.dispatching.questions import Answerer, Answering, Decision
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
 from sidecar.operations.ports import ListenerClosed
@@ -89,6 +92,7 @@ class PersistentClient:
         self._chance = Random(f"client {spec.turn_id} {spec.bind_at}")
         self._place = spec.place
         self._bound: Bound | None = None
+        self._answering: dict[str, DispatchRequest] = {}
 
     async def run(self) -> None:
         """Bind, dispatch, close, end."""
@@ -198,7 +202,9 @@ class PersistentClient:
     async def _listen(self, spec: RecordDispatch, listener: Heard, leaves: list[float], *, resumes: bool) -> Told:
         bound = self._bound
         assert bound is not None
-        request = _request_of(spec, bound)
+        request = self._answering.get(spec.dispatch_id) or _request_of(spec, bound)
+        request = replace(request, surface_token=bound.surface_token, binding_digest=bound.surface.binding_digest)
+        request = await self._with_answers(spec, request)
         self._watch.heard.append(listener)
         sidecar = self._fleet.at(self._place)
         listener.instance = sidecar.instance
@@ -220,6 +226,32 @@ class PersistentClient:
         self._counted["client: cancels a call"] += 1
         told = await self._insist("cancel", spec.dispatch_id, work, call_id)
         self._counted["a cancel was acknowledged"] += bool(told.answer)
+
+    async def _with_answers(self, spec: RecordDispatch, request: DispatchRequest) -> DispatchRequest:
+        """Return the request with answers to what other calls were told; the same each time that it is sent."""
+        if spec.dispatch_id in self._answering or not any(call.answers for call in spec.calls):
+            return request
+        calls = list(request.calls)
+        for place, call in enumerate(spec.calls):
+            receipt = await self._receipt(call.answers.of) if call.answers else None
+            if call.answers and receipt:
+                decision = Decision.APPROVED if call.answers.approved else Decision.DECLINED
+                by = Answerer.ORCHESTRATOR if call.answers.by_model else Answerer.USER
+                calls[place] = replace(calls[place], answering=Answering(receipt, "", decision, by))
+                self._counted["client: answers"] += 1
+        self._answering[spec.dispatch_id] = replace(request, calls=tuple(calls))
+        return self._answering[spec.dispatch_id]
+
+    async def _receipt(self, key: str) -> str | None:
+        """Return the receipt of the question that a call was told of; None if there is none in time."""
+        dispatch_id, _, call_id = key.rpartition(".")
+        for _ in range(20):
+            for heard in self._watch.heard:
+                for outcome in heard.result.outcomes if heard.dispatch_id == dispatch_id and heard.result else ():
+                    if outcome.call_id == call_id:
+                        return outcome.question.receipt if outcome.question else None
+            await asyncio.sleep(0.2)
+        return None
 
     # --- ending
 

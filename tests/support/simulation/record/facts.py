@@ -12,6 +12,7 @@ from sidecar.core.executing.records import (
     ChildOpened,
     DispatchOpened,
     DispatchTaken,
+    QuestionAnswered,
     Record,
     TurnEnded,
 )
@@ -51,6 +52,7 @@ class RecordFacts:
     events: dict[str, list[Kept]] = field(default_factory=dict)
     ends: dict[str, list[Kept]] = field(default_factory=dict)
     routing: dict[str, list[RoutingRecord]] = field(default_factory=dict)
+    answered: dict[str, list[Kept]] = field(default_factory=dict)
 
     def specs(self) -> Iterator[tuple[RecordTurn, RecordDispatch]]:
         """Yield what clients were to send."""
@@ -106,6 +108,8 @@ def record_facts_of(seen: RecordSeen) -> RecordFacts:
                 facts.ends.setdefault(turn_id, []).append(kept)
             case RoutingRecord() as routing:
                 facts.routing.setdefault(routing.turn_id, []).append(routing)
+            case QuestionAnswered(child_id=child_id):
+                facts.answered.setdefault(child_id, []).append(kept)
             case AttemptRecorded():
                 pass
     return facts

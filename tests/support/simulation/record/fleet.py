@@ -9,11 +9,14 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.binding.bind import BindingRules
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import GrantSpent, StoreUnavailable
 from sidecar.core.executing.retries import BreakerRules, RetryRules
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import Digest, InstanceId
 from sidecar.operations.process.draining import Drain, DrainRules
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.record.lease import Lease
@@ -121,6 +124,10 @@ class Fleet:
         self._cuts = [each for each in beside.schedule.mishaps if each.blow in (Blow.CUT_BEFORE, Blow.CUT_AFTER)]
         self._commits: Counter[int] = Counter()
         self.places = 2 if beside.schedule.shared else 1
+        self._definitions: list[FixedDefinitions] = []
+        self._replaced = False
+        if beside.schedule.replaced_at is not None:
+            beside.loop.call_at(beside.schedule.replaced_at, self._replace, context=Context())
         for place in range(self.places):
             self._start(place)
 
@@ -157,6 +164,19 @@ class Fleet:
         self.leases.setdefault(instance, []).append((now, now + LEASE))
 
     # --- what happens to them
+
+    def _replace(self) -> None:
+        """Let other versions of all definitions serve what is bound from now on."""
+        self._beside.counted["definitions rolled back"] += 1
+        self._replaced = True
+        for definitions in self._definitions:
+            definitions.load(self._cards())
+
+    def _cards(self) -> list[Card]:
+        cards = self._beside.schedule.cards
+        if self._replaced:
+            cards = tuple(replace(card, digest=Digest(f"{card.digest}-other")) for card in cards)
+        return [orchestrator(tuple(card.definition.slot for card in cards)), *cards]
 
     def strike(self, mishap: Mishap) -> None:
         """Let a blow fall."""
@@ -226,8 +246,10 @@ class Fleet:
         )
         self._lend(instance)
         lease = Lease(database, LEASE if schedule.shared else None, clock=beside.clock, recorder=recorder)
-        slots = tuple(card.definition.slot for card in schedule.cards)
-        definitions = FixedDefinitions([orchestrator(slots), *schedule.cards])
+        first = [orchestrator(tuple(card.definition.slot for card in schedule.cards)), *schedule.cards]
+        definitions = FixedDefinitions(first)
+        definitions.load(self._cards())
+        self._definitions.append(definitions)
         flags: Any = AllOn()
         ports = Ports(
             clock=beside.clock,

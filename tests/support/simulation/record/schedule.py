@@ -97,6 +97,7 @@ class RecordSchedule:
 
     Attributes:
         shared: two sidecars on one record, with leases; else one, and each instance is alone on it.
+        replaced_at: when other versions of all definitions serve the binds from then on; None: never.
         memory_lasts: what conversations are kept in outlives the sidecars.
     """
 
@@ -110,6 +111,7 @@ class RecordSchedule:
     faults: StoreFaults
     mishaps: tuple[Mishap, ...]
     clock_jumps: tuple[tuple[float, float], ...]
+    replaced_at: float | None = None
 
     @property
     def name(self) -> str:

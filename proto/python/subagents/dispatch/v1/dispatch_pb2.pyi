@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
+from subagents.dispatch.v1 import question_pb2 as _question_pb2
 from subagents.dispatch.v1 import routing_pb2 as _routing_pb2
 from subagents.dispatch.v1 import surface_pb2 as _surface_pb2
 from google.protobuf.internal import containers as _containers
@@ -136,14 +137,16 @@ class Contract(_message.Message):
     def __init__(self, version: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., session_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ToolCall(_message.Message):
-    __slots__ = ("call_id", "tool_name", "arguments_json")
+    __slots__ = ("call_id", "tool_name", "arguments_json", "answering")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    ANSWERING_FIELD_NUMBER: _ClassVar[int]
     call_id: str
     tool_name: str
     arguments_json: str
-    def __init__(self, call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
+    answering: _question_pb2.Answering
+    def __init__(self, call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., answering: _Optional[_Union[_question_pb2.Answering, _Mapping]] = ...) -> None: ...
 
 class DispatchRequest(_message.Message):
     __slots__ = ("surface_token", "binding_digest", "dispatch_id", "calls", "declared_intent_count", "prior_context", "task_prompt", "on_disconnect", "continue_for", "join")

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from subagents.dispatch.v1 import question_pb2 as _question_pb2
 from subagents.errors.v1 import error_reason_pb2 as _error_reason_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -20,6 +21,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_DROPPED: _ClassVar[Outcome]
     OUTCOME_REFUSED: _ClassVar[Outcome]
     OUTCOME_NOT_STARTED: _ClassVar[Outcome]
+    OUTCOME_SUSPENDED: _ClassVar[Outcome]
 
 class FinalStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -57,6 +59,7 @@ OUTCOME_FAILED: Outcome
 OUTCOME_DROPPED: Outcome
 OUTCOME_REFUSED: Outcome
 OUTCOME_NOT_STARTED: Outcome
+OUTCOME_SUSPENDED: Outcome
 FINAL_STATUS_UNSPECIFIED: FinalStatus
 FINAL_STATUS_COMPLETED: FinalStatus
 FINAL_STATUS_FAILED: FinalStatus
@@ -77,7 +80,7 @@ CAP_BEHAVIOUR_AT: CapBehaviour
 CAP_BEHAVIOUR_OVER: CapBehaviour
 
 class CallOutcome(_message.Message):
-    __slots__ = ("call_id", "tool_name", "sub_agent_id", "child_id", "emission_index", "outcome", "narration", "components", "data_unavailable", "status", "attempts", "duration", "usage")
+    __slots__ = ("call_id", "tool_name", "sub_agent_id", "child_id", "emission_index", "outcome", "narration", "components", "data_unavailable", "status", "attempts", "duration", "usage", "question")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
     SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +94,7 @@ class CallOutcome(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     DURATION_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     call_id: str
     tool_name: str
     sub_agent_id: str
@@ -104,7 +108,8 @@ class CallOutcome(_message.Message):
     attempts: int
     duration: _duration_pb2.Duration
     usage: TokenUsage
-    def __init__(self, call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., child_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., narration: _Optional[str] = ..., components: _Optional[_Iterable[_Union[Component, _Mapping]]] = ..., data_unavailable: _Optional[bool] = ..., status: _Optional[_Union[_error_reason_pb2.CallStatus, _Mapping]] = ..., attempts: _Optional[int] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+    question: _question_pb2.Question
+    def __init__(self, call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., child_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., narration: _Optional[str] = ..., components: _Optional[_Iterable[_Union[Component, _Mapping]]] = ..., data_unavailable: _Optional[bool] = ..., status: _Optional[_Union[_error_reason_pb2.CallStatus, _Mapping]] = ..., attempts: _Optional[int] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., question: _Optional[_Union[_question_pb2.Question, _Mapping]] = ...) -> None: ...
 
 class Component(_message.Message):
     __slots__ = ("name", "tool_input_json", "component_data_json")

@@ -78,7 +78,7 @@ class RecordedDispatch(_message.Message):
     def __init__(self, dispatch_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settle_by: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_count: _Optional[int] = ..., owner_instance_id: _Optional[str] = ..., takeover_count: _Optional[int] = ..., owner_alive: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[_outcome_pb2.CallOutcome, _Mapping]]] = ...) -> None: ...
 
 class RecordedChild(_message.Message):
-    __slots__ = ("child_id", "dispatch_id", "call_id", "sub_agent_id", "emission_index", "parent_child_id", "opened_at", "contract_json", "events")
+    __slots__ = ("child_id", "dispatch_id", "call_id", "sub_agent_id", "emission_index", "parent_child_id", "opened_at", "contract_json", "events", "answered_in_turn_id")
     CHILD_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,7 @@ class RecordedChild(_message.Message):
     OPENED_AT_FIELD_NUMBER: _ClassVar[int]
     CONTRACT_JSON_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_IN_TURN_ID_FIELD_NUMBER: _ClassVar[int]
     child_id: str
     dispatch_id: str
     call_id: str
@@ -97,7 +98,8 @@ class RecordedChild(_message.Message):
     opened_at: _timestamp_pb2.Timestamp
     contract_json: str
     events: _containers.RepeatedCompositeFieldContainer[ChildEvent]
-    def __init__(self, child_id: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., parent_child_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., contract_json: _Optional[str] = ..., events: _Optional[_Iterable[_Union[ChildEvent, _Mapping]]] = ...) -> None: ...
+    answered_in_turn_id: str
+    def __init__(self, child_id: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., parent_child_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., contract_json: _Optional[str] = ..., events: _Optional[_Iterable[_Union[ChildEvent, _Mapping]]] = ..., answered_in_turn_id: _Optional[str] = ...) -> None: ...
 
 class ChildEvent(_message.Message):
     __slots__ = ("event_id", "child_id", "sequence", "name", "occurred_at", "actor", "summary", "details_json", "previous_link", "link")

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from subagents.dispatch.v1 import question_pb2 as subagents_dot_dispatch_dot_v1_dot_question__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n subagents/runner/v1/runner.proto\x12\x13subagents.runner.v1\x1a\x1egoogle/protobuf/duration.proto\"\xdc\x03\n\nRunRequest\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x12\n\nattempt_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x14\n\x0csub_agent_id\x18\x04 \x01(\t\x12\x15\n\rdefinition_id\x18\x05 \x01(\t\x12\x0e\n\x06\x64igest\x18\x06 \x01(\t\x12\x0e\n\x06\x63ommit\x18\x07 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x08 \x01(\t\x12\x36\n\x07\x63ontext\x18\t \x01(\x0b\x32%.subagents.runner.v1.InheritedContext\x12\x15\n\rprompt_suffix\x18\n \x01(\t\x12\x15\n\rcontract_json\x18\x0b \x01(\t\x12\x16\n\x0egateway_target\x18\x0c \x01(\t\x12\r\n\x05grant\x18\r \x01(\t\x12.\n\x04\x63\x61rd\x18\x0e \x01(\x0b\x32 .subagents.runner.v1.CardContent\x12*\n\x07timeout\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0b\x63\x61rd_digest\x18\x10 \x01(\t\x12\x34\n\tdelegates\x18\x11 \x03(\x0b\x32!.subagents.runner.v1.DelegateTool\"P\n\x0c\x44\x65legateTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x1d\n\x15\x61rguments_schema_json\x18\x03 \x01(\t\"\xcb\x01\n\x10InheritedContext\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12\x0f\n\x07turn_id\x18\x04 \x01(\t\x12\x13\n\x06locale\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08location\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x15\n\rprior_context\x18\x07 \x01(\t\x12\x13\n\x0btask_prompt\x18\x08 \x01(\tB\t\n\x07_localeB\x0b\n\t_location\"\xf8\x02\n\x0b\x43\x61rdContent\x12\x15\n\rprompt_prefix\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x16\n\x0eprovider_model\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x04 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x05 \x01(\x05\x12\x18\n\x10reasoning_effort\x18\x06 \x01(\t\x12\x16\n\x0etext_verbosity\x18\x07 \x01(\t\x12\x33\n\x05tools\x18\x08 \x03(\x0b\x32$.subagents.runner.v1.ToolDeclaration\x12Z\n\x16\x63omponent_schemas_json\x18\t \x03(\x0b\x32:.subagents.runner.v1.CardContent.ComponentSchemasJsonEntry\x1a;\n\x19\x43omponentSchemasJsonEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x0fToolDeclaration\x12\x0f\n\x07tool_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x1d\n\x15\x61rguments_schema_json\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x61ta_backed\x18\x04 \x01(\x08\"\x85\x02\n\x0bRunResponse\x12\x32\n\x06status\x18\x01 \x01(\x0b\x32 .subagents.runner.v1.StatusEventH\x00\x12;\n\tcomponent\x18\x02 \x01(\x0b\x32&.subagents.runner.v1.RenderedComponentH\x00\x12\x13\n\tnarration\x18\x03 \x01(\tH\x00\x12\x31\n\x05usage\x18\x04 \x01(\x0b\x32 .subagents.runner.v1.UsageReportH\x00\x12\x34\n\x08\x66inished\x18\x05 \x01(\x0b\x32 .subagents.runner.v1.RunFinishedH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\x0bStatusEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x44\n\nattributes\x18\x02 \x03(\x0b\x32\x30.subagents.runner.v1.StatusEvent.AttributesEntry\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"W\n\x11RenderedComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0ftool_input_json\x18\x02 \x01(\t\x12\x1b\n\x13\x63omponent_data_json\x18\x03 \x01(\t\"t\n\x0bUsageReport\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12 \n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_cached_input_tokens\"\'\n\x0bRunFinished\x12\x18\n\x10\x64\x61ta_unavailable\x18\x01 \x01(\x08\"\x11\n\x0f\x44\x65scribeRequest\"X\n\x10\x44\x65scribeResponse\x12\x15\n\rsub_agent_ids\x18\x01 \x03(\t\x12\x1b\n\x13max_concurrent_runs\x18\x02 \x01(\x05\x12\x10\n\x08software\x18\x03 \x01(\t2\xbc\x01\n\x15SubAgentRunnerService\x12J\n\x03Run\x12\x1f.subagents.runner.v1.RunRequest\x1a .subagents.runner.v1.RunResponse0\x01\x12W\n\x08\x44\x65scribe\x12$.subagents.runner.v1.DescribeRequest\x1a%.subagents.runner.v1.DescribeResponseBK\n\x13subagents.runner.v1P\x01Z\x1csubagents/runner/v1;runnerv1\xaa\x02\x13Subagents.Runner.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n subagents/runner/v1/runner.proto\x12\x13subagents.runner.v1\x1a\x1egoogle/protobuf/duration.proto\x1a$subagents/dispatch/v1/question.proto\"\x95\x04\n\nRunRequest\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x12\n\nattempt_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x14\n\x0csub_agent_id\x18\x04 \x01(\t\x12\x15\n\rdefinition_id\x18\x05 \x01(\t\x12\x0e\n\x06\x64igest\x18\x06 \x01(\t\x12\x0e\n\x06\x63ommit\x18\x07 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x08 \x01(\t\x12\x36\n\x07\x63ontext\x18\t \x01(\x0b\x32%.subagents.runner.v1.InheritedContext\x12\x15\n\rprompt_suffix\x18\n \x01(\t\x12\x15\n\rcontract_json\x18\x0b \x01(\t\x12\x16\n\x0egateway_target\x18\x0c \x01(\t\x12\r\n\x05grant\x18\r \x01(\t\x12.\n\x04\x63\x61rd\x18\x0e \x01(\x0b\x32 .subagents.runner.v1.CardContent\x12*\n\x07timeout\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0b\x63\x61rd_digest\x18\x10 \x01(\t\x12\x34\n\tdelegates\x18\x11 \x03(\x0b\x32!.subagents.runner.v1.DelegateTool\x12\x37\n\x0c\x63ontinuation\x18\x14 \x01(\x0b\x32!.subagents.runner.v1.Continuation\"P\n\x0c\x44\x65legateTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x1d\n\x15\x61rguments_schema_json\x18\x03 \x01(\t\"\xcb\x01\n\x10InheritedContext\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12\x0f\n\x07turn_id\x18\x04 \x01(\t\x12\x13\n\x06locale\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08location\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x15\n\rprior_context\x18\x07 \x01(\t\x12\x13\n\x0btask_prompt\x18\x08 \x01(\tB\t\n\x07_localeB\x0b\n\t_location\"\xf8\x02\n\x0b\x43\x61rdContent\x12\x15\n\rprompt_prefix\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x16\n\x0eprovider_model\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x04 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x05 \x01(\x05\x12\x18\n\x10reasoning_effort\x18\x06 \x01(\t\x12\x16\n\x0etext_verbosity\x18\x07 \x01(\t\x12\x33\n\x05tools\x18\x08 \x03(\x0b\x32$.subagents.runner.v1.ToolDeclaration\x12Z\n\x16\x63omponent_schemas_json\x18\t \x03(\x0b\x32:.subagents.runner.v1.CardContent.ComponentSchemasJsonEntry\x1a;\n\x19\x43omponentSchemasJsonEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x0fToolDeclaration\x12\x0f\n\x07tool_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x1d\n\x15\x61rguments_schema_json\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x61ta_backed\x18\x04 \x01(\x08\"\x85\x02\n\x0bRunResponse\x12\x32\n\x06status\x18\x01 \x01(\x0b\x32 .subagents.runner.v1.StatusEventH\x00\x12;\n\tcomponent\x18\x02 \x01(\x0b\x32&.subagents.runner.v1.RenderedComponentH\x00\x12\x13\n\tnarration\x18\x03 \x01(\tH\x00\x12\x31\n\x05usage\x18\x04 \x01(\x0b\x32 .subagents.runner.v1.UsageReportH\x00\x12\x34\n\x08\x66inished\x18\x05 \x01(\x0b\x32 .subagents.runner.v1.RunFinishedH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\x0bStatusEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x44\n\nattributes\x18\x02 \x03(\x0b\x32\x30.subagents.runner.v1.StatusEvent.AttributesEntry\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"W\n\x11RenderedComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0ftool_input_json\x18\x02 \x01(\t\x12\x1b\n\x13\x63omponent_data_json\x18\x03 \x01(\t\"t\n\x0bUsageReport\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12 \n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_cached_input_tokens\"]\n\x0bRunFinished\x12\x18\n\x10\x64\x61ta_unavailable\x18\x01 \x01(\x08\x12\x34\n\x08question\x18\x02 \x01(\x0b\x32\".subagents.runner.v1.QuestionAsked\"\xd5\x01\n\rQuestionAsked\x12\x31\n\x04kind\x18\x01 \x01(\x0e\x32#.subagents.dispatch.v1.QuestionKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x12\n\nabout_json\x18\x03 \x01(\t\x12\x31\n\x08\x61nswerer\x18\x04 \x01(\x0e\x32\x1f.subagents.dispatch.v1.Answerer\x12-\n\nexpires_in\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x06 \x01(\x0c\"\xba\x01\n\x0c\x43ontinuation\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x31\n\x04kind\x18\x02 \x01(\x0e\x32#.subagents.dispatch.v1.QuestionKind\x12\x10\n\x08question\x18\x03 \x01(\t\x12\x12\n\nabout_json\x18\x04 \x01(\t\x12\x30\n\x06\x61nswer\x18\x05 \x01(\x0b\x32 .subagents.dispatch.v1.Answering\x12\r\n\x05state\x18\x06 \x01(\x0c\"\x11\n\x0f\x44\x65scribeRequest\"X\n\x10\x44\x65scribeResponse\x12\x15\n\rsub_agent_ids\x18\x01 \x03(\t\x12\x1b\n\x13max_concurrent_runs\x18\x02 \x01(\x05\x12\x10\n\x08software\x18\x03 \x01(\t2\xbc\x01\n\x15SubAgentRunnerService\x12J\n\x03Run\x12\x1f.subagents.runner.v1.RunRequest\x1a .subagents.runner.v1.RunResponse0\x01\x12W\n\x08\x44\x65scribe\x12$.subagents.runner.v1.DescribeRequest\x1a%.subagents.runner.v1.DescribeResponseBK\n\x13subagents.runner.v1P\x01Z\x1csubagents/runner/v1;runnerv1\xaa\x02\x13Subagents.Runner.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,34 +38,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CARDCONTENT_COMPONENTSCHEMASJSONENTRY']._serialized_options = b'8\001'
   _globals['_STATUSEVENT_ATTRIBUTESENTRY']._loaded_options = None
   _globals['_STATUSEVENT_ATTRIBUTESENTRY']._serialized_options = b'8\001'
-  _globals['_RUNREQUEST']._serialized_start=90
-  _globals['_RUNREQUEST']._serialized_end=566
-  _globals['_DELEGATETOOL']._serialized_start=568
-  _globals['_DELEGATETOOL']._serialized_end=648
-  _globals['_INHERITEDCONTEXT']._serialized_start=651
-  _globals['_INHERITEDCONTEXT']._serialized_end=854
-  _globals['_CARDCONTENT']._serialized_start=857
-  _globals['_CARDCONTENT']._serialized_end=1233
-  _globals['_CARDCONTENT_COMPONENTSCHEMASJSONENTRY']._serialized_start=1174
-  _globals['_CARDCONTENT_COMPONENTSCHEMASJSONENTRY']._serialized_end=1233
-  _globals['_TOOLDECLARATION']._serialized_start=1235
-  _globals['_TOOLDECLARATION']._serialized_end=1342
-  _globals['_RUNRESPONSE']._serialized_start=1345
-  _globals['_RUNRESPONSE']._serialized_end=1606
-  _globals['_STATUSEVENT']._serialized_start=1609
-  _globals['_STATUSEVENT']._serialized_end=1757
-  _globals['_STATUSEVENT_ATTRIBUTESENTRY']._serialized_start=1708
-  _globals['_STATUSEVENT_ATTRIBUTESENTRY']._serialized_end=1757
-  _globals['_RENDEREDCOMPONENT']._serialized_start=1759
-  _globals['_RENDEREDCOMPONENT']._serialized_end=1846
-  _globals['_USAGEREPORT']._serialized_start=1848
-  _globals['_USAGEREPORT']._serialized_end=1964
-  _globals['_RUNFINISHED']._serialized_start=1966
-  _globals['_RUNFINISHED']._serialized_end=2005
-  _globals['_DESCRIBEREQUEST']._serialized_start=2007
-  _globals['_DESCRIBEREQUEST']._serialized_end=2024
-  _globals['_DESCRIBERESPONSE']._serialized_start=2026
-  _globals['_DESCRIBERESPONSE']._serialized_end=2114
-  _globals['_SUBAGENTRUNNERSERVICE']._serialized_start=2117
-  _globals['_SUBAGENTRUNNERSERVICE']._serialized_end=2305
+  _globals['_RUNREQUEST']._serialized_start=128
+  _globals['_RUNREQUEST']._serialized_end=661
+  _globals['_DELEGATETOOL']._serialized_start=663
+  _globals['_DELEGATETOOL']._serialized_end=743
+  _globals['_INHERITEDCONTEXT']._serialized_start=746
+  _globals['_INHERITEDCONTEXT']._serialized_end=949
+  _globals['_CARDCONTENT']._serialized_start=952
+  _globals['_CARDCONTENT']._serialized_end=1328
+  _globals['_CARDCONTENT_COMPONENTSCHEMASJSONENTRY']._serialized_start=1269
+  _globals['_CARDCONTENT_COMPONENTSCHEMASJSONENTRY']._serialized_end=1328
+  _globals['_TOOLDECLARATION']._serialized_start=1330
+  _globals['_TOOLDECLARATION']._serialized_end=1437
+  _globals['_RUNRESPONSE']._serialized_start=1440
+  _globals['_RUNRESPONSE']._serialized_end=1701
+  _globals['_STATUSEVENT']._serialized_start=1704
+  _globals['_STATUSEVENT']._serialized_end=1852
+  _globals['_STATUSEVENT_ATTRIBUTESENTRY']._serialized_start=1803
+  _globals['_STATUSEVENT_ATTRIBUTESENTRY']._serialized_end=1852
+  _globals['_RENDEREDCOMPONENT']._serialized_start=1854
+  _globals['_RENDEREDCOMPONENT']._serialized_end=1941
+  _globals['_USAGEREPORT']._serialized_start=1943
+  _globals['_USAGEREPORT']._serialized_end=2059
+  _globals['_RUNFINISHED']._serialized_start=2061
+  _globals['_RUNFINISHED']._serialized_end=2154
+  _globals['_QUESTIONASKED']._serialized_start=2157
+  _globals['_QUESTIONASKED']._serialized_end=2370
+  _globals['_CONTINUATION']._serialized_start=2373
+  _globals['_CONTINUATION']._serialized_end=2559
+  _globals['_DESCRIBEREQUEST']._serialized_start=2561
+  _globals['_DESCRIBEREQUEST']._serialized_end=2578
+  _globals['_DESCRIBERESPONSE']._serialized_start=2580
+  _globals['_DESCRIBERESPONSE']._serialized_end=2668
+  _globals['_SUBAGENTRUNNERSERVICE']._serialized_start=2671
+  _globals['_SUBAGENTRUNNERSERVICE']._serialized_end=2859
 # @@protoc_insertion_point(module_scope)

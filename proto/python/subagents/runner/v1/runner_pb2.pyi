@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from subagents.dispatch.v1 import question_pb2 as _question_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -10,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunRequest(_message.Message):
-    __slots__ = ("child_id", "attempt_id", "attempt", "sub_agent_id", "definition_id", "digest", "commit", "arguments_json", "context", "prompt_suffix", "contract_json", "gateway_target", "grant", "card", "timeout", "card_digest", "delegates")
+    __slots__ = ("child_id", "attempt_id", "attempt", "sub_agent_id", "definition_id", "digest", "commit", "arguments_json", "context", "prompt_suffix", "contract_json", "gateway_target", "grant", "card", "timeout", "card_digest", "delegates", "continuation")
     CHILD_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +29,7 @@ class RunRequest(_message.Message):
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     CARD_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DELEGATES_FIELD_NUMBER: _ClassVar[int]
+    CONTINUATION_FIELD_NUMBER: _ClassVar[int]
     child_id: str
     attempt_id: str
     attempt: int
@@ -45,7 +47,8 @@ class RunRequest(_message.Message):
     timeout: _duration_pb2.Duration
     card_digest: str
     delegates: _containers.RepeatedCompositeFieldContainer[DelegateTool]
-    def __init__(self, child_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., attempt: _Optional[int] = ..., sub_agent_id: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., commit: _Optional[str] = ..., arguments_json: _Optional[str] = ..., context: _Optional[_Union[InheritedContext, _Mapping]] = ..., prompt_suffix: _Optional[str] = ..., contract_json: _Optional[str] = ..., gateway_target: _Optional[str] = ..., grant: _Optional[str] = ..., card: _Optional[_Union[CardContent, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., card_digest: _Optional[str] = ..., delegates: _Optional[_Iterable[_Union[DelegateTool, _Mapping]]] = ...) -> None: ...
+    continuation: Continuation
+    def __init__(self, child_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., attempt: _Optional[int] = ..., sub_agent_id: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., commit: _Optional[str] = ..., arguments_json: _Optional[str] = ..., context: _Optional[_Union[InheritedContext, _Mapping]] = ..., prompt_suffix: _Optional[str] = ..., contract_json: _Optional[str] = ..., gateway_target: _Optional[str] = ..., grant: _Optional[str] = ..., card: _Optional[_Union[CardContent, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., card_digest: _Optional[str] = ..., delegates: _Optional[_Iterable[_Union[DelegateTool, _Mapping]]] = ..., continuation: _Optional[_Union[Continuation, _Mapping]] = ...) -> None: ...
 
 class DelegateTool(_message.Message):
     __slots__ = ("name", "description", "arguments_schema_json")
@@ -168,10 +171,44 @@ class UsageReport(_message.Message):
     def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cached_input_tokens: _Optional[int] = ...) -> None: ...
 
 class RunFinished(_message.Message):
-    __slots__ = ("data_unavailable",)
+    __slots__ = ("data_unavailable", "question")
     DATA_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     data_unavailable: bool
-    def __init__(self, data_unavailable: _Optional[bool] = ...) -> None: ...
+    question: QuestionAsked
+    def __init__(self, data_unavailable: _Optional[bool] = ..., question: _Optional[_Union[QuestionAsked, _Mapping]] = ...) -> None: ...
+
+class QuestionAsked(_message.Message):
+    __slots__ = ("kind", "text", "about_json", "answerer", "expires_in", "state")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    ANSWERER_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    kind: _question_pb2.QuestionKind
+    text: str
+    about_json: str
+    answerer: _question_pb2.Answerer
+    expires_in: _duration_pb2.Duration
+    state: bytes
+    def __init__(self, kind: _Optional[_Union[_question_pb2.QuestionKind, str]] = ..., text: _Optional[str] = ..., about_json: _Optional[str] = ..., answerer: _Optional[_Union[_question_pb2.Answerer, str]] = ..., expires_in: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., state: _Optional[bytes] = ...) -> None: ...
+
+class Continuation(_message.Message):
+    __slots__ = ("child_id", "kind", "question", "about_json", "answer", "state")
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    child_id: str
+    kind: _question_pb2.QuestionKind
+    question: str
+    about_json: str
+    answer: _question_pb2.Answering
+    state: bytes
+    def __init__(self, child_id: _Optional[str] = ..., kind: _Optional[_Union[_question_pb2.QuestionKind, str]] = ..., question: _Optional[str] = ..., about_json: _Optional[str] = ..., answer: _Optional[_Union[_question_pb2.Answering, _Mapping]] = ..., state: _Optional[bytes] = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
     __slots__ = ()

@@ -1,0 +1,1 @@
+"""Questions that sub-agents ask back, and their answers."""

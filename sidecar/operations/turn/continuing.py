@@ -1,0 +1,134 @@
+"""Calls that answer a question: decides whether they may, has that on record, and finds what they continue."""
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.plan import PlannedCall, outcomes_without_run
+from sidecar.core.dispatching.questions import AnsweredBy, Answering, Continuation
+from sidecar.core.dispatching.receipts import ReceiptClaims, ReceiptRefused, opened, refusal_of
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.executing.stored_record import StoredChild
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.facts import QuestionAnswered
+from sidecar.core.journal.texts import Texts
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.ports import Store
+from sidecar.operations.record.timed_access import append_within, read_within
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from subagents_errors import CallFailure
+
+
+class ContinueWork:
+    """Redeems receipts.
+
+    A receipt is redeemed by a fact of the turn that asked, before the child that continues exists. The record accepts
+    one such fact for each question, so that of two sidecars one is refused. A dispatch that is sent again finds its own
+    fact and continues.
+
+    Args:
+        keys: those of surface tokens.
+        seconds: longest wait for the record.
+    """
+
+    def __init__(self, store: Store, clock: Clock, keys: SigningKeys, seconds: float) -> None:
+        self._store, self._clock, self._keys, self._seconds = store, clock, keys, seconds
+
+    async def redeem(self, dispatch: LiveDispatch) -> list[CallOutcome]:
+        """Find what the calls of a dispatch continue; settles and returns those that may not.
+
+        A call that is refused has its place under the cap all the same: the plan is made again from the request alone
+        when another sidecar takes the dispatch over. Its outcome goes on record with the opening.
+
+        Raises:
+            StoreUnavailable: it cannot be told. The same dispatch may be sent again.
+        """
+        refused = list[CallOutcome]()
+        for planned in dispatch.plan.run:
+            answering = planned.call.answering
+            if answering is None:
+                continue
+            found = await self._redeemed(dispatch, planned, answering)
+            if isinstance(found, Continuation):
+                dispatch.calls.continues(planned.call.call_id, found)
+            else:
+                outcome = outcomes_without_run(planned, Outcome.REFUSED, found.reason, found.hint)
+                dispatch.calls.refuse(outcome)
+                dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
+                refused.append(outcome)
+        return refused
+
+    async def restore(self, dispatch: LiveDispatch) -> None:
+        """Find what the calls of a dispatch continue that another sidecar began; stop those that cannot continue.
+
+        Raises:
+            StoreUnavailable: it cannot be told.
+        """
+        for planned in dispatch.plan.run:
+            answering, call_id = planned.call.answering, planned.call.call_id
+            if answering is None or planned.place in dispatch.calls.outcomes:
+                continue
+            claims, by = opened(answering.receipt, self._keys), _by(dispatch, planned)
+            child = None if claims is None else await self._child(claims)
+            if child is None or child.question is None or child.answered_by != by:
+                dispatch.calls.stop(call_id, CallFailure.RECEIPT_UNKNOWN)
+            else:
+                dispatch.calls.continues(call_id, continuation_of(child, answering))
+
+    async def _redeemed(
+        self, dispatch: LiveDispatch, planned: PlannedCall, answering: Answering
+    ) -> Continuation | ReceiptRefused:
+        claims = opened(answering.receipt, self._keys)
+        if claims is None:
+            return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
+        now, by = self._clock.now(), _by(dispatch, planned)
+        refusal = refusal_of(claims, answering, dispatch.turn.claims, planned.tool, now)
+        if refusal is not None and refusal.reason is not CallFailure.RECEIPT_EXPIRED:
+            return refusal
+        child = await self._child(claims)
+        unless_mine = refusal or self._refusal_on_record(child, claims)
+        if child is None or (unless_mine is not None and child.answered_by != by):
+            return unless_mine or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
+        if child.answered_by is None:
+            body = QuestionAnswered(child.opened.dispatch_id, child.opened.step_idx, *msgspec.structs.astuple(by))
+            draft = self._store.draft(claims.turn_id, now, body, Texts())
+            rejected = await append_within(self._store, [draft], dispatch.record_by, dispatch.deadlines)
+            if isinstance(rejected, RecordConflict):
+                return ReceiptRefused(CallFailure.RECEIPT_USED)
+            if rejected is not None:
+                raise rejected
+        return continuation_of(child, answering)
+
+    def _refusal_on_record(self, child: StoredChild | None, claims: ReceiptClaims) -> ReceiptRefused | None:
+        """Return why the record does not let a question be answered by a call that has not answered it before."""
+        if child is None or child.question is None or child.question.digest != claims.question:
+            return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
+        return None if child.answered_by is None else ReceiptRefused(CallFailure.RECEIPT_USED)
+
+    async def _child(self, claims: ReceiptClaims) -> StoredChild | None:
+        """Return the child that asked, as it is on record. Raises `StoreUnavailable`."""
+        turn = await read_within(self._store.turn(TurnId(claims.turn_id)), self._seconds)
+        if isinstance(turn, StoreUnavailable):
+            raise turn
+        children = () if turn is None else turn.children
+        return next((each for each in children if each.opened.child_id == claims.child_id), None)
+
+
+def continuation_of(child: StoredChild, answering: Answering) -> Continuation:
+    """Return what the sub-agent that continues is given; only of a child whose question is on record."""
+    question = child.question
+    if question is None:
+        raise StoreUnavailable("the texts of the question were erased while it was answered; try again")
+    return Continuation(
+        turn_id=child.opened.turn_id,
+        child_id=child.opened.child_id,
+        kind=question.kind,
+        question=question.text,
+        about_json=question.about_json,
+        answering=answering,
+        state=child.state,
+    )
+
+
+def _by(dispatch: LiveDispatch, planned: PlannedCall) -> AnsweredBy:
+    return AnsweredBy(dispatch.turn.turn_id, dispatch.dispatch_id, planned.place)
