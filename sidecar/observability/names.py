@@ -23,6 +23,10 @@ SECURITY_INCIDENTS: Final = "sidecar.gateway.security_incidents_total"
 DATA_CALLS: Final = "sidecar.gateway.calls_total"
 """Calls of data services. Counter; sub_agent_id, tool_id, result (`released`, or why it was withheld)."""
 
+EFFECTS: Final = "sidecar.gateway.effects_total"
+"""Tool calls that change something. Counter; sub_agent_id, tool_id, result (`done`, `refused`, `not_sent`, `unknown`;
+`repeated`: another attempt was given the answer of an earlier one). Any `unknown` is to be looked into."""
+
 DATA_CALL_SECONDS: Final = "sidecar.gateway.duration_seconds"
 """How long data services took. Histogram; tool_id."""
 

@@ -74,6 +74,9 @@ class MeasuringRecorder:
         self._data_calls = metrics.counter(
             names.DATA_CALLS, "Calls of data services.", "sub_agent_id", "tool_id", "result"
         )
+        self._effects = metrics.counter(
+            names.EFFECTS, "Tool calls that change something.", "sub_agent_id", "tool_id", "result"
+        )
         self._data_seconds = metrics.histogram(names.DATA_CALL_SECONDS, "Time of data services.", SLOW, "tool_id")
 
     def _count_children(self, metrics: Metrics) -> None:
@@ -229,6 +232,10 @@ class MeasuringRecorder:
         """Count one call of a data service."""
         self._data_calls.add(slot, tool_id, str(result))
         self._data_seconds.observe(seconds, tool_id)
+
+    def effect_settled(self, slot: str, tool_id: str, result: str) -> None:
+        """Count one effect of a tool call."""
+        self._effects.add(slot, tool_id, str(result))
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
         """Raise the security alert; the line in the log is `security_incident`'s. Source: PC2-FR-12d."""

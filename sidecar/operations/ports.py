@@ -164,6 +164,9 @@ class Recorder(Protocol):
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
         """Raise the security alert: a data service answered for another user."""
 
+    def effect_settled(self, slot: str, tool_id: str, result: str) -> None:
+        """Count one effect: `done`, `refused`, `not_sent`, `unknown`, or `repeated` if an earlier answer was given."""
+
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
         """Log an answer that may have been somebody else's; `principal_mismatch` is one kind of it."""
 

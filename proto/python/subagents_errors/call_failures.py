@@ -49,6 +49,8 @@ class CallFailure(StrEnum):
     """Made by the SDK when the sidecar is gone. Axis 1."""
     SIDECAR_LOST = "SIDECAR_LOST"
     """The sidecar that ran it stopped, and there was no attempt or time left for another. Axis 1."""
+    EFFECT_UNKNOWN = "EFFECT_UNKNOWN"
+    """A tool call that changes something was sent, its result is not known, and nothing repeats it. Axis 1."""
     DATA_UNAVAILABLE = "DATA_UNAVAILABLE"
     """The sub-agent finished without the data it needed. Axis 2."""
     BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"

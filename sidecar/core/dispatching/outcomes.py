@@ -146,6 +146,10 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.TURN_OVER: "The turn ended before there was an answer.",
         CallFailure.INTERNAL: _NO_ANSWER,
         CallFailure.SIDECAR_LOST: _NO_ANSWER,
+        CallFailure.EFFECT_UNKNOWN: (
+            "The assistant began to change something, and it is not known whether that happened. "
+            "Do not ask again before the user has confirmed that it did not happen."
+        ),
         CallFailure.SIDECAR_UNREACHABLE: "The assistant cannot be reached at the moment.",
         CallFailure.DATA_UNAVAILABLE: "Some of the data that the answer needs is not available at the moment.",
         CallFailure.BUDGET_EXHAUSTED: "The assistant ran out of its budget; the answer may be incomplete.",

@@ -31,6 +31,8 @@ DELEGATED: Final = "agent.delegated"
 DELEGATION_REFUSED: Final = "agent.delegation_refused"
 TAKEN_OVER: Final = "agent.taken_over"
 LEFT_OUT: Final = "agent.events_left_out"
+EFFECT_SENT: Final = "agent.effect_sent"
+EFFECT_SETTLED: Final = "agent.effect_settled"
 
 MOST_OF_A_KIND: Final = 64
 """Events of one kind that a sub-agent can cause as often as it likes; the rest is counted in one `LEFT_OUT` event."""

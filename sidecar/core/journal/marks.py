@@ -48,6 +48,8 @@ class What(IntEnum):
     DELEGATION_REFUSED = 14
     TAKEN_OVER = 15
     LEFT_OUT = 16
+    EFFECT_SENT = 17
+    EFFECT_SETTLED = 18
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -217,5 +219,17 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
             events.TAKEN_OVER, events.SIDECAR, (), lambda details, about: "another sidecar goes on with it"
         ),
         What.LEFT_OUT: Form(events.LEFT_OUT, events.SIDECAR, ("counts",), _left_out),
+        What.EFFECT_SENT: Form(
+            events.EFFECT_SENT,
+            events.SUB_AGENT,
+            ("tool", "key"),
+            lambda details, about: f"{details['tool']}: an effect is about to be sent, key {details['key']}",
+        ),
+        What.EFFECT_SETTLED: Form(
+            events.EFFECT_SETTLED,
+            events.SUB_AGENT,
+            ("tool", "key", "result"),
+            lambda details, about: f"{details['tool']}: the effect of key {details['key']} is {details['result']}",
+        ),
     }
 )

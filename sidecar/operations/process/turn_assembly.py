@@ -44,6 +44,7 @@ from sidecar.operations.turn.child.child_reports import ChildReports, ReportFile
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turn.delegate import Delegate
 from sidecar.operations.turn.dispatch_calls import DispatchCalls, DispatchRecovery
@@ -166,7 +167,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
-        call_tool=_call_tool(rules, ports, grants),
+        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, outside, turns)),
         delegate=Delegate(outside, turns, run_child),
         history=history,
         turns=turns,
@@ -177,12 +178,13 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     )
 
 
-def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
+def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: SendEffect) -> CallTool:
     hung_after = rules.quarantine_after.total_seconds()
     return CallTool(
         rules,
         grants,
         ConnectorBorder(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
+        effects,
         clock=ports.clock,
         ids=ports.ids,
         recorder=ports.recorder,

@@ -34,6 +34,7 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import NewChild, make_delegated_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.child.stop_child import stop_child
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -157,13 +158,22 @@ class Delegate:
         try:
             await self._open(parent, new, call)
             outcome = await self._run(child, call)
-            parent.add_below(outcome.usage or Usage(), barred=child.data.barred_anywhere)
+            data = child.data
+            parent.add_below(
+                outcome.usage or Usage(),
+                barred=data.barred_anywhere,
+                sent=data.effects_sent,
+                unknown=data.effects_unknown,
+            )
             await self._close(child, call)
+            if data.effects_unknown:  # the parent could have it done once more by another child
+                stop_child(call.turn, parent, CallFailure.EFFECT_UNKNOWN)
             return outcome
         finally:
             if parent.frames is not None:
                 used = None if child.outcome is None else child.outcome.usage
-                parent.frames.delegated(child.child_id, used, barred=child.data.barred_anywhere)
+                barred, sent, unknown = child.data.barred_anywhere, child.data.effects_sent, child.data.effects_unknown
+                parent.frames.delegated(child.child_id, used, barred=barred, sent=sent, unknown=unknown)
             self._calls.pop(child.child_id, None)
             parent.ledger.delegated(child.child_id)
             call.turn.lanes.leave(child.child_id)

@@ -15,6 +15,7 @@ from sidecar.core.definitions.cards.card import (
     Role,
     ToolEntry,
 )
+from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId
 
 MODEL: Final = ModelEntry(ModelId("m"), "m", 1000)
@@ -48,6 +49,7 @@ def _tool(tool_id: str) -> ToolEntry:
         echoes_nonce=tool_id == "offers",
         payload_schema=PAYLOAD,
         timeout=timedelta(seconds=TOOL_LIMIT),
+        operation=ToolOperation.READ,
     )
 
 

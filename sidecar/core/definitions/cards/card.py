@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, declared_arguments
+from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.json_schemas import canonical_text
 
@@ -176,6 +177,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
         echoes_nonce: whether the service echoes the request's nonce.
         payload_schema: JSON schema of the payload.
         timeout: longest one call may take.
+        operation: what a call does at the service, and hence whether it may be repeated.
     """
 
     id: ToolId
@@ -189,6 +191,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
     echoes_nonce: bool = False
     payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     timeout: timedelta = timedelta(seconds=10)
+    operation: ToolOperation = ToolOperation.EFFECT
 
     @cached_property
     def arguments_schema_json(self) -> str:

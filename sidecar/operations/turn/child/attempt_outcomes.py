@@ -30,6 +30,9 @@ from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.recorded_frames import microseconds
 from subagents_errors import CallFailure
 
+UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
+ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
+"""Of a call that failed after an effect of it was sent, whether the effect's result is known or not."""
 OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
 
 
@@ -40,8 +43,10 @@ def attempts_of(child: Child) -> int:
 
 def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     """Return how a child ends whose sidecar is gone; None if it may make another attempt. Source: SX-28."""
-    if not child.restored or child.attempts < allowed:
+    if not child.restored or (child.attempts < allowed and not child.data.final):
         return None
+    if child.data.final:
+        return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and another attempt could repeat an effect")
     return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
 
 
@@ -52,6 +57,14 @@ def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
     if child.data.forces_degraded or child.data.budget_hit:
         return end
     return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
+
+
+def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
+    """Return the end of a child of whose effects one may have happened, whatever else ended it."""
+    if isinstance(end, BrokenReport):
+        why = end.detail if end.reason is CallFailure.EFFECT_UNKNOWN else f"{end.reason}: {end.detail}"
+        return BrokenReport(CallFailure.EFFECT_UNKNOWN, why, fault=end.fault, evidence=end.evidence)
+    return BrokenReport(CallFailure.EFFECT_UNKNOWN, "it ended while an effect was on its way", evidence=end.answer)
 
 
 def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
@@ -113,11 +126,15 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
         attempts=child.attempts,
         duration=took,
         usage=usage,
+        hint=ALREADY_DONE if outcome is Outcome.FAILED and child.data.effects_sent and reason not in UNKNOWN else "",
     )
 
 
-def unrecorded_failure(outcome: CallOutcome) -> CallOutcome:
-    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given."""
+def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
+    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given.
+
+    With it, the result of each effect that was sent is lost to the parent.
+    """
     return CallOutcome(
         call_id=outcome.call_id,
         tool_name=outcome.tool_name,
@@ -125,7 +142,7 @@ def unrecorded_failure(outcome: CallOutcome) -> CallOutcome:
         child_id=outcome.child_id,
         emission_index=outcome.emission_index,
         outcome=Outcome.FAILED,
-        reason=CallFailure.RECORD_UNAVAILABLE,
+        reason=CallFailure.EFFECT_UNKNOWN if effects_sent else CallFailure.RECORD_UNAVAILABLE,
         attempts=outcome.attempts,
         duration=outcome.duration,
         usage=outcome.usage,
@@ -184,7 +201,8 @@ class Settlement(msgspec.Struct, frozen=True):
 
     def lay_out(self, now: datetime) -> LaidOut:
         """Return what is to be written, and what is done then."""
-        child, end = self.child, self.end
+        child = self.child
+        end = with_effect_unknown(self.end) if child.data.effects_unknown else self.end
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
         usage = spent if spent.input_tokens or spent.output_tokens else None
         outcome = outcome_of(child, end, self.took, usage)
@@ -215,9 +233,12 @@ class Settlement(msgspec.Struct, frozen=True):
             out.reports.write(child, outcome)
         else:
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
-            outcome = unrecorded_failure(outcome)
+            outcome = unrecorded_failure(outcome, child.data.effects_sent)
             self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
+        if outcome.reason is CallFailure.EFFECT_UNKNOWN:
+            told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
+            out.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
         self.over(outcome, now)
 

@@ -231,8 +231,8 @@ class ChildRun:
         child = self._child
         if child.attempts >= attempts_of(child) or self._stop.settled:
             return None
-        if child.data.barred_anywhere:
-            return None  # another attempt would ask the data service again
+        if child.data.barred_anywhere or child.data.final or child.data.effects_unknown:
+            return None  # another attempt would ask the data service again, or could repeat an effect
         now = self._out.clock.monotonic()
         wait = self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._shared.rules.retries))
         if child.frames is not None:

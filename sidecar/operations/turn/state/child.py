@@ -20,6 +20,7 @@ from sidecar.operations.requests import Integration, Verdict
 from sidecar.operations.turn.state.data_use import DataUse
 from sidecar.operations.turn.state.ledger import BudgetLedger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
+from sidecar.operations.turn.state.sent_effects import SentEffects
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from subagents_errors import CallFailure
@@ -45,6 +46,7 @@ class Child:
         ledger: what it and those below it use; `above` is that of the child that delegates to it.
         repeats: something has happened that may happen any number of times; see `note_left_out`.
         restored: it was brought back from the record, where other sidecars may have made attempts.
+        effects: its calls that may change something; None until it makes one.
     """
 
     child_id: ChildId
@@ -72,6 +74,7 @@ class Child:
     above: InitVar[BudgetLedger | None] = None
     restored: bool = False
     repeats: bool = False
+    effects: SentEffects | None = None
 
     slot: Slot = field(init=False)
     ledger: BudgetLedger = field(init=False)
@@ -147,9 +150,9 @@ class Child:
         if self.frames is not None:
             self.frames.effect(effect, tool_id)
 
-    def add_below(self, usage: Usage, *, barred: bool) -> None:
+    def add_below(self, usage: Usage, *, barred: bool, sent: int = 0, unknown: int = 0) -> None:
         """Take note of what a delegation came to."""
-        self.data.barred_below = self.data.barred_below or barred
+        self.data.count_below(sent, unknown, barred=barred)
         self.ledger.add_below(usage)
 
     # --- its outcome
@@ -220,7 +223,7 @@ class Child:
     def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
         """Fail it if it was brought back from the record and never came to its end."""
         if self.log.state in UNFINISHED:
-            self.log.failed(now, str(cause))
+            self.log.failed(now, str(CallFailure.EFFECT_UNKNOWN if self.data.effects_unknown else cause))
 
     def _close(self, now: datetime, reason: str, actor: str) -> None:
         integrated = self.log.state is ExecutionState.COMPLETED

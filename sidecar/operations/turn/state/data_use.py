@@ -16,6 +16,9 @@ class DataUse(Struct):
         released: payloads that the sub-agent really got.
         barred_below: a service may have answered for somebody else to a child that this one delegated to.
         budget_hit: a call was refused because the budget was used up.
+        effects_sent: calls that change something, those of children that this one delegated to included.
+        effects_unknown: those of them of which no result is known; the child then ends with `EFFECT_UNKNOWN`.
+        final: no other attempt is made, because it could repeat an effect.
     """
 
     calls: int = 0
@@ -23,6 +26,9 @@ class DataUse(Struct):
     _barred: set[ToolId] = field(default_factory=set)
     barred_below: bool = False
     budget_hit: bool = False
+    effects_sent: int = 0
+    effects_unknown: int = 0
+    final: bool = False
 
     @property
     def barred(self) -> Set[ToolId]:
@@ -52,3 +58,17 @@ class DataUse(Struct):
                 self.budget_hit = True
             case Effect.WITHHELD:
                 pass  # what counts is that nothing was released
+            case Effect.SENT:
+                self.effects_sent += 1
+                self.effects_unknown += 1
+            case Effect.SETTLED:
+                self.effects_unknown -= 1
+            case Effect.FINAL:
+                self.final = True
+
+    def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
+        """Count what a delegation came to: another attempt would delegate anew, to a child with other keys."""
+        self.barred_below = self.barred_below or barred
+        self.effects_sent += sent
+        self.effects_unknown += unknown
+        self.final = self.final or sent > 0

@@ -89,6 +89,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_NOT_STARTED: _ClassVar[ErrorReason]
     ERROR_REASON_SIDECAR_LOST: _ClassVar[ErrorReason]
     ERROR_REASON_RESULT_EMPTY: _ClassVar[ErrorReason]
+    ERROR_REASON_EFFECT_UNKNOWN: _ClassVar[ErrorReason]
 
 class FailureAxis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -177,6 +178,7 @@ ERROR_REASON_ARGUMENTS_INVALID: ErrorReason
 ERROR_REASON_NOT_STARTED: ErrorReason
 ERROR_REASON_SIDECAR_LOST: ErrorReason
 ERROR_REASON_RESULT_EMPTY: ErrorReason
+ERROR_REASON_EFFECT_UNKNOWN: ErrorReason
 FAILURE_AXIS_UNSPECIFIED: FailureAxis
 FAILURE_AXIS_EXECUTION: FailureAxis
 FAILURE_AXIS_DATA: FailureAxis
