@@ -49,7 +49,7 @@ class CallBoard:
         if event.state is CallState.RUNNING:
             self._words[event.call_id] = "thinking"
         elif event.outcome is not None:
-            self._ended[event.call_id] = event.outcome
+            self._ended[event.call_id] = event.outcome.outcome
 
     def __rich__(self) -> Table:
         """Return the lines as they are now."""

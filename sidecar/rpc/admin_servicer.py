@@ -12,6 +12,7 @@ from sidecar.policy.loading import InventoryRow
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
+from sidecar.rpc.translate.pages import page_of
 from sidecar.rpc.translate.steps import LONGEST_REASON
 from subagents.admin.v1 import admin_pb2 as pb
 
@@ -55,7 +56,10 @@ class AdminServicer:
         )
 
     async def _list_plugins(self, message: pb.ListPluginsRequest, call: Call) -> pb.ListPluginsResponse:
-        return pb.ListPluginsResponse(plugins=[_plugin(row) for row in self._administer.plugins()])
+        shown, token = page_of(
+            self._administer.plugins(), message, lambda row: f"{row.kind} {row.name} {row.distribution}"
+        )
+        return pb.ListPluginsResponse(plugins=[_plugin(row) for row in shown], next_page_token=token)
 
     async def _drain(self, message: pb.DrainRequest, call: Call) -> pb.DrainResponse:
         fields = Fields("DrainRequest")

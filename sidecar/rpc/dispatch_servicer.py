@@ -15,14 +15,14 @@ from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.rpc.methods import Call, Listener, Method, MethodShape
 from sidecar.rpc.translate import requests
-from sidecar.rpc.translate.frames import fill_frame, fill_result
+from sidecar.rpc.translate.frames import Told, fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
 from sidecar.rpc.translate.turn_ends import ClosedTurns, child_message
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 EVENTS_IN_A_FRAME: Final = 64
-"""More go into another frame: an event has up to 8 KiB, and a message at most 4 MiB."""
+"""More go into another frame: beside outcomes, which travel once, an event has up to 8 KiB; a message at most 4 MiB."""
 
 
 Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
@@ -44,13 +44,14 @@ class GrpcFrames:
         self._timeout = timeout
         self._too_slow = False
         self._broken = False
+        self._told: Told = {}
 
     async def send(self, frame: Frame) -> None:
         """Deliver one frame. Raises `ListenerClosed`."""
         try:
             for part in parts_of(frame):
                 message = self._response()
-                fill_frame(message.frame, part)
+                fill_frame(message.frame, part, self._told)
                 loop = asyncio.get_running_loop()
                 await deadline_at(loop.time() + self._timeout.total_seconds(), self._call.write(message), loop.call_at)
         except TimeoutError:

@@ -60,13 +60,15 @@ class HistoryServicer:
         return pb.WriteSummaryResponse(revision=revision, size=history.size_message(size))
 
     async def _list_turns(self, message: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
-        return record.page_message(await self._operations.record.list_turns(record.list_turns(message)))
+        query, asked = record.list_turns(message)
+        return record.page_message(await self._operations.record.list_turns(query), asked)
 
     async def _get_turn(self, message: pb.GetTurnRequest, call: Call) -> pb.GetTurnResponse:
         return record.turn_message(await self._operations.record.get_turn(*record.get_turn(message)))
 
     async def _list_episodes(self, message: pb.ListEpisodesRequest, call: Call) -> pb.ListEpisodesResponse:
-        return record.episodes_message(await self._operations.record.list_episodes(record.list_episodes(message)))
+        before, asked = record.list_episodes(message)
+        return record.episodes_message(await self._operations.record.list_episodes(asked.size, before), asked)
 
     async def _watch_events(self, message: pb.WatchEventsRequest, call: Call) -> None:
         turn_id, after = record.watch_events(message)

@@ -18,6 +18,7 @@ from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.operators import OperatorReports
 from sidecar.rpc.refused_steps import note_refused_step
 from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
+from sidecar.rpc.translate.pages import page_of
 from subagents.lifecycle.v1 import activity_pb2, flags_pb2, reading_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
@@ -180,14 +181,19 @@ class LifecycleServicer:
         return flags.flags_message(await self._operations.read_flags(flag_steps.of_slot(message)))
 
     async def _list(self, message: reading_pb2.ListRequest, call: Call) -> reading_pb2.ListResponse:
-        return rollouts.rollouts_message(await self._operations.read.list())
+        reading = await self._operations.read.list()
+        slots, token = page_of(reading.slots, message, lambda each: each.rollout.slot)
+        return rollouts.rollouts_message(reading, slots, token)
 
     async def _list_decommissions(
         self, message: reading_pb2.ListDecommissionsRequest, call: Call
     ) -> reading_pb2.ListDecommissionsResponse:
         found = await self._operations.decommissions(finished=message.include_finished)
+        shown, token = page_of(
+            found, message, lambda each: f"{each.slot} {each.facts.definition_id} {each.facts.digest}"
+        )
         return reading_pb2.ListDecommissionsResponse(
-            decommissions=[decommissions.reading_message(each) for each in found]
+            decommissions=[decommissions.reading_message(each) for each in shown], next_page_token=token
         )
 
     async def _explain(self, message: reading_pb2.ExplainRequest, call: Call) -> reading_pb2.ExplainResponse:
@@ -200,12 +206,16 @@ class LifecycleServicer:
         self, message: activity_pb2.ListActivePeriodsRequest, call: Call
     ) -> activity_pb2.ListActivePeriodsResponse:
         found = await self._operations.read_activity(activity.active_periods(message))
-        return activity.activity_message(found)
+        shown, token = page_of(
+            found.periods, message, lambda each: "" if each.since is None else each.since.isoformat()
+        )
+        return activity.activity_message(found, shown, token)
 
     async def _replicas(self, message: reading_pb2.ReplicasRequest, call: Call) -> reading_pb2.ReplicasResponse:
         replicas, version = await self._operations.read.replicas()
+        shown, token = page_of(replicas, message, lambda each: each.instance)
         return reading_pb2.ReplicasResponse(
-            replicas=[rollouts.replica_message(each) for each in replicas], version=version
+            replicas=[rollouts.replica_message(each) for each in shown], version=version, next_page_token=token
         )
 
     async def _watch_audit(self, message: reading_pb2.WatchAuditRequest, call: Call) -> None:

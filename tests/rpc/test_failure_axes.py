@@ -67,7 +67,7 @@ async def test_a_failing_sub_agent_costs_only_its_own_outcome(kind: str) -> None
         frames = []
         async for message in sidecar.stub.Dispatch(request, metadata=sidecar.metadata):
             frames.append(message.frame)
-            if any(event.state_changed.outcome for event in message.frame.events):
+            if any(event.state_changed.HasField("outcome") for event in message.frame.events):
                 failed.set()
         reply = Reply(frames)
         assert reply.outcomes == ["FAILED", "SUCCEEDED"]

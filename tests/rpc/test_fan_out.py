@@ -1,14 +1,23 @@
 """The calls of one model response run together and each has its one outcome, in the order they were emitted."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
-from sidecar.policy.protocols import ComponentMade
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+)
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card
-from tests.support.fake_runner import answers, hangs, meets, raises, waits_for
+from tests.support.fake_runner import ScriptedRunner, answers, hangs, meets, raises, waits_for
 from tests.support.harness import SLOTS, running_sidecar_for_tests
 from tests.support.requests import a_call
 from tests.support.requirement import requirement
+from tests.support.whole_result import whole_result
 
 OFFERS = ComponentMade("render_offers", '{"ids": [7]}', '{"offers": [7]}')
 
@@ -27,23 +36,23 @@ async def test_the_calls_of_one_response_run_at_the_same_time() -> None:
 
 
 @requirement("PC2-FR-6b")
-async def test_a_quick_sub_agent_settles_while_a_slow_one_is_still_at_work() -> None:
-    """The slow one goes on only when the listener has seen the quick one settle."""
+async def test_the_answer_of_a_quick_sub_agent_is_there_while_a_slow_one_is_still_at_work() -> None:
+    """The slow one goes on only when the listener has the whole answer of the quick one, which is not sent again."""
     async with running_sidecar_for_tests() as sidecar:
         quick_has_settled = asyncio.Event()
         sidecar.runner.use("shop", waits_for(quick_has_settled))
         request = sidecar.dispatch_request(await sidecar.bind(), "ask_shop", "ask_rewards")
 
-        outcomes: list[str] = []
+        frames, told_early = [], ""
         async for message in sidecar.stub.Dispatch(request, timeout=10, metadata=sidecar.metadata):
-            if any(
-                event.call_id == "call-2" and event.state_changed.state == pb.CALL_STATE_SETTLED
-                for event in message.frame.events
-            ):
-                quick_has_settled.set()
-            outcomes += [outcome.narration for outcome in message.frame.result.outcomes]
+            frames.append(message.frame)
+            for event in message.frame.events:
+                if event.call_id == "call-2" and event.state_changed.state == pb.CALL_STATE_SETTLED:
+                    told_early = event.state_changed.outcome.narration
+                    quick_has_settled.set()
 
-        assert outcomes == ["hello from shop", "hello from rewards"]
+        assert told_early == "hello from rewards"
+        assert [one.narration for one in whole_result(frames).outcomes] == ["hello from shop", "hello from rewards"]
 
 
 @requirement("PC2-D-3")
@@ -95,23 +104,34 @@ async def test_text_and_components_come_back_side_by_side_in_the_outcome() -> No
 
 
 @requirement("PC2-FR-4b", "PC1-D-16")
-async def test_nothing_a_sub_agent_says_is_seen_before_its_dispatch_has_its_result() -> None:
-    """Its text is there, its sibling still runs: no frame holds a word of it until the last."""
+async def test_nothing_a_sub_agent_says_is_seen_before_its_call_has_settled() -> None:
+    """Its text is there and it still runs: no frame holds a word of it. Then one event has it, and nothing else."""
     async with running_sidecar_for_tests() as sidecar:
-        shop_has_settled = asyncio.Event()
-        sidecar.runner.use("shop", answers("SECRET OF THE SHOP", statuses=["searching_offers"]))
+        shop_was_heard, shop_has_settled = asyncio.Event(), asyncio.Event()
+
+        async def says_and_waits(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+            yield NarrationPart("SECRET OF THE SHOP")
+            yield StatusReported("searching_offers")
+            await shop_was_heard.wait()
+            yield RunFinished()
+
+        sidecar.runner.use("shop", says_and_waits)
         sidecar.runner.use("rewards", waits_for(shop_has_settled))
         request = sidecar.dispatch_request(await sidecar.bind(), "ask_shop", "ask_rewards")
 
         frames = []
         async for message in sidecar.stub.Dispatch(request, timeout=10, metadata=sidecar.metadata):
             frames.append(message.frame)
+            if any(event.status.type for event in message.frame.events):
+                shop_was_heard.set()
             if any(event.state_changed.state == pb.CALL_STATE_SETTLED for event in message.frame.events):
                 shop_has_settled.set()
 
-        assert len(frames) > 1
-        assert not any(b"SECRET OF THE SHOP" in frame.SerializeToString() for frame in frames[:-1])
-        assert frames[-1].result.outcomes[0].narration == "SECRET OF THE SHOP"
+        saying = [frame for frame in frames if b"SECRET OF THE SHOP" in frame.SerializeToString()]
+        assert len(frames) > 2
+        assert [frame.HasField("result") for frame in saying] == [False]
+        (settled,) = [each for each in saying[0].events if each.state_changed.HasField("outcome")]
+        assert settled.state_changed.outcome.narration == "SECRET OF THE SHOP"
 
 
 @requirement("PC1-FR-3a", "SX-1")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import StatusCode
 
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY, CALLERS_OF
@@ -31,7 +32,6 @@ def watch(*after: tuple[str, int]) -> pb.WatchEventsRequest:
 
 BAD: list[tuple[str, Message, str]] = [
     ("ListTurns", pb.ListTurnsRequest(page_size=-1), "page_size"),
-    ("ListTurns", pb.ListTurnsRequest(page_size=201), "page_size"),
     ("ListTurns", pb.ListTurnsRequest(page_token="x"), "page_token"),
     ("ListTurns", pb.ListTurnsRequest(page_token="ä"), "page_token"),
     ("ListTurns", pb.ListTurnsRequest(page_token=a_token("null")), "page_token"),
@@ -42,6 +42,11 @@ BAD: list[tuple[str, Message, str]] = [
     ("ListTurns", pb.ListTurnsRequest(sub_agent_id="s" * 61), "sub_agent_id"),
     ("ListTurns", pb.ListTurnsRequest(sub_agent_id="s\n"), "sub_agent_id"),
     ("ListTurns", pb.ListTurnsRequest(state=UNKNOWN), "state"),
+    ("ListTurns", pb.ListTurnsRequest(principal="a\nb"), "principal"),
+    ("ListTurns", pb.ListTurnsRequest(outcome=UNKNOWN), "outcome"),
+    ("ListTurns", pb.ListTurnsRequest(definition_id="Not An Id"), "definition_id"),
+    ("ListTurns", pb.ListTurnsRequest(since=Timestamp(seconds=2**60)), "since"),
+    ("ListTurns", pb.ListTurnsRequest(until=Timestamp(seconds=-(2**60))), "until"),
     ("GetTurn", pb.GetTurnRequest(), "turn_id"),
     ("GetTurn", pb.GetTurnRequest(turn_id="t", child_ids=["c"] * 65), "child_ids"),
     ("GetTurn", pb.GetTurnRequest(turn_id="t", child_ids=["c", ""]), "child_ids[1]"),
@@ -51,8 +56,8 @@ BAD: list[tuple[str, Message, str]] = [
     ("WatchEvents", watch(("c", 2**53 + 1)), "after[0].sequence"),
     ("WatchEvents", watch(("c", 1), ("c", 2)), "after[1].child_id"),
     ("WatchEvents", watch(*((f"c-{number}", 1) for number in range(1001))), "after"),
-    ("ListEpisodes", pb.ListEpisodesRequest(max_episodes=-1), "max_episodes"),
-    ("ListEpisodes", pb.ListEpisodesRequest(max_episodes=201), "max_episodes"),
+    ("ListEpisodes", pb.ListEpisodesRequest(page_size=-1), "page_size"),
+    ("ListEpisodes", pb.ListEpisodesRequest(page_token="x"), "page_token"),
 ]
 
 

@@ -16,6 +16,7 @@ from tests.support.fake_runner import answers, reports, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, operation
 from tests.support.requests import a_bind
+from tests.support.whole_result import whole_result
 
 LARGE = "x" * 100_000
 SMALL_QUEUE = SessionRules(outgoing=OutgoingLimits(operation_queue=1000), resume_grace=timedelta(hours=1))
@@ -50,7 +51,7 @@ async def test_an_operation_without_credit_ends_and_can_be_resumed() -> None:
         assert (ended.code, ended.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], "SESSION_CREDIT_EXHAUSTED")
         assert (await lane.ended(2)).code == 0
         await lane.send(operation(3, resume_dispatch=resume(bound, "d-1")))
-        outcome = (await lane.frames(3))[-1].result.outcomes[0]
+        outcome = whole_result(await lane.frames(3)).outcomes[0]
     assert outcome.narration == LARGE
     assert sidecar.lane_reports.credits == ["operation"]
 
@@ -133,7 +134,7 @@ async def test_a_lane_that_is_not_read_is_given_up_and_the_next_one_is_told() ->
         assert (await opened(sidecar, previous_lane_id=lane.hello.lane_id)).hello.HasField("previous_stall") is False
         for at in range(1, 5):
             await after.send(operation(at, resume_dispatch=resume(bound, f"d-{at}")))
-            assert len((await after.frames(at))[-1].result.outcomes[0].narration) == 250_000
+            assert len(whole_result(await after.frames(at)).outcomes[0].narration) == 250_000
     assert (failed.reason, failed.metadata) == ("SESSION_OVER", {"cause": "stalled"})
     assert stall.dropped_bytes > 0
 

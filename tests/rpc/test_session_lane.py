@@ -17,6 +17,7 @@ from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, hello, operation
 from tests.support.requests import Failure, a_bind, failure_of
+from tests.support.whole_result import whole_result
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -46,7 +47,7 @@ async def test_bind_dispatch_and_end_travel_over_one_stream() -> None:
         assert (await lane.ended(3)).code == 0
         assert await lane.call.read() is grpc.aio.EOF
         assert await lane.call.code() is StatusCode.OK
-    assert [each.narration for each in frames[-1].result.outcomes] == ["hello from shop", "hello from rewards"]
+    assert [each.narration for each in whole_result(frames).outcomes] == ["hello from shop", "hello from rewards"]
     assert (
         bound.contract
         == said.contract

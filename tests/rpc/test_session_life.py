@@ -18,6 +18,7 @@ from tests.support.fake_runner import hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, operation
 from tests.support.requests import failure_of
+from tests.support.whole_result import whole_result
 
 LONG_GRACE = SessionRules(resume_grace=timedelta(hours=1))
 NO_GRACE = SessionRules(resume_grace=timedelta(0))
@@ -87,7 +88,7 @@ async def test_a_dispatch_outlives_its_lane_and_is_resumed_on_another() -> None:
         again = pb.ResumeDispatchRequest(surface_token=bound.surface_token, dispatch_id="d-1")
         await after.send(operation(1, resume_dispatch=again))
         gate.set()
-        outcome = (await after.frames(1))[-1].result.outcomes[0]
+        outcome = whole_result(await after.frames(1)).outcomes[0]
     assert outcome.narration == "hello from shop"
     assert sidecar.runner.cancelled == []
 
@@ -119,7 +120,7 @@ async def test_a_dispatch_that_was_resumed_in_time_is_not_cancelled_by_the_old_l
         await after.read()
         await sidecar.runner.until_cancelled("rewards")
         gate.set()
-        assert (await after.frames(1))[-1].result.outcomes[0].narration == "hello from shop"
+        assert whole_result(await after.frames(1)).outcomes[0].narration == "hello from shop"
     assert sidecar.runner.cancelled == ["rewards"]
 
 

@@ -13,6 +13,7 @@ from subagents_client import SidecarClient, StatusRenderer, StatusUpdate, ToolCa
 from tests.support.fake_runner import Script, ScriptedRunner, answers, meets, reports
 from tests.support.harness import SECRET, Reply, running_sidecar_for_tests
 from tests.support.requirement import requirement
+from tests.support.whole_result import whole_result
 
 FOREVER = timedelta(hours=1)
 
@@ -104,12 +105,14 @@ async def test_a_batch_is_passed_on_when_its_window_ends() -> None:
 
         sidecar.runner.use("shop", reports_and_waits)
         request = sidecar.dispatch_request(await sidecar.bind(), "ask_shop")
+        frames = []
         async for message in sidecar.stub.Dispatch(request, timeout=10, metadata=sidecar.metadata):
+            frames.append(message.frame)
             if any(event.status.type == "loading_data" for event in message.frame.events):
                 seen.set()
 
         assert seen.is_set()
-        assert message.frame.result.outcomes[0].narration == "done"
+        assert whole_result(frames).outcomes[0].narration == "done"
 
 
 @requirement("PC2-D-20")
@@ -181,6 +184,21 @@ async def test_a_late_listener_is_told_which_events_are_gone() -> None:
         assert (first.gap.from_sequence, first.gap.to_sequence) == (1, 8)
         assert [event.sequence for event in kept] == [9, 10, 11, 12]
         assert reply.outcomes == ["SUCCEEDED"]
+
+
+async def test_a_stream_carries_each_answer_once_wherever_it_begins() -> None:
+    """From the start it is in the event; resumed after that event, in the result."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = await sidecar.bind()
+        whole = await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1")
+
+        again = await sidecar.resume(bound, "d-1")
+        after = await sidecar.resume(bound, "d-1", after=whole.events[-1].sequence)
+
+        sent = [str(reply.frames).count("hello from shop") for reply in (whole, again, after)]
+        assert sent == [1, 1, 1]
+        assert again.events == whole.events
+        assert after.frames[-1].result.outcomes[0].narration == "hello from shop"
 
 
 async def test_a_late_listener_gets_exactly_what_it_has_not_seen() -> None:

@@ -56,6 +56,7 @@ from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
 from tests.support.lane_stub import KeptLaneReports, LaneStub, open_lane
 from tests.support.requests import a_bind, some_calls
 from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
+from tests.support.whole_result import whole_result
 
 SECRET: Final = "boot-secret-of-the-tests-0123456789abcdef"
 DRIVEN_OVER_LANES: ContextVar[bool] = ContextVar("driven over lanes", default=False)
@@ -108,8 +109,8 @@ class Reply:
 
     @property
     def result(self) -> pb.DispatchResult:
-        """The result; every whole stream has one."""
-        return self.frames[-1].result
+        """The result, with the answers that its events have carried; every whole stream has one."""
+        return whole_result(self.frames)
 
     @property
     def events(self) -> list[pb.DispatchEvent]:

@@ -28,7 +28,7 @@ async def seen(sidecar: SidecarForTests, turn_id: str, *child_ids: str) -> pb.Ge
 
 async def episodes(sidecar: SidecarForTests, most: int = 0) -> Sequence[record_pb2.EpisodeRow]:
     """Return the episodes used last."""
-    request = pb.ListEpisodesRequest(max_episodes=most)
+    request = pb.ListEpisodesRequest(page_size=most)
     return list((await stub(sidecar).ListEpisodes(request, timeout=10, metadata=sidecar.metadata)).episodes)
 
 

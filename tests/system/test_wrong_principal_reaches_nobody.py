@@ -22,6 +22,7 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.emitting import ROOT, SLOTS, Emitting, emitting_processes, places_of
 from tests.support.requests import a_bind, some_calls
 from tests.support.requirement import requirement
+from tests.support.whole_result import whole_result
 
 pytestmark = pytest.mark.system
 
@@ -140,7 +141,7 @@ async def turn(processes: Emitting, user: str, number: int) -> None:
     frames = await kept(processes, f"frames of {user}", stub.Dispatch(request, metadata=metadata, timeout=20))
     again = pb.ResumeDispatchRequest(surface_token=bound.surface_token, dispatch_id=f"dispatch-{name}")
     await kept(processes, f"resumed frames of {user}", stub.ResumeDispatch(again, metadata=metadata, timeout=20))
-    said = " ".join(outcome.narration for outcome in frames[-1].frame.result.outcomes)
+    said = " ".join(outcome.narration for outcome in whole_result(each.frame for each in frames).outcomes)
     end = pb.EndTurnRequest(surface_token=bound.surface_token, narration=said[:4000])
     for _ in range(2):
         processes.keep(f"end of {user}", await stub.EndTurn(end, metadata=metadata, timeout=10))

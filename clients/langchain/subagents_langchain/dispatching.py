@@ -11,6 +11,7 @@ from langgraph.types import StreamWriter
 from subagents_client import (
     BoundTurn,
     CallOutcome,
+    CallStateChanged,
     DispatchContext,
     DispatchResult,
     DispatchStream,
@@ -19,6 +20,7 @@ from subagents_client import (
     SubagentsError,
     ToolCall,
 )
+from subagents_client.coalescing import Settled
 from subagents_errors import DependencyAway, UnknownDispatch
 from subagents_langchain.calls import declared_intents, is_sub_agent_call, unreadable_calls
 from subagents_langchain.history import calls_of
@@ -29,6 +31,10 @@ from subagents_langchain.stored_history import since_summary, summary_note
 from subagents_langchain.turn import ABANDON, ActiveTurn, Preamble, StatusLine
 
 UNBOUND = "the turn was not bound, so no sub-agent can be asked"
+
+
+def NOT_TOLD(_: CallOutcome) -> None:  # noqa: N802  a constant
+    """Wait for the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,9 @@ class ResponseDispatches:
             found |= {one.call_id: one for one in result.outcomes}
         raise AssertionError("numbers do not end")
 
-    async def send(self, number: int, calls: Sequence[ToolCall]) -> Mapping[str, CallOutcome]:
+    async def send(
+        self, number: int, calls: Sequence[ToolCall], settled: Settled = NOT_TOLD
+    ) -> Mapping[str, CallOutcome]:
         """Return one outcome for each call, by call id, whatever happens. Source: PC2-FR-7, PC2-FR-8a.
 
         Calls that cannot be read go along with the first dispatch, so that they are on record as refused.
@@ -81,7 +89,7 @@ class ResponseDispatches:
         context = await self._context(turn, sent)
         try:
             stream = turn.dispatch(sent, context, dispatch_id=self._id(number), timeout=self.rules.dispatch_timeout)
-            result = await self._listen(stream)
+            result = await self._listen(stream, settled)
         except SubagentsError as error:
             result = turn.unanswered(sent, error)
         self.hand.keep(result)
@@ -112,13 +120,15 @@ class ResponseDispatches:
         except UnknownDispatch:
             return None
 
-    async def _listen(self, stream: DispatchStream) -> DispatchResult:
+    async def _listen(self, stream: DispatchStream, settled: Settled = NOT_TOLD) -> DispatchResult:
         async with stream:
             async for event in stream:
                 if isinstance(event, StatusUpdate):
                     words = self.rules.status.words(event, self.hand.request.locale)
                     if words is not None:
                         self.write(StatusLine(words, event.type, event.sub_agent_ids, event.count))
+                elif isinstance(event, CallStateChanged) and event.outcome is not None:
+                    settled(event.outcome)
             return await stream.result()
 
     async def _context(self, turn: BoundTurn, calls: Sequence[ToolCall]) -> DispatchContext:

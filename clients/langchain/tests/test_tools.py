@@ -15,7 +15,7 @@ from langchain_tests.unit_tests import ToolsUnitTests
 from subagents_client import BoundTurn, Outcome, SidecarClient, TurnRequest
 from subagents_langchain import outcome_in, tools_of
 from tests.support.builders import a_card
-from tests.support.fake_runner import raises
+from tests.support.fake_runner import raises, waits_for
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 from tests.support.requirement import requirement
 
@@ -157,3 +157,21 @@ async def test_names_in_a_schema_do_not_collide_with_those_of_langchain() -> Non
         await shop.ainvoke({"config": "a", "run_manager": "b", "self": "c"})
 
         assert '"self": "c"' in str(sidecar.runner.request_of("shop"))
+
+
+async def test_a_tool_returns_while_another_one_of_its_dispatch_still_runs() -> None:
+    """The sub-agent rewards goes on only once the tool of shop has returned."""
+    async with AsyncExitStack() as stack, running_sidecar_for_tests() as sidecar:
+        returned = asyncio.Event()
+        sidecar.runner.use("rewards", waits_for(returned))
+        shop, rewards = tools_of(await bound(stack, sidecar))[:2]
+
+        async def ask_shop() -> Any:
+            answer = await shop.ainvoke({"request": "socks"})
+            returned.set()
+            return answer
+
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(ask_shop(), rewards.ainvoke({"request": "points"}))
+
+    assert answers == ["hello from shop", "hello from rewards"]

@@ -8,20 +8,20 @@ it answers: where that is the same one, a dispatch that it does not know never a
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import grpc
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import translate
 from subagents_client.errors import error_and_origin, unreachable
-from subagents_client.events import DispatchEvent, Gap, Snapshot
-from subagents_client.outcomes import DispatchResult, ToolCall
+from subagents_client.events import CallStateChanged, DispatchEvent, Gap, Snapshot
+from subagents_client.outcomes import CallOutcome, DispatchResult, ToolCall
 from subagents_client.retrying import backoff_before, is_retryable
 from subagents_client.runtime import Deadline
 from subagents_client.session.operation import LaneOperation
@@ -29,6 +29,8 @@ from subagents_client.surface import Surface
 from subagents_client.synthetic_outcomes import synthesised_result
 from subagents_client.wire import Frames, Wire
 from subagents_errors import DependencyAway, InternalFault, OutOfTime, Overloaded, SubagentsError, UnknownDispatch
+
+TOO_LATE: Final = "the dispatch's deadline has passed: give it a longer timeout, or raise Limits.dispatch"
 
 
 class Stage(Enum):
@@ -85,8 +87,8 @@ class RunningDispatch:
 class DispatchStream:
     """A running dispatch: an async context manager, an async iterator of its events, and its result.
 
-    Use it with `async with`, so that the connection is let go; what becomes of running calls then says `on_disconnect`.
-    Nothing happens in the background: events are taken from the connection while you iterate or wait.
+    Use it with `async with`, so that the connection is released; `on_disconnect` then decides about running calls.
+    Nothing happens in the background: frames are read while you iterate over events or `outcomes`, or await `result`.
 
     Attributes:
         dispatch_id: for `BoundTurn.resume`.
@@ -102,6 +104,7 @@ class DispatchStream:
         self._stage = Stage.UNSENT if assignment.request else Stage.RESUMING
         self._sequence = assignment.after_sequence
         self._pending: deque[DispatchEvent] = deque()
+        self._told: dict[str, CallOutcome] = {}
         self._frames: Frames | None = None
         self._sent_to = ""
         self._lost: Deadline | None = None
@@ -152,6 +155,23 @@ class DispatchStream:
             await self._advance()
         return self._pending.popleft()
 
+    async def outcomes(self) -> AsyncIterator[CallOutcome]:
+        """Yield the outcome of each call as soon as it is there, each call once. Other events are thrown away.
+
+        What was yielded is final. Calls that never began, or whose events were missed, come last. Raises as `result`.
+        """
+        yielded: set[str] = set()
+        while True:
+            self._pending.clear()
+            ended = self._end.outcomes if isinstance(self._end, DispatchResult) else ()
+            for outcome in [*self._told.values(), *ended]:
+                if outcome.call_id not in yielded:
+                    yielded.add(outcome.call_id)
+                    yield outcome
+            if isinstance(self._end, DispatchResult):
+                return
+            await self._advance()
+
     async def result(self) -> DispatchResult:
         """Wait for the end and return one outcome per call, in emission order. Unread events are thrown away.
 
@@ -193,9 +213,7 @@ class DispatchStream:
             await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
-            self._give_up(
-                OutOfTime("the dispatch's deadline has passed: give it a longer timeout, or raise Limits.dispatch")
-            )
+            self._give_up(OutOfTime(TOO_LATE))
             return None
         assignment = self._assignment
         if self._stage is Stage.UNSENT and assignment.request is not None:
@@ -227,10 +245,12 @@ class DispatchStream:
             self._sequence = newest
             if event is not None:
                 self._pending.append(event)
+            if isinstance(event, CallStateChanged) and event.outcome is not None:
+                self._told[event.call_id] = event.outcome
         if (self._stage, self._sequence) != before:
             self._failures = 0  # a stream that breaks again and again without anything new is asked ever more slowly
         if frame.HasField("result"):
-            self._end = translate.result(self.dispatch_id, frame.result)
+            self._end = translate.result(self.dispatch_id, frame.result, self._told)
             self._let_go()
 
     async def _broken(self, error: SubagentsError, answered: bool, instance: str = "") -> None:
@@ -259,7 +279,7 @@ class DispatchStream:
             self._end = error
             raise error
         self._end = synthesised_result(
-            assignment.dispatch_id, assignment.calls, assignment.surface, error, assignment.first_index
+            assignment.dispatch_id, assignment.calls, assignment.surface, error, assignment.first_index, self._told
         )
 
     def _let_go(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum, unique
 
-from subagents_client.outcomes import Outcome
+from subagents_client.outcomes import CallOutcome
 
 
 @unique
@@ -30,13 +30,13 @@ class StartState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallStateChanged:
-    """A call began to wait, to run, or settled (then `outcome` says how)."""
+    """A call began to wait, to run, or settled (then `outcome` is its answer, which does not change any more)."""
 
     sequence: int
     time: datetime
     call_id: str
     state: CallState
-    outcome: Outcome | None
+    outcome: CallOutcome | None
 
 
 @dataclass(frozen=True, slots=True)

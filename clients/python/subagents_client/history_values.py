@@ -277,3 +277,12 @@ class Episode:
             both = (ContextMessage("user", turn.user_message), ContextMessage("assistant", turn.narration))
             messages += [message for message in both if message.text]
         return messages
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePage:
+    """Some conversations, those used last first; as `TurnPage`."""
+
+    episodes: Sequence[EpisodeRow]
+    next_page_token: str
+    as_of: datetime | None = None

@@ -1,14 +1,15 @@
 """Look at what is on record of turns: `SidecarClient.history`."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import grpc
 
 from subagents.history.v1 import history_pb2
 from subagents_client import translate_history
 from subagents_client.errors import error_and_origin
-from subagents_client.history_values import EpisodeRow, EventBatch, RecordedTurn, TurnPage, TurnState
+from subagents_client.history_values import EpisodePage, EventBatch, RecordedTurn, TurnPage, TurnState
+from subagents_client.outcomes import Outcome
 from subagents_client.retrying import backoff_before, is_retryable, retry_idempotent
 from subagents_client.wire import Wire
 from subagents_errors import InternalFault, SubagentsError
@@ -28,16 +29,26 @@ class RecordedHistory:
         episode_id: str = "",
         sub_agent_id: str = "",
         state: TurnState = TurnState.UNSPECIFIED,
+        principal: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        outcome: Outcome | None = None,
+        definition_id: str = "",
         timeout: timedelta | None = None,
     ) -> TurnPage:
         """Return a page of turns, newest first. Safe to repeat.
 
         Args:
-            page_size: most turns on it, up to 200; 0: the usual number.
+            page_size: most turns on it; 0: the usual number; more than 200 counts as 200.
             page_token: `next_page_token` of the page before, with the same filters.
             episode_id: only turns of this conversation.
             sub_agent_id: only turns that called this slot.
             state: only turns in this state.
+            principal: only turns of this user.
+            since: only turns that began at this time or later; aware.
+            until: only turns that began before; aware.
+            outcome: only turns in which a call came to it.
+            definition_id: only turns in which a child runs it.
             timeout: None: `Limits.unary`.
 
         Raises:
@@ -50,7 +61,14 @@ class RecordedHistory:
             episode_id=episode_id,
             sub_agent_id=sub_agent_id,
             state=f"TURN_STATE_{state.name}",
+            principal=principal,
+            outcome="OUTCOME_UNSPECIFIED" if outcome is None else f"OUTCOME_{outcome.name}",
+            definition_id=definition_id,
         )
+        if since is not None:
+            request.since.FromDatetime(since)
+        if until is not None:
+            request.until.FromDatetime(until)
         limit = timeout or self._wire.limits.unary
         return translate_history.turn_page(
             await self._wire.ask(self._wire.history.ListTurns, request, "ListTurns", limit)
@@ -74,17 +92,24 @@ class RecordedHistory:
             await self._wire.ask(self._wire.history.GetTurn, request, "GetTurn", limit)
         )
 
-    async def list_episodes(self, *, max_episodes: int = 0, timeout: timedelta | None = None) -> Sequence[EpisodeRow]:
-        """Return the conversations on record, those used last first; up to 200. Safe to repeat.
+    async def list_episodes(
+        self, *, page_size: int = 0, page_token: str = "", timeout: timedelta | None = None
+    ) -> EpisodePage:
+        """Return a page of the conversations on record, those used last first. Safe to repeat.
+
+        Args:
+            page_size: most conversations on it; 0: the usual number; more than 200 counts as 200.
+            page_token: `next_page_token` of the page before.
+            timeout: None: `Limits.unary`.
 
         Raises:
             InvalidRequest: the request is wrong.
             DependencyAway, OutOfTime: the record cannot be read now.
         """
-        request = history_pb2.ListEpisodesRequest(max_episodes=max_episodes)
+        request = history_pb2.ListEpisodesRequest(page_size=page_size, page_token=page_token)
         limit = timeout or self._wire.limits.unary
         answer = await self._wire.ask(self._wire.history.ListEpisodes, request, "ListEpisodes", limit)
-        return [translate_history.episode_row(one) for one in answer.episodes]
+        return translate_history.episode_page(answer)
 
     async def export_replay(self, turn_id: str, *, timeout: timedelta | None = None) -> str:
         """Return everything that a replay of a turn needs, as JSON: write it to a file for `sidecar replay --from`.

@@ -4,7 +4,8 @@ A message history with an unanswered tool call is refused by every model provide
 SDK makes one outcome per call itself, the same in number, order and kind as the sidecar would have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from subagents_client.outcomes import (
@@ -21,6 +22,7 @@ from subagents_client.surface import Surface
 from subagents_errors import Axis, CallFailure, SubagentsError
 
 UNREACHABLE: Final = CallStatus(CallFailure.SIDECAR_UNREACHABLE, Axis.EXECUTION, SENTENCES[Outcome.FAILED])
+NONE_TOLD: Final[Mapping[str, CallOutcome]] = MappingProxyType({})
 OVER_CAP: Final = CallStatus(CallFailure.OVER_CAP, Axis.NONE, SENTENCES[Outcome.DROPPED])
 
 
@@ -30,6 +32,7 @@ def synthesised_result(
     surface: Surface,
     cause: SubagentsError | None,
     first_index: int = 0,
+    told: Mapping[str, CallOutcome] = NONE_TOLD,
 ) -> DispatchResult:
     """Return a result for calls whose outcomes cannot be had.
 
@@ -39,11 +42,12 @@ def synthesised_result(
         surface: gives the cap: the calls within it have failed, those beyond it were dropped.
         cause: what went wrong.
         first_index: place of the first call over all dispatches of the turn.
+        told: outcomes that had come before, by call id; they stay as they were told.
 
     Source: PC2-FR-7, PC2-FR-8, TN-18.
     """
     outcomes = [
-        _outcome(call, surface, first_index + place, dropped=place >= surface.fan_out_cap)
+        told.get(call.call_id) or _outcome(call, surface, first_index + place, dropped=place >= surface.fan_out_cap)
         for place, call in enumerate(calls)
     ]
     emitted = len({one.sub_agent_id for one in outcomes if one.sub_agent_id})

@@ -41,6 +41,7 @@ from subagents_client.surface import (
     SubAgentTool,
     Surface,
 )
+from subagents_client.synthetic_outcomes import NONE_TOLD
 from subagents_errors import Axis
 
 Member = TypeVar("Member", bound=StrEnum)
@@ -146,7 +147,7 @@ def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
     match message.WhichOneof("kind"):
         case "state_changed":
             settled = message.state_changed.state == dispatch_pb2.CALL_STATE_SETTLED
-            ended = _outcome(message.state_changed.outcome) if settled else None
+            ended = call_outcome(message.state_changed.outcome) if settled else None
             state = _call_state(message.state_changed.state)
             return CallStateChanged(message.sequence, at, message.call_id, state, ended)
         case "status":
@@ -170,11 +171,19 @@ def _outcome(number: int) -> Outcome:
     return OUTCOMES.get(number, Outcome.FAILED)
 
 
-def result(dispatch_id: str, message: dispatch_pb2.DispatchResult) -> DispatchResult:
-    """Return how a dispatch ended."""
+def result(
+    dispatch_id: str, message: dispatch_pb2.DispatchResult, told: Mapping[str, CallOutcome] = NONE_TOLD
+) -> DispatchResult:
+    """Return how a dispatch ended.
+
+    Args:
+        dispatch_id: which dispatch.
+        message: leaves out the answers of calls that its stream has told.
+        told: outcomes that events have brought, by call id.
+    """
     return DispatchResult(
         dispatch_id=dispatch_id,
-        outcomes=[call_outcome(one) for one in message.outcomes],
+        outcomes=[told.get(one.call_id) or call_outcome(one) for one in message.outcomes],
         intents=intent_report(message.intents),
         cap=_cap(message.cap),
         overhead=message.overhead.ToTimedelta(),

@@ -5,6 +5,7 @@ from subagents_client.history_values import (
     ChildEvent,
     ComponentReference,
     Episode,
+    EpisodePage,
     EpisodeRow,
     EpisodeSize,
     EpisodeSummary,
@@ -29,6 +30,12 @@ def turn_page(message: history_pb2.ListTurnsResponse) -> TurnPage:
     """Return a page of turns."""
     as_of = timestamp(message.as_of) if message.HasField("as_of") else None
     return TurnPage([_row(row) for row in message.turns], message.next_page_token, as_of)
+
+
+def episode_page(message: history_pb2.ListEpisodesResponse) -> EpisodePage:
+    """Return a page of conversations."""
+    as_of = timestamp(message.as_of) if message.HasField("as_of") else None
+    return EpisodePage([episode_row(row) for row in message.episodes], message.next_page_token, as_of)
 
 
 def recorded_turn(message: history_pb2.GetTurnResponse) -> RecordedTurn:

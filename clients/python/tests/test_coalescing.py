@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from clients.python.tests.support.fake_sidecar_host import FakeSidecar, Scene, scene
+from clients.python.tests.support.fake_sidecar_host import FakeSidecar, Scene, scene, settled_event
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents_client import DispatchContext, Outcome, StatusUpdate, ToolCall
+from subagents_client import DispatchContext, DispatchEvent, Outcome, StatusUpdate, ToolCall
 from subagents_client.coalescing import Coalescer
 from subagents_errors import InvalidRequest
 
@@ -118,3 +118,33 @@ async def test_a_cancelled_caller_cancels_its_call_and_no_other() -> None:
 
     cancels = [one for _, one in sidecar.received if isinstance(one, dispatch_pb2.CancelCallRequest)]
     assert [one.call_id for one in cancels] == ["call-shop"]
+
+
+async def test_a_caller_goes_on_once_its_own_call_has_settled() -> None:
+    """Two of three calls have settled; the third runs for ever."""
+    events = [settled_event(1, SHOP), settled_event(2, REWARDS)]
+    async with scene(FakeSidecar(events=events, hangs=True)) as here, Coalescer(await here.turn()) as coalescer:
+        asked = [asyncio.ensure_future(coalescer.ask(one)) for one in (SHOP, REWARDS, SUPPORT)]
+        outcomes = await asyncio.gather(*asked[:2])
+        known = list(coalescer.outcomes)
+        asked[2].cancel()
+
+    assert [one.narration for one in outcomes] == ["answer to call-shop", "answer to call-rewards"]
+    assert known == ["call-shop", "call-rewards"]
+    assert coalescer.results == []
+
+
+async def test_the_last_caller_goes_on_with_the_result_of_the_dispatch() -> None:
+    """The agent's next step needs it: both calls have settled, and the result is still to come."""
+    sidecar = FakeSidecar(events=[settled_event(1, SHOP), settled_event(2, REWARDS)], hangs=True)
+    seen: asyncio.Queue[DispatchEvent] = asyncio.Queue()
+    async with scene(sidecar) as here, Coalescer(await here.turn(), on_event=seen.put_nowait) as coalescer:
+        asked = [asyncio.ensure_future(coalescer.ask(one)) for one in (SHOP, REWARDS)]
+        await asked[0]
+        assert [(await seen.get()).sequence, (await seen.get()).sequence] == [1, 2]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        held = not asked[1].done()
+        asked[1].cancel()
+
+    assert held

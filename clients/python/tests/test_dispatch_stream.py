@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.python.tests.support.fake_sidecar_host import CALLS, FakeSidecar, scene, status_event
+from clients.python.tests.support.fake_sidecar_host import CALLS, FakeSidecar, scene, settled_event, status_event
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import (
     Axis,
@@ -243,3 +243,30 @@ async def test_leaving_the_block_lets_the_stream_go() -> None:
             frames = stream._frames
         assert frames is not None
         assert frames.cancelled()
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [0, 1]])
+async def test_each_outcome_is_there_as_soon_as_its_call_has_settled(cuts: list[int]) -> None:
+    """The second call settles first. Its outcome comes once, whatever breaks, and is the one of the result."""
+    async with scene(FakeSidecar(events=[settled_event(1, CALLS[1])], cuts=deque(cuts))) as here:
+        turn = await here.turn()
+        async with turn.dispatch(CALLS) as stream:
+            outcomes = [(one.call_id, one.narration, stream.over) async for one in stream.outcomes()]
+            result = await stream.result()
+
+    assert outcomes == [("call-2", "answer to call-2", False), ("call-1", "answer to call-1", True)]
+    assert [one.narration for one in result.outcomes] == ["answer to call-1", "answer to call-2"]
+
+
+async def test_an_outcome_that_was_told_stays_when_the_sidecar_dies_afterwards() -> None:
+    """The first call has settled, the second runs: only the second is synthesised."""
+    async with scene(FakeSidecar(events=[settled_event(1, CALLS[0])], hangs=True), QUICK) as here:
+        turn = await here.turn()
+        async with turn.dispatch(CALLS) as stream:
+            told = await anext(stream.outcomes())
+            await here.die()
+            result = await stream.result()
+
+    assert result.synthesised
+    assert result.outcomes[0] == told
+    assert [one.outcome for one in result.outcomes] == [Outcome.SUCCEEDED, Outcome.FAILED]

@@ -80,8 +80,8 @@ async def test_episodes_are_listed() -> None:
     """With their principals."""
     async with scene() as here:
         here.sidecar.history.rows.episodes.add(episode_id="e-1", principal="user-1", turns=2, sub_agent_ids=["shop"])
-        (row,) = await here.client.history.list_episodes(max_episodes=7)
-        assert here.sidecar.history.received[-1].max_episodes == 7
+        (row,) = (await here.client.history.list_episodes(page_size=7)).episodes
+        assert here.sidecar.history.received[-1].page_size == 7
 
     assert (row.episode_id, row.principal, row.turns, row.sub_agent_ids) == ("e-1", "user-1", 2, ["shop"])
 

@@ -17,7 +17,7 @@ import {
   type DispatchResult,
   TurnSource,
 } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
-import { Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
+import { type CallOutcome, Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
 import { ErrorReason } from "./generated/subagents/errors/v1/error_reason_pb.js";
 
 /** What a turn needs: the plain RPCs have it, and so has a lane. */
@@ -54,16 +54,22 @@ async function dispatch(service: Service, bound: BindTurnResponse, tools: string
     })),
   };
   let result: DispatchResult | undefined;
+  const told = new Map<string, CallOutcome>(); // answers as they come; the result does not repeat them
   for await (const { frame } of service.dispatch(request, DEADLINE)) {
     if (frame !== undefined) {
       showFrame(frame);
+      for (const { callId, kind } of frame.events) {
+        if (kind.case === "stateChanged" && kind.value.outcome !== undefined) {
+          told.set(callId, kind.value.outcome);
+        }
+      }
       result = frame.result ?? result;
     }
   }
   if (result === undefined) {
     throw new Error("the stream ended without a result");
   }
-  return result;
+  return { ...result, outcomes: result.outcomes.map((one) => told.get(one.callId) ?? one) };
 }
 
 function showOutcomes(result: DispatchResult): void {

@@ -10,14 +10,16 @@ import msgspec
 from sidecar.adapters.postgresql import Connection, Connections, ConnectionTimeouts, StatementExecutor
 from sidecar.adapters.postgresql.failures import AGAIN
 from sidecar.core.decoding import from_json
+from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, Slot, TurnId
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import DefinitionId, EpisodeId, InstanceId, Principal, Slot, TurnId
 from sidecar.core.listing.changes import ReadPosition, Watermarks
-from sidecar.core.listing.turn_rows import EpisodeActivity, Newer, TurnLine, episode_rows, listed, use_of
+from sidecar.core.listing.turn_rows import EpisodeActivity, Newer, TurnLine, episode_rows, labels_asked, listed, use_of
 from sidecar.operations.record.ports import CommitUnknown
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 MARKS: Final = """
 select instance_id, number, link from lists_watermarks mark where number > 0
   and not exists (select from lists_settled settled where settled.instance_id = mark.instance_id)
@@ -27,11 +29,18 @@ LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
 """Seconds after which the lease is renewed, and it is looked for facts that nobody takes."""
-KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 21))})"
+KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 23))})"
 CLEAR: Final = "select lists_clear()"
-COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
+COLUMNS: Final = (
+    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions"
+)
 NEWEST_EPISODES: Final = """
-select episode_id, principal from listed_episodes order by last_at desc, episode_id desc, principal desc limit $1
+select episode_id, principal from listed_episodes where (last_at, episode_id, principal) < ($2, $3, $4)
+  order by last_at desc, episode_id desc, principal desc limit $1
+"""
+HAS_LABEL: Final = """
+exists (select from listed_labels other
+  where other.label = {} and other.began_at = listed_turns.began_at and other.turn_id = listed_turns.turn_id)
 """
 VERSIONS: Final = "select turn_id, version from listed_turns where turn_id = any ($1)"
 USES: Final = """
@@ -84,7 +93,7 @@ class PostgresProjection:
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
             *(list(days), list(gone)),
-            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 12),
+            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 14),
         )
 
         async def keep(connection: Connection) -> bool:
@@ -120,11 +129,20 @@ class PostgresProjection:
             want("episode_id = {}", query.episode_id)
         if query.state is not None:
             want("state = {}", query.state.value)
-        if query.slot is not None:
-            want("slot = {}", query.slot)
+        if query.principal is not None:
+            want("principal = {}", query.principal)
+        labels = labels_asked(query)
+        for label in labels[:1]:
+            want("label = {}", label)
+        for label in labels[1:]:
+            want(HAS_LABEL, label)
+        if query.since is not None:
+            want("began_at >= {}", query.since)
+        if query.until is not None:
+            want("began_at < {}", query.until)
         if query.before is not None:
             want("(began_at, turn_id) < ({}, {})", *query.before)
-        source = "listed_turns" if query.slot is None else "listed_slots join listed_turns using (turn_id, began_at)"
+        source = "listed_labels join listed_turns using (turn_id, began_at)" if labels else "listed_turns"
         sql = (
             f"select {COLUMNS} from {source} where {' and '.join(wanted)}"  # noqa: S608 - names and places only
             f" order by began_at desc, turn_id desc limit {query.limit + len(newer)}"
@@ -132,14 +150,15 @@ class PostgresProjection:
         rows = [_row(tuple(row)) for row in await self._asking.rows(sql, *values)]
         return listed(rows, newer, query)
 
-    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+    async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
         uses = [use_of(row) for row in newer.values() if row is not None]
         wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
-        wanted |= dict.fromkeys(map(tuple, await self._asking.rows(NEWEST_EPISODES, limit + len(newer))))
+        place = before or (LATEST, "", "")
+        wanted |= dict.fromkeys(map(tuple, await self._asking.rows(NEWEST_EPISODES, limit + len(newer), *place)))
         ids, principals = [each[0] for each in wanted], [each[1] for each in wanted]
         uses += [_use(tuple(row)) for row in await self._asking.rows(USES, ids, principals, list(newer))]
-        return episode_rows(uses, limit)
+        return episode_rows(uses, limit, before)
 
     async def close(self) -> None:
         """Give the connection back."""
@@ -155,10 +174,10 @@ class PostgresProjection:
 def _values(line: TurnLine) -> tuple[Any, ...]:
     row = line.row
     if row is None:
-        return (line.turn_id, line.version, line.day, False, "", "", "", EPOCH, None, "[]", 0, 0)
-    slots = msgspec.json.encode(row.slots).decode()
+        return (line.turn_id, line.version, line.day, False, "", "", "", EPOCH, None, "[]", 0, 0, "[]", "[]")
+    slots, *labels = (msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions))
     of, times = (row.episode_id, row.principal, row.state.value), (row.began_at, row.ended_at)
-    return (line.turn_id, line.version, line.day, True, *of, *times, slots, row.children, row.failed)
+    return (line.turn_id, line.version, line.day, True, *of, *times, slots, row.children, row.failed, *labels)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
@@ -167,9 +186,10 @@ def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
 
 
 def _row(values: tuple[Any, ...]) -> TurnRow:
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed = values
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions = values
     of = EpisodeId(episode_id), Principal(principal), TurnState(state)
-    return TurnRow(TurnId(turn_id), *of, began_at, ended_at, _slots(slots), children, failed)
+    labels = from_json(outcomes, tuple[Outcome, ...]), from_json(definitions, tuple[DefinitionId, ...])
+    return TurnRow(TurnId(turn_id), *of, began_at, ended_at, _slots(slots), children, failed, *labels)
 
 
 def _use(values: tuple[Any, ...]) -> EpisodeActivity:

@@ -9,15 +9,27 @@ import msgspec
 
 from sidecar.adapters.record_sqlite.rows import Row, Value, first, insert, microseconds, rows_of, time_of
 from sidecar.core.decoding import from_json
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import DefinitionId, EpisodeId, Principal, Slot, TurnId
 from sidecar.core.listing.changes import ReadPosition, Watermarks
-from sidecar.core.listing.turn_rows import EpisodeActivity, Newer, TurnLine, episode_rows, listed, use_of
+from sidecar.core.listing.turn_rows import (
+    EpisodeActivity,
+    Newer,
+    TurnLine,
+    episode_rows,
+    labels_asked,
+    labels_of,
+    listed,
+    use_of,
+)
 
-COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
+COLUMNS: Final = (
+    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions"
+)
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
-SLOT: Final = "OR IGNORE INTO slots (slot, began_at, turn_id)"
-KEPT: Final = "SELECT version, shown, began_at, slots, episode_id, principal FROM turns WHERE turn_id = ?"
+LABEL: Final = "OR IGNORE INTO labels (label, began_at, turn_id)"
+KEPT: Final = f"SELECT version, shown, {COLUMNS} FROM turns WHERE turn_id = ?"  # noqa: S608 - names only
 OF_DAY: Final = "SELECT turn_id FROM turns WHERE day = ?"
 USED: Final = """
 INSERT OR REPLACE INTO episodes
@@ -26,7 +38,8 @@ INSERT OR REPLACE INTO episodes
 """
 UNUSED: Final = "DELETE FROM episodes WHERE episode_id = ? AND principal = ?"
 NEWEST_EPISODES: Final = """
-SELECT episode_id, principal FROM episodes ORDER BY last_at DESC, episode_id DESC, principal DESC LIMIT ?
+SELECT episode_id, principal FROM episodes WHERE (last_at, episode_id, principal) < (?, ?, ?)
+  ORDER BY last_at DESC, episode_id DESC, principal DESC LIMIT ?
 """
 USES: Final = """
 SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began_at) || turn_id), slots FROM turns
@@ -34,6 +47,11 @@ SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began
   GROUP BY slots
 """
 VERSIONS: Final = "SELECT turn_id, version FROM turns WHERE turn_id IN (SELECT value FROM json_each(?))"
+HAS_LABEL: Final = (
+    "EXISTS (SELECT 1 FROM labels o WHERE o.label = ? AND o.began_at = t.began_at AND o.turn_id = t.turn_id)"
+)
+LATEST: Final = 2**63 - 1
+"""Microseconds; later than any time."""
 DIGITS: Final = 20
 """Of a time in front of a turn id, so that the least of both is that of the oldest turn."""
 
@@ -69,7 +87,7 @@ def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[Tur
 def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
     """Keep lines, but for those of which a newer version is there."""
     turns: list[Sequence[Value]] = []
-    slots: list[Sequence[Value]] = []
+    labels: list[Sequence[Value]] = []
     episodes: dict[Episode, None] = {}
     for line in lines:
         kept = first(rows_of(connection, KEPT, (line.turn_id,)))
@@ -80,19 +98,21 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
         turns.append((line.version, line.day.isoformat(), int(line.row is not None), *_values(line)))
         if line.row is not None:
             began_at = microseconds(line.row.began_at)
-            slots += [(slot, began_at, line.turn_id) for slot in line.row.slots]
+            labels += [(label, began_at, line.turn_id) for label in labels_of(line.row)]
             episodes[line.row.episode_id, line.row.principal] = None
     insert(connection, TURN, turns)
-    insert(connection, SLOT, slots)
+    insert(connection, LABEL, labels)
     _find_last_use(connection, episodes)
 
 
 def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
     """Say whether the rows about a turn in other tables stay right, and at most some are added."""
-    _, shown, began_at, _, episode_id, principal = kept
+    _, shown, *values = kept
     if row is None or not shown:
         return row is None and not shown
-    return (microseconds(row.began_at), row.episode_id, row.principal) == (began_at, episode_id, principal)
+    was = _row(tuple(values))
+    same = (was.began_at, was.episode_id, was.principal) == (row.began_at, row.episode_id, row.principal)
+    return same and set(labels_of(was)) <= set(labels_of(row))
 
 
 def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
@@ -100,14 +120,14 @@ def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episo
     kept = first(rows_of(connection, KEPT, (turn_id,)))
     if kept is None:
         return
-    _, shown, began_at, slots, episode_id, principal = kept
-    for slot in from_json(slots, tuple[str, ...]):
-        connection.execute(
-            "DELETE FROM slots WHERE slot = ? AND began_at = ? AND turn_id = ?", (slot, began_at, turn_id)
-        )
     connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
+    _, shown, *values = kept
     if shown:
-        episodes[episode_id, principal] = None
+        row = _row(tuple(values))
+        places = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
+        for place in places:
+            connection.execute("DELETE FROM labels WHERE label = ? AND began_at = ? AND turn_id = ?", place)
+        episodes[row.episode_id, row.principal] = None
 
 
 def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> None:
@@ -120,7 +140,7 @@ def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> 
 def _values(line: TurnLine) -> tuple[Value, ...]:
     row = line.row
     if row is None:
-        return (line.turn_id, "", "", "", 0, None, "[]", 0, 0)
+        return (line.turn_id, "", "", "", 0, None, "[]", 0, 0, "[]", "[]")
     return (
         row.turn_id,
         row.episode_id,
@@ -131,11 +151,13 @@ def _values(line: TurnLine) -> tuple[Value, ...]:
         msgspec.json.encode(row.slots).decode(),
         row.children,
         row.failed,
+        msgspec.json.encode(row.outcomes).decode(),
+        msgspec.json.encode(row.definitions).decode(),
     )
 
 
 def _row(values: Row) -> TurnRow:
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed = values
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions = values
     return TurnRow(
         turn_id=TurnId(turn_id),
         episode_id=EpisodeId(episode_id),
@@ -146,6 +168,8 @@ def _row(values: Row) -> TurnRow:
         slots=_slots(slots),
         children=children,
         failed=failed,
+        outcomes=from_json(outcomes, tuple[Outcome, ...]),
+        definitions=tuple(DefinitionId(each) for each in from_json(definitions, tuple[str, ...])),
     )
 
 
@@ -157,37 +181,51 @@ def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[Tu
 
 def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[TurnRow]:
     """Return a list of turns, newest first."""
-    wanted, values = ["t.shown = 1"], list[Value]()
-    by_slot, order = query.slot is not None, "s" if query.slot is not None else "t"
-    conditions: list[tuple[str, Value]] = [("t.episode_id = ?", query.episode_id), ("s.slot = ?", query.slot)]
-    conditions.append(("t.state = ?", None if query.state is None else query.state.value))
-    for condition, value in conditions:
-        if value is not None:
-            wanted.append(condition)
-            values.append(value)
-    if query.before is not None:
-        wanted.append(f"({order}.began_at, {order}.turn_id) < (?, ?)")
-        values += [microseconds(query.before[0]), query.before[1]]
-    source = "slots s JOIN turns t ON t.turn_id = s.turn_id" if by_slot else "turns t"
+    labels = labels_asked(query)
+    order = "l" if labels else "t"
+    conditions: list[tuple[str, tuple[Value, ...] | None]] = [
+        ("t.shown = 1", ()),
+        ("t.episode_id = ?", _given(query.episode_id)),
+        ("t.principal = ?", _given(query.principal)),
+        ("t.state = ?", _given(query.state)),
+        ("l.label = ?", tuple(labels[:1]) or None),
+        *((HAS_LABEL, (label,)) for label in labels[1:]),
+        (f"{order}.began_at >= ?", None if query.since is None else (microseconds(query.since),)),
+        (f"{order}.began_at < ?", None if query.until is None else (microseconds(query.until),)),
+        (
+            f"({order}.began_at, {order}.turn_id) < (?, ?)",
+            query.before and (microseconds(query.before[0]), query.before[1]),
+        ),
+    ]
+    asked = [(condition, given) for condition, given in conditions if given is not None]
+    source = "labels l JOIN turns t ON t.turn_id = l.turn_id" if labels else "turns t"
     columns = ", ".join(f"t.{column}" for column in COLUMNS.split(", "))
     rows = rows_of(
         connection,
-        f"SELECT {columns} FROM {source} WHERE {' AND '.join(wanted)}"  # noqa: S608 - names and question marks only
+        f"SELECT {columns} FROM {source} WHERE {' AND '.join(condition for condition, _ in asked)}"  # noqa: S608 - names and question marks only
         f" ORDER BY {order}.began_at DESC, {order}.turn_id DESC LIMIT ?",
-        (*values, query.limit + len(newer)),  # as many as the newer rows may take the place of
+        # as many as the newer rows may take the place of
+        (*(value for _, given in asked for value in given), query.limit + len(newer)),
     )
     return listed(map(_row, rows), newer, query)
 
 
-def episodes(connection: apsw.Connection, limit: int, newer: Newer) -> list[EpisodeRow]:
+def _given(value: str | None) -> tuple[Value, ...] | None:
+    return None if value is None else (str(value),)
+
+
+def episodes(
+    connection: apsw.Connection, limit: int, newer: Newer, before: EpisodeMark | None = None
+) -> list[EpisodeRow]:
     """Return the episodes used last, newest first."""
     uses = [use_of(row) for row in newer.values() if row is not None]
+    place = (LATEST, "", "") if before is None else (microseconds(before[0]), before[1], before[2])
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
-    wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (limit + len(newer),)))
+    wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
     left_out = msgspec.json.encode(list(newer)).decode()
     for episode in wanted:
         uses += map(_use, rows_of(connection, USES, (*episode, left_out)))
-    return episode_rows(uses, limit)
+    return episode_rows(uses, limit, before)
 
 
 def _use(values: Row) -> EpisodeActivity:

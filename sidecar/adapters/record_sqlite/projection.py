@@ -16,7 +16,7 @@ from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, load_migr
 from sidecar.adapters.record_sqlite import projected_rows as rows
 from sidecar.adapters.sqlite import Schema, SqliteEngine
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
 from sidecar.core.listing.changes import Watermarks
 from sidecar.core.listing.turn_rows import Newer, TurnLine
@@ -115,9 +115,9 @@ class SqliteProjection:
         """Return a list of turns."""
         return await self._read(lambda connection: rows.turns(connection, query, newer))
 
-    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+    async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
-        return await self._read(lambda connection: rows.episodes(connection, limit, newer))
+        return await self._read(lambda connection: rows.episodes(connection, limit, newer, before))
 
     async def close(self) -> None:
         """Give the file back."""

@@ -99,17 +99,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
 
     def turns(self, request: pb.ListTurnsRequest, most: int) -> tuple[list[Any], datetime | None]:
         """Return up to `most` turns, newest first, over as many pages as it takes, and as of when they are."""
-        found: list[Any] = []
-        as_of: datetime | None = None
-        while len(found) < most:
-            request.page_size = min(PAGE, most - len(found))
-            page = self._ask(self._stub.ListTurns, request)
-            found += page.turns
-            as_of = as_of or _as_of(page)
-            if not page.next_page_token:
-                break
-            request.page_token = page.next_page_token
-        return found, as_of
+        return self._pages(self._stub.ListTurns, request, "turns", most)
 
     def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
         """Return one turn; of a turn that nobody knows say which turns there are."""
@@ -123,8 +113,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
 
     def episodes(self, most: int) -> tuple[list[Any], datetime | None]:
         """Return the episodes used last, and as of when they are."""
-        answer = self._ask(self._stub.ListEpisodes, pb.ListEpisodesRequest(max_episodes=most))
-        return list(answer.episodes), _as_of(answer)
+        return self._pages(self._stub.ListEpisodes, pb.ListEpisodesRequest(), "episodes", most)
 
     def episode(self, request: pb.ReadEpisodeRequest) -> pb.ReadEpisodeResponse:
         """Return a conversation."""
@@ -151,6 +140,19 @@ class RecordClient(AbstractContextManager["RecordClient"]):
                 if problem.code not in WORTH_ANOTHER_TRY or failures >= MOST_FAILURES:
                     raise self._with_advice(problem, turn_id) from None
                 self._pause(FIRST_PAUSE * 2**failures)
+
+    def _pages(self, method: Any, request: Any, rows: str, most: int) -> tuple[list[Any], datetime | None]:
+        found: list[Any] = []
+        as_of: datetime | None = None
+        while len(found) < most:
+            request.page_size = min(PAGE, most - len(found))
+            page = self._ask(method, request)
+            found += getattr(page, rows)
+            as_of = as_of or _as_of(page)
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        return found, as_of
 
     def _ask(self, method: Any, request: Message) -> Any:
         try:

@@ -46,6 +46,18 @@ class State(StrEnum):
     LOST = "lost"
 
 
+@unique
+class CallEnd(StrEnum):
+    """Outcomes to choose from."""
+
+    SUCCEEDED = "succeeded"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+    NOT_STARTED = "not_started"
+
+
 def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
     """Add `turns`, `turn` and `episodes`.
 
@@ -94,12 +106,23 @@ def _turns(
     episode: Annotated[str, typer.Option(help="Only of this conversation.")] = "",
     slot: Annotated[str, typer.Option(help="Only those that called this sub-agent.")] = "",
     state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+    user: Annotated[str, typer.Option(help="Only of this user.")] = "",
+    since: Annotated[
+        str, typer.Option(help="Only those that began then or later: 10m, 2h ago, 2026-11-22T14:05.")
+    ] = "",
+    until: Annotated[str, typer.Option(help="Only those that began before; as --since.")] = "",
+    outcome: Annotated[CallEnd | None, typer.Option(help="Only those in which a call ended so.")] = None,
+    definition: Annotated[str, typer.Option(help="Only those in which a child ran this definition.")] = "",
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
     """List the turns on record, newest first. Then look at one with `sidecar turn <id>`."""
     made = _module()
-    wish = made.TurnsWish(episode, slot, "" if state is None else state.value, limit, as_json)
+    ended = "" if outcome is None else outcome.value
+    wish = made.TurnsWish(
+        *(episode, slot, "" if state is None else state.value, limit, as_json),
+        *(user, ended, definition, since, until),
+    )
     raise typer.Exit(made.show_turns(at(), wish))
 
 

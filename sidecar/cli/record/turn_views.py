@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, moment
 from sidecar.cli.output.turn_timeline import Drawing, duration_text, event_line, turn_lines, utc
+from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, Where
 from sidecar.core.decoding import DecodeError, from_json
 from subagents.history.v1 import history_pb2 as pb
@@ -44,6 +45,11 @@ class TurnsWish:
     state: str = ""
     limit: int = 20
     as_json: bool = False
+    user: str = ""
+    outcome: str = ""
+    definition: str = ""
+    since: str = ""
+    until: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,21 @@ class EpisodeWish:
 def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
     """List turns; return the exit code."""
     state = f"TURN_STATE_{wish.state.upper() or 'UNSPECIFIED'}"
-    request = pb.ListTurnsRequest(episode_id=wish.episode, sub_agent_id=wish.slot, state=state)
+    request = pb.ListTurnsRequest(
+        episode_id=wish.episode,
+        sub_agent_id=wish.slot,
+        state=state,
+        principal=wish.user,
+        outcome=f"OUTCOME_{wish.outcome.upper() or 'UNSPECIFIED'}",
+        definition_id=wish.definition,
+    )
+    for name, text in (("since", wish.since), ("until", wish.until)):
+        if text:
+            try:
+                getattr(request, name).FromDatetime(moment_of(text, seeing.now()))
+            except ValueError as problem:
+                seeing.errors.write(f"--{name}: {problem}\n")
+                return RecordExit.USAGE
 
     def work(client: RecordClient, screen: Screen) -> None:
         rows, as_of = client.turns(request, wish.limit)

@@ -65,7 +65,7 @@ def show_active_periods(operating: OperatorCommands, wish: ActivePeriodsOptions)
         request.share_basis_points = wish.share
     return shown(
         operating,
-        lambda client: client.ask("ListActivePeriods", request, wish.name),
+        lambda client: client.ask_all("ListActivePeriods", request, "periods", wish.name),
         lambda answer: period_lines(wish, answer),
     )
 

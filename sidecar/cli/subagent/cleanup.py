@@ -246,8 +246,8 @@ def asked_for(client: OperatorClient, name: str) -> KnownDefinitions:
 
 def _all_of(client: OperatorClient) -> tuple[KnownDefinitions, ...]:
     """Return all decommissions, ended or not, the newest first."""
-    answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True))
-    slots = {slot.slot: slot for slot in client.ask("List", pb.ListRequest()).slots}
+    answer = client.ask_all("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True), "decommissions")
+    slots = {slot.slot: slot for slot in client.ask_all("List", pb.ListRequest(), "slots").slots}
     staying = {
         each.definition_id
         for slot in slots.values()

@@ -116,6 +116,15 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         """Return the answer; `name` is the sub-agent that advice is about."""
         return self.answer_of(self.begin(method, request, seconds), name)
 
+    def ask_all(self, method: str, request: Any, rows: str, name: str = "") -> Any:
+        """Return the answer of a `List` method with the `rows` of all pages."""
+        page = whole = self.ask(method, request, name)
+        while page.next_page_token:
+            request.page_token = page.next_page_token
+            page = self.ask(method, request, name)
+            getattr(whole, rows).MergeFrom(getattr(page, rows))
+        return whole
+
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request, and return at once what `answer_of` takes."""
         stub = self._stub if hasattr(self._stub, method) else self._admin

@@ -86,7 +86,7 @@ def show_all(operating: OperatorCommands, *, finished: bool) -> int:
     request = pb.ListDecommissionsRequest(include_finished=finished)
     return shown(
         operating,
-        lambda client: client.ask("ListDecommissions", request),
+        lambda client: client.ask_all("ListDecommissions", request, "decommissions"),
         lambda answer: decommission_lines(answer.decommissions),
     )
 

@@ -139,7 +139,7 @@ def show_list(operating: OperatorCommands) -> int:
     """List all definitions; return the exit code. As JSON it is what `validate-refs --rollout-export` reads."""
 
     def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("List", pb.ListRequest())
+        answer = client.ask_all("List", pb.ListRequest(), "slots")
         if not operating.as_json:
             operating.screen.show(list_lines(answer, operating.screen.room))
             return OperatorExit.DONE

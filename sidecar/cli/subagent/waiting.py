@@ -46,7 +46,7 @@ def wait_for_replicas(client: OperatorClient, operating: OperatorCommands, versi
     until = operating.passed() + patience.total_seconds()
     while True:
         try:
-            answer: pb.ReplicasResponse = client.ask("Replicas", pb.ReplicasRequest())
+            answer: pb.ReplicasResponse = client.ask_all("Replicas", pb.ReplicasRequest(), "replicas")
         except CannotOperate as problem:
             waited = Waited(version, [f"the replicas cannot be asked for: {problem}"])
         else:

@@ -11,7 +11,7 @@ import msgspec
 
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
 
 
@@ -29,7 +29,7 @@ class CallStateChanged(msgspec.Struct, frozen=True):
 
     call_id: CallId
     state: CallState
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
 
 
 class StatusUpdate(msgspec.Struct, frozen=True):

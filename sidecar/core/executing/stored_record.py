@@ -6,11 +6,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, DispatchOpened, TurnEnded
-from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
+from sidecar.core.identifiers import DefinitionId, DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
 
 
 class StoredChild(msgspec.Struct, frozen=True):
@@ -84,6 +84,9 @@ class TurnRow(msgspec.Struct, frozen=True):
         began_at: of the first dispatch; of the end if there was none.
         slots: called, each once, in order of opening.
         failed: children closed as failed.
+        outcomes: of its calls so far, each kind once, by name.
+        definitions: ids of those that its children run, each once, by name. Lists are filtered by these two; the row of
+            a single turn leaves them out.
     """
 
     turn_id: TurnId
@@ -95,22 +98,34 @@ class TurnRow(msgspec.Struct, frozen=True):
     slots: tuple[Slot, ...]
     children: int
     failed: int
+    outcomes: tuple[Outcome, ...] = ()
+    definitions: tuple[DefinitionId, ...] = ()
 
 
 class TurnQuery(msgspec.Struct, frozen=True):
     """Which turns, newest first.
 
     Attributes:
+        since, until: only those that began at this time or later, and only those that began before.
+        outcome: only those in which a call came to it.
+        definition: only those in which a child runs it.
         before: only those that began before; for the next page, `began_at` and `turn_id` of the last row.
     """
 
     episode_id: EpisodeId | None = None
+    principal: Principal | None = None
     slot: Slot | None = None
     state: TurnState | None = None
+    outcome: Outcome | None = None
+    definition: DefinitionId | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     before: tuple[datetime, TurnId] | None = None
     limit: int = 50
 
 
+EpisodeMark = tuple[datetime, EpisodeId, Principal]
+"""Last use, id and user: the place of an episode in a list."""
 Row = TypeVar("Row")
 
 

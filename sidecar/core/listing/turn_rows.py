@@ -9,13 +9,14 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
+from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.executing.events import PARENT_LOST
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import DefinitionId, DispatchId, EpisodeId, Principal, Slot, TurnId
 from sidecar.core.journal.encoding import body_of, texts_of
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.facts import ChildrenOpened, DispatchOpened, TurnEnded
+from sidecar.core.journal.facts import CallsSettled, ChildrenOpened, DispatchOpened, TurnEnded
 from sidecar.core.journal.heads import progress_of
 from sidecar.core.journal.marks import What
 
@@ -50,6 +51,8 @@ class TurnLineBuilder:
         version: how many facts were taken.
         slots: of its children, by step.
         accepted, failed: steps of children whose result the parent took, and of those that were closed without.
+        outcomes: by call, with the revision that stands.
+        definitions: of its children.
     """
 
     def __init__(self, turn_id: TurnId) -> None:
@@ -64,6 +67,8 @@ class TurnLineBuilder:
         self.slots: dict[int, Slot] = {}
         self.accepted: set[int] = set()
         self.failed: set[int] = set()
+        self.outcomes: dict[tuple[DispatchId, int], tuple[int, Outcome]] = {}
+        self.definitions: set[DefinitionId] = set()
 
     @property
     def ended(self) -> bool:
@@ -74,6 +79,7 @@ class TurnLineBuilder:
         """Return another one that stands where this one does."""
         other = copy(self)
         other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
+        other.outcomes, other.definitions = dict(self.outcomes), set(self.definitions)
         return other
 
     def take(self, stored: Stored) -> None:
@@ -88,6 +94,12 @@ class TurnLineBuilder:
             self._began_at = stored.at if self._began_at is None else min(self._began_at, stored.at)
         if isinstance(body, DispatchOpened | ChildrenOpened):
             self.slots |= {start.step: start.slot for start in body.children}
+            self.definitions |= {DefinitionId(each.contract.definition_id or each.slot) for each in body.children}
+        if isinstance(body, CallsSettled):
+            for call in body.calls:
+                known = self.outcomes.get((body.dispatch_id, call.place), (0, call.outcome))
+                if call.revision >= known[0]:
+                    self.outcomes[body.dispatch_id, call.place] = call.revision, call.outcome
         for progress in progress_of(body):
             for mark in progress.marks:
                 if mark.what is What.ACCEPTED:
@@ -118,7 +130,24 @@ class TurnLineBuilder:
             slots=distinct([self.slots[step] for step in sorted(self.slots)]),
             children=len(self.slots),
             failed=len(self.failed),
+            outcomes=tuple(sorted({outcome for _, outcome in self.outcomes.values()})),
+            definitions=tuple(sorted(self.definitions)),
         )
+
+
+def labels_of(row: TurnRow) -> list[str]:
+    """Return what a list finds a turn by, beside its own columns; each kind has a prefix of its own."""
+    return [
+        *(f"slot:{slot}" for slot in row.slots),
+        *(f"outcome:{outcome.value}" for outcome in row.outcomes),
+        *(f"definition:{definition}" for definition in row.definitions),
+    ]
+
+
+def labels_asked(query: TurnQuery) -> list[str]:
+    """Return the labels that a turn must have, the one that probably fewest have first."""
+    asked = (("definition", query.definition), ("slot", query.slot), ("outcome", query.outcome))
+    return [f"{kind}:{value}" for kind, value in asked if value is not None]
 
 
 Newer = Mapping[TurnId, TurnRow | None]
@@ -143,8 +172,13 @@ def _newest(row: TurnRow) -> tuple[datetime, TurnId]:
 def _fits(row: TurnRow, query: TurnQuery) -> bool:
     return (
         query.episode_id in {None, row.episode_id}
+        and query.principal in {None, row.principal}
         and query.state in {None, row.state}
         and (query.slot is None or query.slot in row.slots)
+        and (query.outcome is None or query.outcome in row.outcomes)
+        and (query.definition is None or query.definition in row.definitions)
+        and (query.since is None or row.began_at >= query.since)
+        and (query.until is None or row.began_at < query.until)
         and (query.before is None or _newest(row) < query.before)
     )
 
@@ -171,13 +205,19 @@ def use_of(row: TurnRow) -> EpisodeActivity:
     return EpisodeActivity(row.episode_id, row.principal, _newest(row), row.began_at, 1, row.slots)
 
 
-def episode_rows(uses: Iterable[EpisodeActivity], limit: int) -> list[EpisodeRow]:
-    """Return the episodes that were used last, newest first, from all of their turns."""
+def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMark | None = None) -> list[EpisodeRow]:
+    """Return the episodes that were used last, newest first, from all of their turns; only those after `before`."""
     episodes: dict[tuple[str, str], list[EpisodeActivity]] = {}
     for use in uses:
         episodes.setdefault((use.episode_id, use.principal), []).append(use)
     found = [_episode(sorted(each, key=lambda use: use.first)) for each in episodes.values()]
-    return sorted(found, key=lambda row: (row.last_at, row.episode_id, row.principal), reverse=True)[:limit]
+    listed = found if before is None else [row for row in found if mark_of(row) < before]
+    return sorted(listed, key=mark_of, reverse=True)[:limit]
+
+
+def mark_of(row: EpisodeRow) -> EpisodeMark:
+    """Return the place of an episode in lists, which are newest first."""
+    return row.last_at, row.episode_id, row.principal
 
 
 def _episode(uses: list[EpisodeActivity]) -> EpisodeRow:

@@ -6,7 +6,7 @@ from datetime import datetime
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded
-from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.operations.record.ports import RecordReads
 
@@ -54,9 +54,9 @@ class DelegatedReads:
         """Return a list of turns."""
         return await self._source.turns(query)
 
-    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
+    async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the episodes used last."""
-        return await self._source.episodes(limit)
+        return await self._source.episodes(limit, before)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return what the runners sent in a turn."""

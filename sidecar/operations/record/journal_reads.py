@@ -7,7 +7,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
-from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, Slot, TurnId
 from sidecar.core.journal.appends import TurnFacts
 from sidecar.core.journal.attempt_frames import unpacked
@@ -68,9 +68,9 @@ class ReadsOfJournal:
         """Return a list of turns."""
         return await self._lists.turns(query)
 
-    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
+    async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the episodes used last."""
-        return await self._lists.episodes(limit)
+        return await self._lists.episodes(limit, before)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return what the runners sent in a turn, by child and number."""

@@ -8,7 +8,7 @@ read for one list, the list says as of when it is.
 from datetime import datetime
 from typing import Final
 
-from sidecar.core.executing.stored_record import EpisodeRow, ListPage, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, TurnQuery, TurnRow
 from sidecar.core.listing.turn_rows import Newer
 from sidecar.operations.ports import Recorder
 from sidecar.operations.record.ports import Journal, NotThisJournal
@@ -46,10 +46,10 @@ class TurnListReader:
         newer, as_of = await self._newer()
         return ListPage(tuple(await self._projector.projection.turns(query, newer)), as_of)
 
-    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
+    async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the episodes used last, newest first. Raises `StoreUnavailable`."""
         newer, as_of = await self._newer()
-        return ListPage(tuple(await self._projector.projection.episodes(limit, newer)), as_of)
+        return ListPage(tuple(await self._projector.projection.episodes(limit, newer, before)), as_of)
 
     async def _newer(self) -> tuple[Newer, datetime | None]:
         """Return the rows that are not projected, and as of when the list is if that is not all of them."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded
-from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.entries import AttemptFrames, Draft, Stored
@@ -65,7 +65,7 @@ class RecordReads(Protocol):
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
         """Return a list of turns, newest first; for eyes, not for decisions: see `ListPage.as_of`."""
 
-    async def episodes(self, limit: int) -> ListPage[EpisodeRow]:
+    async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the episodes used last, newest first."""
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
 from sidecar.core.listing.changes import Watermarks
 from sidecar.core.listing.turn_rows import Newer, TurnLine
@@ -41,5 +41,5 @@ class Projection(Protocol):
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns, newest first, in which the rows of `newer` count in the place of those kept."""
 
-    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+    async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Return the episodes used last, newest first; `newer` as for `turns`."""

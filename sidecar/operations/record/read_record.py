@@ -14,8 +14,9 @@ from sidecar.core.decoding import from_utf8
 from sidecar.core.errors import AdmissionRefused
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, TurnId
+from sidecar.core.listing.turn_rows import mark_of
 from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.record.hints import RecordHints
 from sidecar.operations.record.ports import RecordReads
@@ -69,6 +70,14 @@ class TurnPage(msgspec.Struct, frozen=True):
     as_of: datetime | None = None
 
 
+class EpisodePage(msgspec.Struct, frozen=True):
+    """Some episodes, those used last first; as `TurnPage`."""
+
+    rows: tuple[EpisodeRow, ...]
+    next_before: EpisodeMark | None
+    as_of: datetime | None = None
+
+
 class EventBatch(msgspec.Struct, frozen=True):
     """Some of what happened; `children` are those of `events` that were not named before."""
 
@@ -92,9 +101,12 @@ class ReadRecord:
         shown, more = found.rows[:limit], len(found.rows) > limit
         return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
 
-    async def list_episodes(self, limit: int) -> ListPage[EpisodeRow]:
-        """Return the episodes used last; with 0 the usual number. Raises `StoreUnavailable`."""
-        return await self._reads.episodes(min(limit or self._rules.page, MOST_ROWS))
+    async def list_episodes(self, limit: int, before: EpisodeMark | None = None) -> EpisodePage:
+        """Return the episodes used last, after a place; `limit` 0 is the usual number. Raises `StoreUnavailable`."""
+        limit = min(limit or self._rules.page, MOST_ROWS)
+        found = await self._reads.episodes(limit + 1, before)
+        shown, more = found.rows[:limit], len(found.rows) > limit
+        return EpisodePage(shown, mark_of(shown[-1]) if more else None, found.as_of)
 
     async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> TurnSummary:
         """Return a turn, or with `child_ids` some children of it; as much as fits into an answer.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
 from sidecar.core.listing.changes import Watermarks
 from sidecar.core.listing.turn_rows import Newer, TurnLine, episode_rows, listed, use_of, with_newer
@@ -59,9 +59,9 @@ class RowsInMemory:
         """Return a list of turns."""
         return listed(self._rows(), newer, query)
 
-    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+    async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
-        return episode_rows(map(use_of, with_newer(self._rows(), newer)), limit)
+        return episode_rows(map(use_of, with_newer(self._rows(), newer)), limit, before)
 
     def _rows(self) -> list[TurnRow]:
         return [line.row for line in self.lines.values() if line.row is not None]

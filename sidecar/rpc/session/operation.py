@@ -19,7 +19,7 @@ from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
 from sidecar.rpc.dispatch_servicer import parts_of
 from sidecar.rpc.errors import DETAILS_KEY, rich_status
 from sidecar.rpc.methods import LONGEST_DEADLINE, Call, Listener, Method
-from sidecar.rpc.translate.frames import fill_frame
+from sidecar.rpc.translate.frames import Told, fill_frame
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 Metadata = Iterable[tuple[str, str | bytes]]
@@ -78,6 +78,7 @@ class Operation:
         self._queue = queue
         self._resumed = self.kind == "resume_dispatch"
         self._refused: SubagentsError | None = None
+        self._told: Told = {}
         self._last: pb.SessionResponse | None = None
         self._awaited: asyncio.Future[None] | None = None
 
@@ -117,7 +118,7 @@ class Operation:
         for part in parts_of(frame):
             response = pb.SessionResponse()
             result = response.results.add(correlation_id=self.correlation_id)
-            fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part)
+            fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part, self._told)
             if part.result is not None:
                 self._last = response
                 return

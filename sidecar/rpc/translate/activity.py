@@ -1,5 +1,7 @@
 """When a definition was active: the request to plain values, and the answer to a message."""
 
+from collections.abc import Sequence
+
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.rollout.audit.queries import ActivityQuery, ActivityReport, Period
@@ -22,9 +24,10 @@ def active_periods(message: pb.ListActivePeriodsRequest) -> ActivityQuery:
     return ActivityQuery(definition_id=definition_id, slot=slot, key=key, share=share)
 
 
-def activity_message(activity: ActivityReport) -> pb.ListActivePeriodsResponse:
-    """Return when it was active."""
-    answer = pb.ListActivePeriodsResponse(slot=activity.slot, periods=[_period(each) for each in activity.periods])
+def activity_message(activity: ActivityReport, periods: Sequence[Period], token: str) -> pb.ListActivePeriodsResponse:
+    """Return when it was active: a page of periods, and the token of the next one."""
+    shown = [_period(each) for each in periods]
+    answer = pb.ListActivePeriodsResponse(slot=activity.slot, periods=shown, next_page_token=token)
     if activity.known_from is not None:
         fill_timestamp(answer.known_from, activity.known_from)
     return answer

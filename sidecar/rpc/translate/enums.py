@@ -64,6 +64,8 @@ TURN_STATES: Final[Mapping[int, TurnState | None]] = {
 COMPACTION_DUE: Final = _numbers(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
 CALL_STATE: Final = _numbers(dispatch_pb2.CallState, "CALL_STATE", CallState)
 OUTCOME: Final = _numbers(outcome_pb2.Outcome, "OUTCOME", Outcome)
+OUTCOMES_ASKED: Final[Mapping[int, Outcome | None]] = {outcome_pb2.OUTCOME_UNSPECIFIED: None, **_values(OUTCOME)}
+"""As a filter: unspecified is any."""
 CAP: Final = _numbers(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
 CANDIDATE: Final = _numbers(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
 REASON: Final = _numbers(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)

@@ -5,6 +5,7 @@ every level, and took three times as long.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from sidecar.core.dispatching.frames import (
     CallStateChanged,
@@ -16,26 +17,40 @@ from sidecar.core.dispatching.frames import (
 )
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.identifiers import CallId
 from sidecar.rpc.translate.enums import AXIS, CALL_STATE, CAP, OUTCOME, REASON
 from sidecar.rpc.translate.fields import EPOCH, fill_duration
 from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2
 
+Told = dict[CallId, outcome_pb2.CallOutcome]
+"""Outcomes that events of one stream have carried, without their answers: so the result repeats them."""
+NONE_TOLD: Final[Told] = {}
 
-def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame) -> None:
-    """Fill in an empty frame."""
+
+def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame, told: Told) -> None:
+    """Fill in an empty frame.
+
+    Args:
+        message: to be filled in.
+        frame: what it says.
+        told: of this stream; grows with the outcomes that events of this frame carry.
+    """
     if frame.snapshot is not None:
         _fill_snapshot(message.snapshot, frame.snapshot)
     if frame.events:
-        _add_events(message, frame.events)
+        _add_events(message, frame.events, told)
     if frame.result is not None:
-        fill_result(message.result, frame.result)
+        fill_result(message.result, frame.result, told)
 
 
-def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult) -> None:
-    """Fill in how a dispatch ended."""
+def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult, told: Told = NONE_TOLD) -> None:
+    """Fill in how a dispatch ended; the answers of calls that were `told` are not sent again."""
     for outcome in result.outcomes:
-        fill_outcome(message.outcomes.add(), outcome)
+        if outcome.call_id in told:
+            message.outcomes.append(told[outcome.call_id])
+        else:
+            fill_outcome(message.outcomes.add(), outcome)
     fill_intents(message.intents, result.intents)
     message.cap = CAP[result.cap]
     fill_duration(message.overhead, result.overhead)
@@ -87,7 +102,7 @@ def _fill_snapshot(message: dispatch_pb2.DispatchSnapshot, snapshot: Snapshot) -
         )
 
 
-def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEvent]) -> None:
+def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEvent], told: Told) -> None:
     for event in events:
         message = frame.events.add()
         what = event.what
@@ -99,7 +114,11 @@ def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEven
             changed = message.state_changed
             changed.state = CALL_STATE[what.state]
             if what.outcome is not None:
-                changed.outcome = OUTCOME[what.outcome]
+                fill_outcome(changed.outcome, what.outcome)
+                brief = told[what.call_id] = outcome_pb2.CallOutcome()
+                brief.CopyFrom(changed.outcome)
+                brief.ClearField("narration")
+                brief.ClearField("components")
         elif isinstance(what, Gap):
             message.gap.from_sequence, message.gap.to_sequence = what.first, what.last
         else:

@@ -2,50 +2,75 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredDispatch, TurnQuery, TurnRow
-from sidecar.core.identifiers import RUN_SIDE, ChildId, EpisodeId, Slot, TurnId
-from sidecar.operations.record.read_record import MOST_ROWS, EventBatch, TurnPage
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, StoredDispatch, TurnQuery, TurnRow
+from sidecar.core.identifiers import RUN_SIDE, ChildId, DefinitionId, EpisodeId, Principal, Slot, TurnId
+from sidecar.operations.record.read_record import EpisodePage, EventBatch, TurnPage
 from sidecar.operations.record.turn_views import TurnSummary
-from sidecar.rpc.translate import enums
+from sidecar.rpc.translate import enums, steps
 from sidecar.rpc.translate.fields import Fields, timestamp
 from sidecar.rpc.translate.frames import fill_outcome
+from sidecar.rpc.translate.pages import AskedPage, asked_page
 from sidecar.rpc.translate.turn_ends import routing_message
+from subagents.dispatch.v1 import outcome_pb2
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
 MOST_CHILDREN_NAMED: Final = 64
 MOST_POSITIONS: Final = 1000
 MOST_SEQUENCE: Final = 2**53
-LONGEST_TOKEN: Final = 512
 LONGEST_SLOT: Final = 60
 STATE_NAMES: Final = enums.names_of(record_pb2.TurnState)
+OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
+
+
+class TurnPlace(NamedTuple):
+    """Where a turn is in a list."""
+
+    began_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turn_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
+
+
+class EpisodePlace(NamedTuple):
+    """Where an episode is in a list."""
+
+    last_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    episode_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
+    principal: Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=256)]
 
 
 # --- requests
 
 
-def list_turns(message: pb.ListTurnsRequest) -> TurnQuery:
-    """Return which turns. Raises `InvalidRequest`."""
+def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnPlace]]:
+    """Return which turns, and which page of them. Raises `InvalidRequest`."""
     fields = Fields("ListTurnsRequest")
     episode_id = fields.run_side_id("episode_id", message.episode_id) if message.episode_id else None
     slot = fields.one_line("sub_agent_id", message.sub_agent_id, LONGEST_SLOT) if message.sub_agent_id else None
+    definition = (
+        steps.definition_name(fields, "definition_id", message.definition_id) if message.definition_id else None
+    )
+    page = asked_page(fields, message, TurnPlace)
     query = TurnQuery(
         episode_id=None if episode_id is None else EpisodeId(episode_id),
         slot=None if slot is None else Slot(slot),
         state=fields.member("state", message.state, enums.TURN_STATES, STATE_NAMES),
-        before=_before(fields, message.page_token) if message.page_token else None,
-        limit=fields.count("page_size", message.page_size, MOST_ROWS),
+        principal=fields.principal("principal", message.principal) if message.principal else None,
+        outcome=fields.member("outcome", message.outcome, enums.OUTCOMES_ASKED, OUTCOME_NAMES),
+        definition=DefinitionId(definition) if definition else None,
+        since=steps.timestamp(fields, "since", message.since) if message.HasField("since") else None,
+        until=steps.timestamp(fields, "until", message.until) if message.HasField("until") else None,
+        before=page.after and (page.after.began_at, TurnId(page.after.turn_id)),
+        limit=page.size,
     )
     fields.check()
-    return query
+    return query, page
 
 
 def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
@@ -84,34 +109,21 @@ def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildI
     return turn_id, after
 
 
-def list_episodes(message: pb.ListEpisodesRequest) -> int:
-    """Return how many. Raises `InvalidRequest`."""
+def list_episodes(message: pb.ListEpisodesRequest) -> tuple[EpisodeMark | None, AskedPage[EpisodePlace]]:
+    """Return from where on, and which page. Raises `InvalidRequest`."""
     fields = Fields("ListEpisodesRequest")
-    limit = fields.count("max_episodes", message.max_episodes, MOST_ROWS)
+    page = asked_page(fields, message, EpisodePlace)
     fields.check()
-    return limit
-
-
-def _before(fields: Fields, token: str) -> tuple[datetime, TurnId] | None:
-    try:
-        if len(token) > LONGEST_TOKEN:
-            raise ValueError
-        before = from_json(from_base64url(token), tuple[datetime, TurnId])
-    except ValueError:
-        fields.refuse("page_token", "is not one that this method returned; leave it out for the first page")
-        return None
-    if before[0].tzinfo is None or not RUN_SIDE.match(before[1]):
-        fields.refuse("page_token", "is not one that this method returned; leave it out for the first page")
-        return None
-    return before
+    after = page.after
+    return after and (after.last_at, EpisodeId(after.episode_id), Principal(after.principal)), page
 
 
 # --- answers
 
 
-def page_message(page: TurnPage) -> pb.ListTurnsResponse:
+def page_message(page: TurnPage, asked: AskedPage[TurnPlace]) -> pb.ListTurnsResponse:
     """Return the answer to ListTurns."""
-    token = "" if page.next_before is None else base64url(msgspec.json.encode(page.next_before))
+    token = asked.token(page.next_before)
     as_of = None if page.as_of is None else timestamp(page.as_of)
     return pb.ListTurnsResponse(turns=[_row(row) for row in page.rows], next_page_token=token, as_of=as_of)
 
@@ -140,10 +152,11 @@ def batch_message(batch: EventBatch) -> pb.WatchEventsResponse:
     )
 
 
-def episodes_message(found: ListPage[EpisodeRow]) -> pb.ListEpisodesResponse:
+def episodes_message(found: EpisodePage, asked: AskedPage[EpisodePlace]) -> pb.ListEpisodesResponse:
     """Return the answer to ListEpisodes."""
     as_of = None if found.as_of is None else timestamp(found.as_of)
-    return pb.ListEpisodesResponse(episodes=[_episode(row) for row in found.rows], as_of=as_of)
+    token = asked.token(found.next_before)
+    return pb.ListEpisodesResponse(episodes=[_episode(row) for row in found.rows], as_of=as_of, next_page_token=token)
 
 
 def routing_json(record: RoutingRecord) -> str:

@@ -75,10 +75,11 @@ def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
 # --- answers
 
 
-def rollouts_message(reading: RolloutsReading) -> pb.ListResponse:
-    """Return all slots."""
+def rollouts_message(reading: RolloutsReading, slots: Sequence[SlotReading], token: str) -> pb.ListResponse:
+    """Return a page of slots, and the token of the next one."""
     return pb.ListResponse(
-        slots=[slot_message(slot) for slot in reading.slots],
+        slots=[slot_message(slot) for slot in slots],
+        next_page_token=token,
         backends=[_backend(each) for each in reading.backends],
         version=reading.version,
     )

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.stored_record import TurnQuery, TurnState
-from sidecar.core.identifiers import EpisodeId, Slot, TurnId
+from sidecar.core.identifiers import DefinitionId, EpisodeId, Principal, Slot, TurnId
 from sidecar.core.listing.changes import Watermarks
-from sidecar.core.listing.turn_rows import turn_line
+from sidecar.core.listing.turn_rows import mark_of, turn_line
 from sidecar.operations.record.lists import MOST_CHANGES
 from sidecar.operations.record.ports import NotThisJournal
 from tests.adapters.records.bench import OpenedRecord, RecordBench
@@ -87,6 +88,13 @@ class ListRules:
             (TurnQuery(state=TurnState.OPEN), ["d"]),
             (TurnQuery(state=TurnState.ENDED, slot=Slot("shop")), ["c", "a"]),
             (TurnQuery(before=(moment(2), TurnId("c"))), ["b", "a"]),
+            (TurnQuery(principal=Principal("user-2")), ["c"]),
+            (TurnQuery(outcome=Outcome.SUCCEEDED), ["c", "b", "a"]),
+            (TurnQuery(outcome=Outcome.FAILED), []),
+            (TurnQuery(definition=DefinitionId("rewards"), slot=Slot("shop"), outcome=Outcome.SUCCEEDED), ["c"]),
+            (TurnQuery(definition=DefinitionId("support")), ["d"]),
+            (TurnQuery(since=moment(1), until=moment(3)), ["c", "b"]),
+            (TurnQuery(since=moment(2), slot=Slot("rewards"), until=moment(2)), []),
             (TurnQuery(episode_id=EpisodeId("unknown")), []),
             (TurnQuery(limit=0), []),
         ],
@@ -94,12 +102,12 @@ class ListRules:
     async def test_turns_are_looked_for(
         self, bench: RecordBench, at_once: bool, query: TurnQuery, found: list[str]
     ) -> None:
-        """By episode, slot, state and time, alone and together."""
+        """By episode, user, slot, definition, outcome, state and time, alone and together."""
         async with bench:
             record = await bench.open("one", at_once=at_once)
             await record.append(a_whole_turn("a", at=0))
             await record.append(a_whole_turn("b", ("rewards",), 1, episode_id=EpisodeId("episode-2")))
-            await record.append(a_whole_turn("c", ("shop", "rewards"), 2))
+            await record.append(a_whole_turn("c", ("shop", "rewards"), 2, principal="user-2"))
             opened = a_dispatch("d", at=3, slots=("support",))
             await record.append([opened, a_child(opened, slot="support")])
             assert [row.turn_id for row in (await record.turns(query)).rows] == found
@@ -120,6 +128,8 @@ class ListRules:
             assert (rows[1].first_at, rows[1].last_at) == (moment(0), moment(2))
             assert rows[1].slots == ("shop", "rewards")
             assert [row.episode_id for row in (await record.episodes(1)).rows] == ["episode-2"]
+            assert (await record.episodes(10, mark_of(rows[0]))).rows == rows[1:]
+            assert (await record.episodes(1, mark_of(rows[1]))).rows == rows[2:]
 
     async def test_a_turn_that_began_earlier_makes_its_episode_older(self, bench: RecordBench, at_once: bool) -> None:
         """The second dispatch on record is the first one that was opened: another episode was used later then."""

@@ -21,7 +21,7 @@ from sidecar.operations.record.projection_ports import Projection
 from tests.adapters.records.bench import OpenedRecord, RecordBench
 from tests.support.recording.translation import TranslatedTurn, turn_of
 
-LISTED = ("listed_turns", "listed_slots", "listed_episodes")
+LISTED = ("listed_turns", "listed_labels", "listed_episodes")
 TABLES = ("facts", "attempt_frames", "markers", "erasures")
 """That nothing is changed in."""
 DERIVED = ("instances", "instance_heads", "turn_heads", "roots", "lists_watermarks", *LISTED)

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from sidecar.adapters.record_memory import JournalContents, MemoryJournal
 from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
+from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, Slot, TurnId
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import DefinitionId, EpisodeId, InstanceId, Principal, Slot, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnIndex
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
@@ -47,6 +48,9 @@ QUERIES = (
     TurnQuery(slot=Slot("shop"), limit=5),
     TurnQuery(slot=Slot("rewards"), state=TurnState.ENDED, limit=1000),
     TurnQuery(before=(BEGIN + timedelta(days=1), TurnId("")), limit=4),
+    TurnQuery(outcome=Outcome.SUCCEEDED, limit=5),
+    TurnQuery(outcome=Outcome.FAILED, definition=DefinitionId("shop"), limit=1000),
+    TurnQuery(since=BEGIN + timedelta(hours=1), until=BEGIN + timedelta(days=2), limit=1000),
 )
 
 
@@ -88,9 +92,9 @@ class Flaky:
         """Ask."""
         return await self.kept.turns(query, newer)
 
-    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+    async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Ask."""
-        return await self.kept.episodes(limit, newer)
+        return await self.kept.episodes(limit, newer, before)
 
 
 class InMemory:
@@ -158,7 +162,7 @@ class History:
         timing = ProjectorTiming(between=0)
         self.projector: Projector = self._made.Projector(self.place.journal, self.projection, recorder, timing)
         most = self.chance.choice((SMALL_TAIL, 10_000))
-        self.lists: TurnListReader = self._read.Lists(self.projector, most_changes=most)
+        self.lists: TurnListReader = self._read.TurnListReader(self.projector, most_changes=most)
 
     async def play(self) -> None:
         """Let things happen, and look at lists."""
@@ -274,6 +278,10 @@ def _wanted(row: TurnRow, query: TurnQuery) -> bool:
     return (
         (query.state is None or row.state is query.state)
         and (query.slot is None or query.slot in row.slots)
+        and (query.outcome is None or query.outcome in row.outcomes)
+        and (query.definition is None or query.definition in row.definitions)
+        and (query.since is None or row.began_at >= query.since)
+        and (query.until is None or row.began_at < query.until)
         and (query.before is None or (row.began_at, row.turn_id) < query.before)
     )
 

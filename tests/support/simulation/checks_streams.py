@@ -71,9 +71,15 @@ def calls_run_and_settle_in_streams(facts: Facts) -> Iterator[str]:
                 if isinstance(event.what, CallStateChanged):
                     told.setdefault(event.what.call_id, []).append(event.what)
             for call in dispatch.calls:
-                states = [(each.state, each.outcome) for each in told.get(call.spec.call_id, [])]
+                states = [
+                    (each.state, each.outcome and each.outcome.outcome) for each in told.get(call.spec.call_id, [])
+                ]
                 if states not in _possible(call):
                     yield f"{call.name}: told {states}"
+            ended = listener.result.outcomes if listener.result is not None else ()
+            for outcome in ended:
+                if any(each.outcome not in (None, outcome) for each in told.get(outcome.call_id, [])):
+                    yield f"{dispatch.spec.dispatch_id}: {outcome.call_id} was told another outcome than the result has"
 
 
 def _possible(call: CallFacts) -> list[list[tuple[CallState, Outcome | None]]]:

@@ -34,7 +34,7 @@ def an_event(sequence: int, call_id: str, settled: outcome_pb2.Outcome | None = 
     changed = (
         pb.CallStateChanged(state=pb.CALL_STATE_RUNNING)
         if settled is None
-        else pb.CallStateChanged(state=pb.CALL_STATE_SETTLED, outcome=settled)
+        else pb.CallStateChanged(state=pb.CALL_STATE_SETTLED, outcome=an_outcome(call_id, settled))
     )
     return pb.DispatchEvent(sequence=sequence, call_id=call_id, state_changed=changed)
 

@@ -1,6 +1,6 @@
 """Turns the parallel tool calls of any agent framework into one dispatch; docs/adapters.md shows how."""
 
-from subagents_client.coalescing.call_batch import CallBatch, Sender
+from subagents_client.coalescing.call_batch import CallBatch, Sender, Settled
 from subagents_client.coalescing.coalescer import Coalescer
 
-__all__ = ["Coalescer", "CallBatch", "Sender"]
+__all__ = ["Coalescer", "CallBatch", "Sender", "Settled"]

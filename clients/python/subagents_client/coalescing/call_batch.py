@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from subagents_client.outcomes import CallOutcome, ToolCall
 from subagents_client.synthetic_outcomes import failed_call
 
+Settled = Callable[[CallOutcome], None]
+"""Told the outcome of one call before the other calls of its dispatch have theirs."""
 A_TICK = timedelta(0)
 """One pass of the event loop: long enough for tasks that were created together."""
 
@@ -28,8 +30,11 @@ class Sender(Protocol):
         """
         ...
 
-    async def send(self, number: int, calls: Sequence[ToolCall]) -> Mapping[str, CallOutcome]:
-        """Send calls as the dispatch of that number, from 0, and return their outcomes by call id."""
+    async def send(self, number: int, calls: Sequence[ToolCall], settled: Settled) -> Mapping[str, CallOutcome]:
+        """Send calls as the dispatch of that number, from 0, and return their outcomes by call id.
+
+        `settled` may be called with each outcome as soon as it is there.
+        """
         ...
 
     async def cancel(self, number: int, call_id: str) -> None:
@@ -38,20 +43,38 @@ class Sender(Protocol):
 
 
 @dataclass(slots=True, eq=False)
+class Waiting:
+    """The callers of one call: `callers` of them wait for `outcome`."""
+
+    outcome: asyncio.Future[CallOutcome]
+    callers: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class Batch:
     """Calls that go out together.
 
     Attributes:
-        calls: in order of arrival.
-        outcomes: by call id, once the dispatch has ended.
+        calls: in order of arrival, each with those who wait for it.
         number: of the dispatch; None before it is sent.
-        awaited: how many callers wait for an outcome.
     """
 
-    calls: list[ToolCall]
-    outcomes: asyncio.Future[Mapping[str, CallOutcome]]
+    calls: dict[ToolCall, Waiting]
     number: int | None = None
-    awaited: int = 0
+
+    def awaited(self) -> list[ToolCall]:
+        """Return the calls without an outcome that a caller waits for."""
+        return [call for call, each in self.calls.items() if each.callers and not each.outcome.done()]
+
+    def settled(self, outcome: CallOutcome) -> None:
+        """Give a call its outcome, unless it is the last one that is awaited.
+
+        The callers of the last one go on once the dispatch has its result: the agent's next step needs that.
+        """
+        awaited = self.awaited()
+        for call in awaited if len(awaited) > 1 else ():
+            if call.call_id == outcome.call_id:
+                self.calls[call].outcome.set_result(outcome)
 
 
 class CallBatch:
@@ -110,15 +133,15 @@ class CallBatch:
             return self._recalled[call.call_id]
         batch = self._batches.get(call) or self._join(call)
         self.passed(call.call_id)
-        batch.awaited += 1
+        waiting = batch.calls[call]
+        waiting.callers += 1
         try:
-            outcomes = await asyncio.shield(batch.outcomes)
+            return await asyncio.shield(waiting.outcome)
         except asyncio.CancelledError:
             self._withdraw(call, batch)
             raise
         finally:
-            batch.awaited -= 1
-        return outcomes.get(call.call_id) or failed_call(call)
+            waiting.callers -= 1
 
     def passed(self, call_id: str) -> None:
         """Stop waiting for a call: it has arrived, or it never will. Safe to repeat."""
@@ -132,8 +155,8 @@ class CallBatch:
 
     def _join(self, call: ToolCall) -> Batch:
         if self._next is None:
-            self._next = Batch([], asyncio.get_running_loop().create_future())
-        self._next.calls.append(call)
+            self._next = Batch({})
+        self._next.calls[call] = Waiting(asyncio.get_running_loop().create_future())
         self._batches[call] = self._next
         return self._next
 
@@ -145,24 +168,36 @@ class CallBatch:
 
     async def _send(self, batch: Batch, number: int) -> None:
         calls = sorted(batch.calls, key=lambda call: self._places.get(call.call_id, len(self._places)))
+        outcomes: Mapping[str, CallOutcome] = {}
+        failure: Exception | None = None
+        ended = False
         try:
-            batch.outcomes.set_result(await self._sender.send(number, calls))
+            outcomes = await self._sender.send(number, calls, batch.settled)
+            ended = True
         except Exception as error:  # noqa: BLE001  the caller of each call gets it, whatever it is
-            batch.outcomes.set_exception(error)
-            batch.outcomes.exception()  # retrieved, even if every caller has left
+            failure = error
         finally:
-            batch.outcomes.cancel()  # has no effect unless this task was cancelled
+            for call, waiting in batch.calls.items():
+                if waiting.outcome.done():
+                    continue
+                if failure is not None:
+                    waiting.outcome.set_exception(failure)
+                    waiting.outcome.exception()  # retrieved, even if every caller has left
+                elif ended:
+                    waiting.outcome.set_result(outcomes.get(call.call_id) or failed_call(call))
+                else:
+                    waiting.outcome.cancel()  # this task was cancelled
 
     def _withdraw(self, call: ToolCall, batch: Batch) -> None:
         if batch.number is not None:
             self._spawn(self._cancel(call, batch, batch.number))
         elif self._batches.pop(call, None):
-            batch.calls.remove(call)
+            del batch.calls[call]
             if not batch.calls:
                 self._next = None
 
     async def _cancel(self, call: ToolCall, batch: Batch, number: int) -> None:
         # When the whole run is cancelled, its other callers leave now, too; `on_disconnect` then decides, not this.
         await asyncio.sleep(self._patience.total_seconds())
-        if batch.awaited and not batch.outcomes.done():
+        if batch.awaited() and not batch.calls[call].outcome.done():
             await self._sender.cancel(number, call.call_id)

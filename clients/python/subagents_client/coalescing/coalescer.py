@@ -6,8 +6,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self
 
-from subagents_client.coalescing.call_batch import A_TICK, CallBatch
-from subagents_client.events import DispatchEvent
+from subagents_client.coalescing.call_batch import A_TICK, CallBatch, Settled
+from subagents_client.events import CallStateChanged, DispatchEvent
 from subagents_client.outcomes import CallOutcome, DispatchResult, ToolCall
 from subagents_client.turn import NO_CONTEXT, BoundTurn, DispatchContext
 from subagents_errors import SubagentsError
@@ -49,6 +49,7 @@ class Coalescer:
         self._on_event = on_event
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids: dict[int, str] = {}
+        self._outcomes: dict[str, CallOutcome] = {}
         self._gathering = CallBatch((), patience, self, self._spawn, window)
 
     async def __aenter__(self) -> Self:
@@ -67,8 +68,8 @@ class Coalescer:
 
     @property
     def outcomes(self) -> Mapping[str, CallOutcome]:
-        """The outcomes so far, by call id."""
-        return {one.call_id: one for result in self.results for one in result.outcomes}
+        """The outcomes so far, by call id; those of running dispatches, too."""
+        return dict(self._outcomes)
 
     def expect(self, call_ids: Iterable[str]) -> None:
         """Announce the sub-agent calls of a response, in emission order, before the framework runs them.
@@ -85,6 +86,7 @@ class Coalescer:
     async def ask(self, call: ToolCall) -> CallOutcome:
         """Return the outcome of one call; the body of a framework's tool. Raises nothing for a failed call.
 
+        Returns as soon as this call has settled; the last one of a response, once its dispatch is in `results`.
         Safe to repeat: a call with the same id, tool and arguments is sent once in a turn. If the caller is cancelled
         while others wait, its call is cancelled at the sidecar.
         """
@@ -94,7 +96,7 @@ class Coalescer:
         """Return nothing: a turn that was bound in this process has no earlier dispatches."""
         return {}, 0
 
-    async def send(self, number: int, calls: Sequence[ToolCall]) -> Mapping[str, CallOutcome]:
+    async def send(self, number: int, calls: Sequence[ToolCall], settled: Settled) -> Mapping[str, CallOutcome]:
         """Send calls as one dispatch. `CallBatch` calls this."""
         try:
             async with self.turn.dispatch(calls, self._context) as stream:
@@ -102,11 +104,16 @@ class Coalescer:
                 async for event in stream:
                     if self._on_event is not None:
                         self._on_event(event)
+                    if isinstance(event, CallStateChanged) and event.outcome is not None:
+                        self._outcomes[event.call_id] = event.outcome
+                        settled(event.outcome)
                 result = await stream.result()
         except SubagentsError as error:
             result = self.turn.unanswered(calls, error)
         self.results.append(result)
-        return {one.call_id: one for one in result.outcomes}
+        outcomes = {one.call_id: one for one in result.outcomes}
+        self._outcomes |= outcomes
+        return outcomes
 
     async def cancel(self, number: int, call_id: str) -> None:
         """Cancel one call of a dispatch. `CallBatch` calls this."""

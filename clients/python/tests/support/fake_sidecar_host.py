@@ -47,6 +47,13 @@ def answered(call: dispatch_pb2.ToolCall) -> outcome_pb2.CallOutcome:
     )
 
 
+def settled_event(sequence: int, call: ToolCall) -> dispatch_pb2.DispatchEvent:
+    """Return that a call has settled, with its outcome."""
+    outcome = answered(dispatch_pb2.ToolCall(call_id=call.call_id, tool_name=call.tool_name))
+    changed = dispatch_pb2.CallStateChanged(state=dispatch_pb2.CALL_STATE_SETTLED, outcome=outcome)
+    return dispatch_pb2.DispatchEvent(sequence=sequence, call_id=call.call_id, state_changed=changed)
+
+
 @dataclass
 class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     """Answers every method as a sidecar would, except where told otherwise.
@@ -144,6 +151,10 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
             self.reached.set()
             await asyncio.Event().wait()
         outcomes = [answered(one) for one in request.calls]
+        told = {each.call_id for each in self.events if each.HasField("state_changed") and each.sequence >= after}
+        for outcome in outcomes:
+            if outcome.call_id in told:
+                outcome.ClearField("narration")
         yield dispatch_pb2.DispatchFrame(result=dispatch_pb2.DispatchResult(outcomes=outcomes))
 
     def _cut_at(self, sequence: int) -> None:

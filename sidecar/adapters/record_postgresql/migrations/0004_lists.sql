@@ -35,21 +35,30 @@ create table listed_turns (
   ended_at timestamptz,
   slots jsonb not null,
   children integer not null,
-  failed integer not null
+  failed integer not null,
+  outcomes jsonb not null,
+  definitions jsonb not null
 ) with (fillfactor = 70);
 create index listed_turns_by_time on listed_turns (began_at, turn_id) where shown;
 create index listed_turns_by_state on listed_turns (state, began_at, turn_id) where shown;
+create index listed_turns_by_principal on listed_turns (principal, began_at, turn_id) where shown;
 create index listed_turns_by_episode on listed_turns (episode_id, began_at, turn_id) where shown;
 create index listed_turns_of_user on listed_turns (episode_id, principal, began_at) where shown;
 create index listed_turns_by_day on listed_turns (day);
 
-create table listed_slots ( -- that a turn called
-  slot text collate "C" not null,
+create table listed_labels ( -- of a turn: slots that it called, outcomes of its calls, definitions that its children run
+  label text collate "C" not null, -- such as slot:shop
   began_at timestamptz not null,
   turn_id text collate "C" not null,
-  primary key (slot, began_at, turn_id)
+  primary key (label, began_at, turn_id)
 );
-create index listed_slots_of_turn on listed_slots (turn_id);
+create index listed_labels_of_turn on listed_labels (turn_id);
+
+create function lists_labels(p_turn listed_turns) returns setof text language sql immutable as $$
+  select 'slot:' || value from jsonb_array_elements_text(p_turn.slots) value
+  union all select 'outcome:' || value from jsonb_array_elements_text(p_turn.outcomes) value
+  union all select 'definition:' || value from jsonb_array_elements_text(p_turn.definitions) value
+$$;
 
 create table listed_episodes ( -- of a user, with the beginning of its newest turn
   episode_id text collate "C" not null,
@@ -83,7 +92,8 @@ create function lists_keep(
   p_projector text, p_generation bigint, p_alterations bigint,
   p_instances text[], p_numbers bigint[], p_links bytea[], p_forgotten date[], p_gone text[],
   p_turns text[], p_versions integer[], p_days date[], p_shown boolean[], p_episodes text[], p_principals text[],
-  p_states text[], p_began timestamptz[], p_ended timestamptz[], p_slots jsonb[], p_children integer[], p_failed integer[]
+  p_states text[], p_began timestamptz[], p_ended timestamptz[], p_slots jsonb[], p_children integer[], p_failed integer[],
+  p_outcomes jsonb[], p_definitions jsonb[]
 ) returns boolean language plpgsql as $$
 declare
   v_taken lists_taken;
@@ -100,22 +110,22 @@ begin
   end if;
   select coalesce(array_agg(episode_id), '{}'), coalesce(array_agg(principal), '{}') into v_episodes, v_principals
     from listed_turns where shown and (turn_id = any (p_turns) or turn_id = any (p_gone) or day = any (p_forgotten));
-  delete from listed_slots using listed_turns turn
-    where listed_slots.turn_id = turn.turn_id and (turn.turn_id = any (p_gone) or turn.day = any (p_forgotten));
+  delete from listed_labels using listed_turns turn
+    where listed_labels.turn_id = turn.turn_id and (turn.turn_id = any (p_gone) or turn.day = any (p_forgotten));
   delete from listed_turns where turn_id = any (p_gone) or day = any (p_forgotten);
   insert into listed_turns as kept
     select * from unnest(p_turns, p_versions, p_days, p_shown, p_episodes, p_principals, p_states, p_began, p_ended, p_slots,
-      p_children, p_failed)
+      p_children, p_failed, p_outcomes, p_definitions)
     on conflict (turn_id) do update set version = excluded.version, shown = excluded.shown,
       episode_id = excluded.episode_id, principal = excluded.principal, state = excluded.state,
       began_at = excluded.began_at, ended_at = excluded.ended_at, slots = excluded.slots, children = excluded.children,
-      failed = excluded.failed
+      failed = excluded.failed, outcomes = excluded.outcomes, definitions = excluded.definitions
     where kept.version <= excluded.version;
-  delete from listed_slots using listed_turns turn
-    where listed_slots.turn_id = any (p_turns) and turn.turn_id = listed_slots.turn_id
-      and turn.began_at <> listed_slots.began_at;
-  insert into listed_slots
-    select jsonb_array_elements_text(slots), began_at, turn_id from listed_turns where turn_id = any (p_turns) and shown
+  delete from listed_labels using listed_turns turn
+    where listed_labels.turn_id = any (p_turns) and turn.turn_id = listed_labels.turn_id
+      and (turn.began_at <> listed_labels.began_at or listed_labels.label not in (select lists_labels(turn)));
+  insert into listed_labels
+    select lists_labels(turn), began_at, turn_id from listed_turns turn where turn_id = any (p_turns) and shown
     on conflict do nothing;
   delete from listed_episodes using unnest(v_episodes, v_principals) was (episode_id, principal)
     where listed_episodes.episode_id = was.episode_id and listed_episodes.principal = was.principal;
@@ -140,7 +150,7 @@ $$;
 create function lists_clear() returns void language sql as $$
   select from lists_taken for update;
   delete from listed_turns;
-  delete from listed_slots;
+  delete from listed_labels;
   delete from listed_episodes;
   update lists_watermarks set number = 0, link = '';
   update lists_taken set generation = generation + 1, alterations = 0;

@@ -26,18 +26,21 @@ CREATE TABLE turns (
   ended_at INTEGER,
   slots TEXT NOT NULL, -- JSON
   children INTEGER NOT NULL,
-  failed INTEGER NOT NULL
+  failed INTEGER NOT NULL,
+  outcomes TEXT NOT NULL, -- JSON, as the next
+  definitions TEXT NOT NULL
 ) STRICT;
 CREATE INDEX turns_by_time ON turns (began_at, turn_id) WHERE shown = 1;
 CREATE INDEX turns_by_state ON turns (state, began_at, turn_id) WHERE shown = 1;
+CREATE INDEX turns_by_principal ON turns (principal, began_at, turn_id) WHERE shown = 1;
 CREATE INDEX turns_by_episode ON turns (episode_id, began_at, turn_id) WHERE shown = 1;
 CREATE INDEX turns_by_day ON turns (day);
 
-CREATE TABLE slots ( -- that a turn called
-  slot TEXT NOT NULL,
+CREATE TABLE labels ( -- of a turn: slots that it called, outcomes of its calls, definitions that its children run
+  label TEXT NOT NULL, -- such as slot:shop
   began_at INTEGER NOT NULL,
   turn_id TEXT NOT NULL,
-  PRIMARY KEY (slot, began_at, turn_id)
+  PRIMARY KEY (label, began_at, turn_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE episodes ( -- of a user, with the beginning of its newest turn

@@ -201,7 +201,7 @@ class LiveDispatch:
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("settled", self.stage)
         self._progress.ended(self.calls.settle(outcome))
-        self._log.add(now, CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
+        self._log.add(now, CallStateChanged(outcome.call_id, CallState.SETTLED, outcome))
         if self._listeners.asleep:
             self._listeners.wake()
 

@@ -238,8 +238,8 @@ class CallStateChanged(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     state: CallState
-    outcome: _outcome_pb2.Outcome
-    def __init__(self, state: _Optional[_Union[CallState, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ...) -> None: ...
+    outcome: _outcome_pb2.CallOutcome
+    def __init__(self, state: _Optional[_Union[CallState, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.CallOutcome, _Mapping]] = ...) -> None: ...
 
 class StatusUpdate(_message.Message):
     __slots__ = ("type", "sub_agent_ids", "count", "attributes")

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
 from subagents.history.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -147,18 +148,28 @@ class WriteSummaryResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., size: _Optional[_Union[EpisodeSize, _Mapping]] = ...) -> None: ...
 
 class ListTurnsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "episode_id", "sub_agent_id", "state")
+    __slots__ = ("page_size", "page_token", "episode_id", "sub_agent_id", "state", "principal", "since", "until", "outcome", "definition_id")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     episode_id: str
     sub_agent_id: str
     state: _record_pb2.TurnState
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., episode_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., state: _Optional[_Union[_record_pb2.TurnState, str]] = ...) -> None: ...
+    principal: str
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    outcome: _outcome_pb2.Outcome
+    definition_id: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., episode_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., state: _Optional[_Union[_record_pb2.TurnState, str]] = ..., principal: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., definition_id: _Optional[str] = ...) -> None: ...
 
 class ListTurnsResponse(_message.Message):
     __slots__ = ("turns", "next_page_token", "as_of")
@@ -225,18 +236,22 @@ class WatchEventsResponse(_message.Message):
     def __init__(self, children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_record_pb2.ChildEvent, _Mapping]]] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class ListEpisodesRequest(_message.Message):
-    __slots__ = ("max_episodes",)
-    MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
-    max_episodes: int
-    def __init__(self, max_episodes: _Optional[int] = ...) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListEpisodesResponse(_message.Message):
-    __slots__ = ("episodes", "as_of")
+    __slots__ = ("episodes", "as_of", "next_page_token")
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     episodes: _containers.RepeatedCompositeFieldContainer[_record_pb2.EpisodeRow]
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, episodes: _Optional[_Iterable[_Union[_record_pb2.EpisodeRow, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, episodes: _Optional[_Iterable[_Union[_record_pb2.EpisodeRow, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ExportReplayRequest(_message.Message):
     __slots__ = ("turn_id",)

@@ -141,8 +141,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListEpisodes(self, request, context):
-        """Returns the episodes on record, those used last first.
+        """Returns the episodes on record, those used last first, a page at a time.
 
+        An episode that is used while pages are read is not on later pages.
         Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """

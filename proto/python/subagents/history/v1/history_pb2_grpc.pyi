@@ -58,8 +58,9 @@ class HistoryServiceStub:
     watchers; come back later).
     """
     ListEpisodes: _aio.UnaryUnaryMultiCallable[_history_pb2.ListEpisodesRequest, _history_pb2.ListEpisodesResponse]
-    """Returns the episodes on record, those used last first.
+    """Returns the episodes on record, those used last first, a page at a time.
 
+    An episode that is used while pages are read is not on later pages.
     Changes nothing; safe to repeat.
     Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
@@ -152,8 +153,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.ListEpisodesRequest,
         context: _aio.ServicerContext[_history_pb2.ListEpisodesRequest, _abc.Awaitable[_history_pb2.ListEpisodesResponse]],
     ) -> _abc.Awaitable[_history_pb2.ListEpisodesResponse]:
-        """Returns the episodes on record, those used last first.
+        """Returns the episodes on record, those used last first, a page at a time.
 
+        An episode that is used while pages are read is not on later pages.
         Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """

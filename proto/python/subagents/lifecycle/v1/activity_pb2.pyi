@@ -10,16 +10,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ListActivePeriodsRequest(_message.Message):
-    __slots__ = ("definition_id", "slot", "principal", "share_basis_points")
+    __slots__ = ("definition_id", "slot", "principal", "share_basis_points", "page_size", "page_token")
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     SHARE_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     definition_id: str
     slot: str
     principal: str
     share_basis_points: int
-    def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., principal: _Optional[str] = ..., share_basis_points: _Optional[int] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., principal: _Optional[str] = ..., share_basis_points: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ActivePeriod(_message.Message):
     __slots__ = ("began_at", "ended_at", "ramp_basis_points", "request_id")
@@ -34,11 +38,13 @@ class ActivePeriod(_message.Message):
     def __init__(self, began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ramp_basis_points: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ListActivePeriodsResponse(_message.Message):
-    __slots__ = ("slot", "periods", "known_from")
+    __slots__ = ("slot", "periods", "known_from", "next_page_token")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PERIODS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FROM_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     slot: str
     periods: _containers.RepeatedCompositeFieldContainer[ActivePeriod]
     known_from: _timestamp_pb2.Timestamp
-    def __init__(self, slot: _Optional[str] = ..., periods: _Optional[_Iterable[_Union[ActivePeriod, _Mapping]]] = ..., known_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, slot: _Optional[str] = ..., periods: _Optional[_Iterable[_Union[ActivePeriod, _Mapping]]] = ..., known_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

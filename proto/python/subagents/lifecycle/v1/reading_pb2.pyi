@@ -306,18 +306,24 @@ class GetResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[SlotStatus, _Mapping]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListResponse(_message.Message):
-    __slots__ = ("slots", "backends", "version")
+    __slots__ = ("slots", "backends", "version", "next_page_token")
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     BACKENDS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     slots: _containers.RepeatedCompositeFieldContainer[SlotStatus]
     backends: _containers.RepeatedCompositeFieldContainer[BackendStatus]
     version: int
-    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., version: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("slot", "principal", "experiment_arm", "at")
@@ -514,16 +520,22 @@ class WatchAuditResponse(_message.Message):
     def __init__(self, rows: _Optional[_Iterable[_Union[AuditRow, _Mapping]]] = ...) -> None: ...
 
 class ReplicasRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ReplicasResponse(_message.Message):
-    __slots__ = ("replicas", "version")
+    __slots__ = ("replicas", "version", "next_page_token")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     version: int
-    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., version: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ("instance", "version", "seen_at", "alive")
@@ -538,16 +550,22 @@ class Replica(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., version: _Optional[int] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., alive: _Optional[bool] = ...) -> None: ...
 
 class ListDecommissionsRequest(_message.Message):
-    __slots__ = ("include_finished",)
+    __slots__ = ("include_finished", "page_size", "page_token")
     INCLUDE_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     include_finished: bool
-    def __init__(self, include_finished: _Optional[bool] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, include_finished: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListDecommissionsResponse(_message.Message):
-    __slots__ = ("decommissions",)
+    __slots__ = ("decommissions", "next_page_token")
     DECOMMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     decommissions: _containers.RepeatedCompositeFieldContainer[DecommissionStatus]
-    def __init__(self, decommissions: _Optional[_Iterable[_Union[DecommissionStatus, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, decommissions: _Optional[_Iterable[_Union[DecommissionStatus, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DecommissionStatus(_message.Message):
     __slots__ = ("slot", "revision", "definition_id", "digest", "vertical", "decommission", "overdue", "left", "blocks", "tools", "pinned_turns")

@@ -1,0 +1,79 @@
+"""The pages of lists: their sizes and tokens, in every `List` method the same."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from google.protobuf.message import Message
+
+from sidecar.core.listing.page_tokens import PageTokenInvalid, page_token, place_of
+from sidecar.rpc.translate.fields import Fields
+
+Place = TypeVar("Place")
+Row = TypeVar("Row")
+USUAL: Final = 50
+MOST: Final = 200
+
+
+class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
+    """Which page.
+
+    Attributes:
+        size: most rows, at most 200 whatever was asked for; 0: the usual number.
+        after: place of the last row before it; None: it is the first page.
+        scope: what its tokens are good for: the list and its filters.
+    """
+
+    size: int
+    after: Place | None
+    scope: bytes
+
+    def token(self, place: Sequence[Any] | None) -> str:
+        """Return the token of the page behind `place`; empty with None: there is no further page."""
+        return "" if place is None else page_token(self.scope, place)
+
+
+def asked_page(fields: Fields, message: Any, form: type[Place]) -> AskedPage[Place]:
+    """Return which page a request asks for, and note what is wrong with it.
+
+    Args:
+        fields: of the request.
+        message: with `page_size` and `page_token`; every other field is a filter.
+        form: type of the places of rows.
+    """
+    scope, after = _scope_of(message), None
+    if message.page_size < 0:
+        fields.refuse("page_size", f"must not be negative, was {message.page_size}; 0 is the usual number")
+    if message.page_token:
+        try:
+            after = place_of(message.page_token, scope, form)
+        except PageTokenInvalid as problem:
+            fields.refuse("page_token", str(problem))
+    return AskedPage(min(message.page_size, MOST), after, scope)
+
+
+def page_of(rows: Iterable[Row], message: Any, place: Callable[[Row], str]) -> tuple[list[Row], str]:
+    """Return the page of a list that is at hand, and the token of the next one. Raises `InvalidRequest`.
+
+    A row that comes or goes between two pages moves no other row to another page.
+
+    Args:
+        rows: in any order.
+        message: with `page_size` and `page_token`; every other field is a filter.
+        place: what rows are ordered by; each has one of its own.
+    """
+    fields = Fields(message.DESCRIPTOR.name)
+    asked = asked_page(fields, message, str)
+    fields.check()
+    ordered = sorted((row for row in rows if asked.after is None or place(row) > asked.after), key=place)
+    shown = ordered[: asked.size or USUAL]
+    return shown, asked.token(place(shown[-1]) if len(ordered) > len(shown) else None)
+
+
+def _scope_of(message: Message) -> bytes:
+    filters: Any = type(message)()
+    filters.CopyFrom(message)
+    filters.ClearField("page_size")
+    filters.ClearField("page_token")
+    said: bytes = filters.SerializeToString(deterministic=True)
+    return str(message.DESCRIPTOR.full_name).encode() + b"\0" + said
