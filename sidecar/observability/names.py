@@ -101,6 +101,12 @@ CHILD_RETRIES: Final = "sidecar.child.retries_total"
 CHILD_TOKENS: Final = "sidecar.child.tokens_total"
 """Tokens that hosts reported. Counter; sub_agent_id, kind (`input`; `cached`: those of them from a cache; `output`)."""
 
+CHILD_COST: Final = "sidecar.child.cost_usd_total"
+"""What sub-agents cost in US dollars. Counter; sub_agent_id, definition_id, arm (`active`, `target`, `control`)."""
+
+CHILD_UNPRICED: Final = "sidecar.child.cost_unknown_total"
+"""Attempts whose tokens have no known price. Counter; sub_agent_id, definition_id."""
+
 STATUS_EVENTS: Final = "sidecar.child.status_events"
 """Progress reports of one invocation. Histogram; sub_agent_id. Source: PC2-OBS-7."""
 

@@ -8,6 +8,7 @@ from typing import Final
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.money import UNITS_OF_USD
 from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
 from sidecar.observability import names
@@ -85,6 +86,10 @@ class MeasuringRecorder:
         )
         self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
         self._retries = metrics.counter(names.CHILD_RETRIES, "Attempts made again.", "sub_agent_id")
+        self._money = metrics.counter(names.CHILD_COST, "Cost of sub-agents.", "sub_agent_id", "definition_id", "arm")
+        self._unpriced = metrics.counter(
+            names.CHILD_UNPRICED, "Attempts of unknown cost.", "sub_agent_id", "definition_id"
+        )
         self._tokens = metrics.counter(names.CHILD_TOKENS, "Tokens of sub-agents.", "sub_agent_id", "kind")
         self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
         self._decisions = metrics.counter(
@@ -142,6 +147,13 @@ class MeasuringRecorder:
         self._tokens.add(slot, "output", by=usage.output_tokens)
         if usage.cached_input_tokens is not None:
             self._tokens.add(slot, "cached", by=usage.cached_input_tokens)
+
+    def money_spent(self, slot: str, definition_id: str, arm: str, cost: int | None) -> None:
+        """Count what one attempt cost; one whose cost is unknown is counted as that."""
+        if cost is None:
+            self._unpriced.add(slot, definition_id)
+        else:
+            self._money.add(slot, definition_id, arm, by=cost / UNITS_OF_USD)
 
     def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
         """Nothing else may ever be on this event: no enricher, no user, no text. Source: PC2-D-53, TN-32."""

@@ -131,6 +131,9 @@ class Recorder(Protocol):
     def tokens_used(self, slot: str, usage: Usage) -> None:
         """Count the tokens that an attempt's host reported; those of what it delegated are not among them."""
 
+    def money_spent(self, slot: str, definition_id: str, arm: str, cost: int | None) -> None:
+        """Count what an attempt's tokens cost, in units of `money`; None: unknown."""
+
     def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
         """Count what a turn's model is offered: digest and estimated tokens of its tools and its prompt's prefix."""
 

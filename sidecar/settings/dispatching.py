@@ -72,6 +72,17 @@ class EnvelopeSettings(Section):
     )
 
 
+class CostSettings(Section):
+    """Budgets in US dollars. Without them nothing is refused for its cost."""
+
+    per_turn_usd: float | None = setting(
+        None, gt=0, description="What the sub-agents of a turn may have cost before no other one is started in it."
+    )
+    per_principal_and_day_usd: float | None = setting(
+        None, gt=0, description="The same for all turns that a user began on one day, in UTC, at any replica."
+    )
+
+
 class DispatchSettings(Section):
     """How the calls of one model response are carried out."""
 
@@ -117,6 +128,7 @@ class DispatchSettings(Section):
     episodes_cached: int = setting(
         10_000, ge=1, description="Episodes for which the last dispatching turn is remembered."
     )
+    cost: CostSettings = setting(CostSettings(), description="What sub-agents may cost.")
     admission: AdmissionSettings = setting(AdmissionSettings(), description="How much is done at once.")
     retries: RetrySettings = setting(RetrySettings(), description="When a failed attempt is repeated.")
     breaker: BreakerSettings = setting(

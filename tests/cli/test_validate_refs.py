@@ -45,7 +45,7 @@ def exported(folder: Path, *rows: tuple[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("edit", "line", "detail"),
     [
-        (("role: native\n    model: nano", "role: native\n    model: single"), 28, 'model: "nano" became "single"'),
+        (("role: native\n    model: nano", "role: native\n    model: single"), 29, 'model: "nano" became "single"'),
         ((SHOP_TOOLS, "tools: [search_offers]"), 29, 'tools: removed "render_offer_card"'),
         (("    " + SHOP_TOOLS + "\n", ""), 25, 'tools: removed "search_offers", "render_offer_card"'),
         (("blocks: [persona-shop]", "blocks: [persona-shop, x]"), 30, 'prompt_blocks: added "x"'),
@@ -370,7 +370,7 @@ def test_programs_get_every_part_by_name(repository: ConfigRepository) -> None:
                 "check": "d",
                 "weight": "error",
                 "file": "agent_config.yaml",
-                "line": 28,
+                "line": 29,
                 "field": "agents.shop.model",
                 "message": MAJOR,
                 "details": ['model: "nano" became "single"'],

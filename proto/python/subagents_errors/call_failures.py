@@ -61,5 +61,7 @@ class CallFailure(StrEnum):
     """Refused: the tool is not on the turn's surface."""
     ARGUMENTS_INVALID = "ARGUMENTS_INVALID"
     """Refused: the arguments are not JSON, or do not fit the tool's schema."""
+    COST_BUDGET = "COST_BUDGET"
+    """Refused: the budget in money of the turn, or of the user's day, is used up."""
     NOT_STARTED = "NOT_STARTED"
     """The dispatch settled before this call's turn came."""

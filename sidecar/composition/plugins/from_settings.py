@@ -9,9 +9,11 @@ from sidecar.adapters.reports_directory import ReportsDirectory, ReportsDirector
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.dispatching.cost_budget import CostBudgets
 from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.signatures import SignatureRules
+from sidecar.core.executing.money import units
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.identifiers import Vertical
@@ -54,6 +56,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         events_kept=said.events_kept,
         quarantine_after=said.quarantine_after,
         episodes_cached=said.episodes_cached,
+        cost=CostBudgets(_units(said.cost.per_turn_usd), _units(said.cost.per_principal_and_day_usd)),
         admission=AdmissionRules(**_plain(said.admission)),
         retries=_retries(said),
         breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
@@ -63,6 +66,10 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         history=_history(settings.history),
         record_frames=settings.record.frames,
     )
+
+
+def _units(usd: float | None) -> int | None:
+    return None if usd is None else units(usd)
 
 
 def _history(said: HistorySettings) -> HistoryRules:

@@ -37,11 +37,13 @@ class Usage(msgspec.Struct, frozen=True):
 
     Attributes:
         cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
+        cost: in units of `money`; None: unknown, because a price is.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int | None = None
+    cost: int | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return both together."""
@@ -50,7 +52,14 @@ class Usage(msgspec.Struct, frozen=True):
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             sum(known) if known else None,
+            self._cost_with(other),
         )
+
+    def _cost_with(self, other: "Usage") -> int | None:
+        """Return the cost of both: unknown if that of either is, unless it has no tokens."""
+        costs = [each.cost for each in (self, other) if each.input_tokens or each.output_tokens]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
 
     @property
     def total(self) -> int:
@@ -156,6 +165,7 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.OVER_CAP: "Not asked: too many assistants were called at once. Ask again if it is still needed.",
         CallFailure.UNKNOWN_TOOL: "Not asked: there is no such assistant in this conversation turn.",
         CallFailure.ARGUMENTS_INVALID: "Not asked: the arguments do not fit the tool's schema.",
+        CallFailure.COST_BUDGET: "Not asked: the budget is used up.",
         CallFailure.NOT_STARTED: "Not asked: time ran out before its turn came.",
     }
 )

@@ -56,6 +56,7 @@ from sidecar.operations.turn.orphans import SettleOrphans
 from sidecar.operations.turn.reaper import Reaper
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import CloseChild
+from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
@@ -154,21 +155,21 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore, ports.fetch_card)
-    run_child = RunChild(rules, outside)
-    carry_out = ExecuteDispatch(outside, run_child)
+    run_child, spending = RunChild(rules, outside), Spending(rules, outside)
+    carry_out = ExecuteDispatch(outside, run_child, spending)
     going = DispatchRecovery(find, restore, TakeOver(rules, outside, restore, carry_out, turns))
     end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns),
+        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns, spending),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(rules, outside, going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
         call_tool=_call_tool(rules, ports, grants, SendEffect(rules, outside, turns)),
-        delegate=Delegate(outside, turns, run_child),
+        delegate=Delegate(outside, turns, run_child, spending),
         history=history,
         turns=turns,
         grants=grants,

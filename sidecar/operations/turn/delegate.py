@@ -35,6 +35,7 @@ from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import NewChild, make_delegated_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.child.stop_child import stop_child
+from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -45,8 +46,8 @@ from subagents_errors import CallFailure
 class Delegate:
     """The operation. Not safe to repeat: each call is another child."""
 
-    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild) -> None:
-        self._out = outside
+    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
+        self._out, self._spending = outside, spending
         self._turns = turns
         self._run_child = run_child
         self._calls: dict[ChildId, DelegatedCall] = {}
@@ -102,6 +103,8 @@ class Delegate:
             raise _refused(refusal)
         turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
         planned = self._planned(above, child_id, tool_name, arguments_json)
+        if self._spending.limits and self._spending.refusal(turn, planned):
+            raise _refused(DelegationRefusal.COST_BUDGET)
         ends_at = self._ends_at(parent, above, time_left)
         delegating = DelegationContext(parent.child_id, parent.contract, self._left(parent, ends_at))
         contract = narrowed_permissions(delegating, planned.tool, planned.step_idx, planned.request)

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from sidecar.core.dispatching.cost_budget import within_budget
 from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
@@ -35,6 +36,7 @@ from sidecar.operations.turn.child.open_child import make_child
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
+from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -88,8 +90,10 @@ class DispatchCalls:
         facts: EpisodeFacts,
         carry_out: ExecuteDispatch,
         turns: Turns,
+        spending: Spending,
     ) -> None:
         self._rules = rules
+        self._spending = spending
         self._out = outside
         self._going = going
         self._facts = facts
@@ -134,6 +138,8 @@ class DispatchCalls:
     async def _begin(
         self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
     ) -> DispatchHandle | RecordConflict:
+        if self._spending.reads_days:
+            await self._spending.read(turn)
         known = turn.dispatches.get(request.dispatch_id)
         if known is not None:
             return await self._attach(known, request)
@@ -190,6 +196,8 @@ class DispatchCalls:
         )
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
+        if self._spending.limits:
+            plan = within_budget(plan, partial(self._spending.refusal, turn))
         intents = self._intents(request, turn, plan)
         traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
         dispatch = LiveDispatch(

@@ -205,4 +205,5 @@ def _routed(
         settled_at=now,
         attempts=outcome.attempts,
         status_events=0,
+        usage=outcome.usage,
     )

@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.routing_record import arm_of
+from sidecar.core.executing.money import cost_of
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
@@ -21,6 +23,7 @@ from sidecar.core.journal.marks import Values, What
 from sidecar.core.journal.texts import Texts
 from sidecar.core.journal.turn_projection import settled_as
 from sidecar.core.replaying.frames import StoppedCall
+from sidecar.operations.ports import Recorder
 from sidecar.operations.ready_list import LaidOut, Refusal
 from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.child.dependencies import TurnDependencies
@@ -147,6 +150,15 @@ def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutco
         duration=outcome.duration,
         usage=outcome.usage,
     )
+
+
+def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage:
+    """Count the tokens of an attempt; return them with what they cost, as far as the prices of its model are known."""
+    card, cost = child.tool.card, cost_of(usage, child.tool.card.model)
+    recorder.tokens_used(child.slot, usage)
+    arm = arm_of(turn.surface.candidates, turn.claims.arm, child.slot)
+    recorder.money_spent(child.slot, card.definition.id, arm, cost)
+    return usage if cost is None else msgspec.structs.replace(usage, cost=cost)
 
 
 def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:

@@ -24,6 +24,7 @@ from sidecar.operations.turn.child.attempt_outcomes import (
     Settlement,
     accepted_result,
     attempts_of,
+    counted,
     failure_of,
     fault_values,
     idle_timeout_failure,
@@ -183,8 +184,7 @@ class ChildRun:
             if attempt.span is not None:
                 attempt.span.ended(failure_of(end), usage)
             if usage is not None:
-                self._spent += usage
-                out.recorder.tokens_used(child.slot, usage)
+                self._spent += counted(child, usage, self._errand.turn, out.recorder)
             if isinstance(end, BrokenReport):
                 brought = attempt.collector.evidence()
                 self._evidence = self._evidence if brought.is_empty else brought

@@ -107,6 +107,7 @@ class TurnState(Generic[Dispatch]):
     prompt_suffix: str = field(init=False)
     _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
     _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
+    spent_elsewhere: int = field(init=False, default=0)
     _unconfirmed: dict[DispatchId, list[Draft]] = field(init=False, default_factory=dict)
     _unnamed: UnnamedClaims | None = field(init=False, default=None)
     _digests: dict[Slot, Digest] | None = field(init=False, default=None)

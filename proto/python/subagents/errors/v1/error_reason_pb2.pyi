@@ -90,6 +90,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_SIDECAR_LOST: _ClassVar[ErrorReason]
     ERROR_REASON_RESULT_EMPTY: _ClassVar[ErrorReason]
     ERROR_REASON_EFFECT_UNKNOWN: _ClassVar[ErrorReason]
+    ERROR_REASON_COST_BUDGET: _ClassVar[ErrorReason]
 
 class FailureAxis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -179,6 +180,7 @@ ERROR_REASON_NOT_STARTED: ErrorReason
 ERROR_REASON_SIDECAR_LOST: ErrorReason
 ERROR_REASON_RESULT_EMPTY: ErrorReason
 ERROR_REASON_EFFECT_UNKNOWN: ErrorReason
+ERROR_REASON_COST_BUDGET: ErrorReason
 FAILURE_AXIS_UNSPECIFIED: FailureAxis
 FAILURE_AXIS_EXECUTION: FailureAxis
 FAILURE_AXIS_DATA: FailureAxis
