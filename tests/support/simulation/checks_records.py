@@ -20,6 +20,8 @@ SHORT: Final = {
     "agent.data_withheld": "n",
     "agent.budget_stopped": "n",
     "agent.events_left_out": "n",
+    "agent.effect_sent": "n",
+    "agent.effect_settled": "n",
     "agent.subagent_waiting_for_merge": "W",
     "agent.subagent_failed": "F",
     "agent.integration_accepted": "A",

@@ -136,7 +136,7 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
 def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
     """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given.
 
-    With it, the result of each effect that was sent is lost to the parent.
+    With it, the result of each effect that was sent is lost to the parent, who is told so.
     """
     return CallOutcome(
         call_id=outcome.call_id,
@@ -145,10 +145,11 @@ def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutco
         child_id=outcome.child_id,
         emission_index=outcome.emission_index,
         outcome=Outcome.FAILED,
-        reason=CallFailure.EFFECT_UNKNOWN if effects_sent else CallFailure.RECORD_UNAVAILABLE,
+        reason=CallFailure.RECORD_UNAVAILABLE,
         attempts=outcome.attempts,
         duration=outcome.duration,
         usage=outcome.usage,
+        hint=ALREADY_DONE if effects_sent else "",
     )
 
 
@@ -248,7 +249,7 @@ class Settlement(msgspec.Struct, frozen=True):
             outcome = unrecorded_failure(outcome, child.data.effects_sent)
             self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
-        if outcome.reason is CallFailure.EFFECT_UNKNOWN:
+        if child.data.effects_unknown:
             told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
             out.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
