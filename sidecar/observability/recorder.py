@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.money import UNITS_OF_USD
 from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.money import UNITS_OF_USD
 from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
 from sidecar.observability import names

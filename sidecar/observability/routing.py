@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sidecar.core.dispatching.money import in_usd
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.money import in_usd
 from sidecar.core.identifiers import TOOL_PREFIX
 
 

@@ -182,7 +182,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
         nonce: to be echoed in the envelope; None if the service does not do that.
         timeout: for the whole exchange.
         trace_headers: W3C trace context to pass on.
-        idempotency_key: to be passed on; the same for every request that stands for the same call. None: a read.
+        idempotency_key: to be passed on; the same for each repetition of the call. None: a read.
         repeatable: the connector may send the request a second time on its own; never so for an effect.
     """
 

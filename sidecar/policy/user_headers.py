@@ -9,7 +9,7 @@ from sidecar.policy.protocols import EnricherCall
 ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
 """The user whom the calling credential stands for, percent-encoded; the service compares it with `principal`."""
 IDEMPOTENCY_KEY: Final = "idempotency-key"
-"""The key of a call that may change something: the same for every request that stands for the same call."""
+"""The key of a call that may change something: the same for each repetition of the call."""
 TRACE_HEADERS: Final = ("traceparent", "tracestate")
 """The only headers passed on. `baggage` is not: it may hold what the data service has no business to know."""
 HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,510}[\x21-\x7e])?\Z")

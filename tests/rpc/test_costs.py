@@ -12,7 +12,7 @@ from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
 from sidecar.composition.record.open_record import RecordDependencies, opened_record
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.cost_budget import CostBudgets
-from sidecar.core.executing.money import units
+from sidecar.core.dispatching.money import units
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor

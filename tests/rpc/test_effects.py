@@ -109,12 +109,12 @@ async def test_an_effect_is_not_sent_if_its_key_cannot_be_recorded() -> None:
         booking = Booking()
 
         async def breaks(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-            pair.first.store.away = True  # type: ignore[attr-defined]
+            pair.first.store.away = True  # type: ignore[attr-defined]  # a store of the tests
             try:
                 async for event in booking(request, runner):
                     yield event
             finally:
-                pair.first.store.away = False  # type: ignore[attr-defined]
+                pair.first.store.away = False  # type: ignore[attr-defined]  # a store of the tests
 
         pair.first.runner.use("shop", breaks)
         await pair.first.dispatch(await pair.first.bind(), "ask_shop")

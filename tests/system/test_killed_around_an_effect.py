@@ -132,6 +132,7 @@ async def killed_when_asked(folder: Path, sidecar: SidecarProcess) -> None:
 
 def check(point: str, outcome: CallOutcome, service: BookingService) -> None:
     """Fail unless the table was booked once at most, and the parent knows what is known."""
+    assert all(key.startswith("ik1-") for key in service.keys)
     if point in NOTHING_SENT:
         assert (outcome.answered, outcome.narration) == (True, "booked")
         assert len(service.keys) == 1

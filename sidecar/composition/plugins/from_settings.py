@@ -10,10 +10,10 @@ from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.cost_budget import CostBudgets
+from sidecar.core.dispatching.money import units
 from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.signatures import SignatureRules
-from sidecar.core.executing.money import units
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.identifiers import Vertical

@@ -7,9 +7,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import ModelEntry
+from sidecar.core.dispatching.money import is_priced
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, outcomes_without_run
-from sidecar.core.executing.money import is_priced
 from subagents_errors import CallFailure
 
 OF_TURN: Final = "The budget of this turn is used up."

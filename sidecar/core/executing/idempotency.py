@@ -45,7 +45,7 @@ class RecordedEffects(msgspec.Struct, frozen=True):
 
     Attributes:
         unknown: effects that may have happened, and of which no result is on record.
-        sent: effects that were sent, whatever came of them.
+        sent: effects that were sent, whatever their results are.
     """
 
     unknown: int = 0

@@ -70,7 +70,7 @@ class Spending:
             if len(page.rows) < PAGE:
                 break
             before = page.rows[-1].began_at, page.rows[-1].turn_id
-        turn.spent_elsewhere = total
+        turn.note_spent(total)
 
     def refusal(self, turn: Turn, planned: PlannedCall) -> str:
         """Return why a call's child may not start; empty: it may."""

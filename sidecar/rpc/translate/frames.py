@@ -16,8 +16,8 @@ from sidecar.core.dispatching.frames import (
     Snapshot,
 )
 from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.money import in_usd
 from sidecar.core.dispatching.outcomes import CallOutcome, Usage
-from sidecar.core.executing.money import in_usd
 from sidecar.core.identifiers import CallId
 from sidecar.rpc.translate.enums import AXIS, CALL_STATE, CAP, OUTCOME, REASON
 from sidecar.rpc.translate.fields import EPOCH, fill_duration

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from sidecar.core.dispatching.money import cost_of
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.routing_record import arm_of
-from sidecar.core.executing.money import cost_of
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId

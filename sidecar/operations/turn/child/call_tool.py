@@ -41,8 +41,8 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
 from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.data_use import KeptAnswer
 from sidecar.operations.turn.state.grants import GrantTable
-from sidecar.operations.turn.state.sent_effects import KeptAnswer
 from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.operations.turn.state.tracing import Tracing
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, RefusalKind

@@ -22,14 +22,8 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.stop_child import stop_child
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.data_use import MOST_EFFECTS, EffectResult, KeptAnswer, SentEffect
 from sidecar.operations.turn.state.open_turns import Turns
-from sidecar.operations.turn.state.sent_effects import (
-    MOST_EFFECTS,
-    EffectResult,
-    KeptAnswer,
-    SentEffect,
-    SentEffects,
-)
 from subagents_errors import CallFailure
 
 REFUSALS: Final = frozenset(
@@ -54,9 +48,7 @@ class SendEffect:
 
     def key_of(self, child: Child, tool: ToolEntry, arguments_json: str) -> str:
         """Return the idempotency key of the next call of a child's attempt."""
-        if child.effects is None:
-            child.effects = SentEffects(child.child_id)
-        return child.effects.next_key(child.attempts, tool.id, arguments_json)
+        return child.sent_effects().next_key(child.attempts, tool.id, arguments_json)
 
     async def admit(self, child: Child, tool: ToolEntry, arguments_json: str) -> AdmittedEffect | KeptAnswer:
         """Put the key of an effect on record; return it, or the answer that an earlier attempt got under this key.
@@ -68,11 +60,10 @@ class SendEffect:
             ToolNotAllowed: an earlier attempt had an effect of the tool done with other arguments.
         """
         key, attempt = self.key_of(child, tool, arguments_json), child.attempts
-        effects = child.effects
-        assert effects is not None  # noqa: S101  for the type checker
+        effects = child.sent_effects()
         before = effects.before(key)
         if before is not None and before.answer is not None:
-            before.attempt = attempt
+            before.ask_again(attempt)
             self._out.recorder.effect_settled(child.slot, tool.id, "repeated")
             return before.answer
         if effects.waits_for_another(attempt, tool.id):
@@ -105,7 +96,7 @@ class SendEffect:
             result = result_of(judgement)
         finally:  # also if the sub-agent does not wait for the answer any more
             if result is EffectResult.UNKNOWN:
-                admitted.effect.result = result
+                admitted.effect.settle(result)
                 self._out.recorder.effect_settled(child.slot, tool.id, result)
                 turn = self._turns.known(child.log.run_id)
                 if turn is not None:
@@ -113,9 +104,9 @@ class SendEffect:
             else:
                 child.use(Effect.SETTLED, tool.id)
                 self._settle(child, tool, admitted, result)
-        if isinstance(judgement, Released) and child.effects is not None:
+        if isinstance(judgement, Released):
             answer = KeptAnswer(judgement.payload_json, judgement.status == "partial")
-            if not child.effects.keep(admitted.effect, answer):
+            if not child.sent_effects().keep(admitted.effect, answer):
                 child.use(Effect.FINAL, tool.id)
         return judgement
 
@@ -124,8 +115,8 @@ class SendEffect:
         self._settle(child, tool, admitted, EffectResult.NOT_SENT)
 
     def _settle(self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, result: EffectResult) -> None:
-        """Note a result that is certain; it goes on record with the next fact of the child."""
-        admitted.effect.result = result
+        """Note a result that is certain; the next fact of the child records it."""
+        admitted.effect.settle(result)
         self._out.recorder.effect_settled(child.slot, tool.id, result)
         if child.log.state is ExecutionState.RUNNING:
             child.note(self._out.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)

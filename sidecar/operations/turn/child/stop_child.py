@@ -1,4 +1,4 @@
-"""Stops one child from inside the sidecar, whoever waits for it."""
+"""Stops one child from inside the sidecar, a child of a dispatch or of a delegation."""
 
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn

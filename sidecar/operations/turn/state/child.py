@@ -17,10 +17,9 @@ from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
-from sidecar.operations.turn.state.data_use import DataUse
+from sidecar.operations.turn.state.data_use import DataUse, SentEffects
 from sidecar.operations.turn.state.ledger import BudgetLedger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
-from sidecar.operations.turn.state.sent_effects import SentEffects
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from subagents_errors import CallFailure
@@ -149,6 +148,12 @@ class Child:
         self.data.count(effect, tool_id)
         if self.frames is not None:
             self.frames.effect(effect, tool_id)
+
+    def sent_effects(self) -> SentEffects:
+        """Return its calls that may change something."""
+        if self.effects is None:
+            self.effects = SentEffects(self.child_id)
+        return self.effects
 
     def add_below(self, usage: Usage, *, barred: bool, sent: int = 0, unknown: int = 0) -> None:
         """Take note of what a delegation came to."""

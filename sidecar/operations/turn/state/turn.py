@@ -248,6 +248,10 @@ class TurnState(Generic[Dispatch]):
         self.origin = Origin.READ if refused is None else Origin.UNREADABLE
         self.restoring.settle(refused)
 
+    def note_spent(self, elsewhere: int) -> None:
+        """Say what the user's other turns of the day have cost, in units of `money`."""
+        self.spent_elsewhere = elsewhere
+
     def note_unconfirmed(self) -> None:
         """The store may have something of the turn that it did not confirm."""
         self.uncertain = True

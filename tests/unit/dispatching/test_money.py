@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from sidecar.core.dispatching.money import cost_of, in_usd, units
 from sidecar.core.dispatching.outcomes import Usage
-from sidecar.core.executing.money import cost_of, in_usd, units
 from tests.support.builders import MODEL
 
 PRICES = st.decimals(min_value=0, max_value=10_000, places=6)
