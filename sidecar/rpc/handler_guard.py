@@ -82,7 +82,7 @@ class Guard:
                 raise
             # Nobody at the other end asked for it; without a status the client would hang to its deadline (grpc#29248).
             return InternalFault("the sidecar stopped the call before it was answered; try again")
-        except (GeneratorExit, KeyboardInterrupt):
+        except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001  the outermost border: SystemExit of a plugin must not get past
             return self._defect(method, error)

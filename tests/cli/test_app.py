@@ -80,6 +80,7 @@ LOADS = {
     "health --config /nowhere": (41, COMMON),
     "validate examples/config": (71, CHECKING),
     "codeowners examples/config": (44, CHECKING),
+    "doctor --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
     "subagent list --target unix:/nowhere": (44, CALLING),
     "subagent ramp shop 5 --reason x --target unix:/nowhere": (63, CALLING),
@@ -97,7 +98,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (96, f"{COMMON} {DRAWN}"),
+    "--help": (97, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

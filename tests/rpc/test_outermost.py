@@ -78,7 +78,7 @@ def raising(error: BaseException) -> Any:
 
 @pytest.mark.parametrize("shape", [MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY])
 @pytest.mark.parametrize(
-    "error", [RuntimeError(SECRET_TEXT), KeyError(SECRET_TEXT), SystemExit(SECRET_TEXT), RecursionError(SECRET_TEXT)]
+    "error", [kind(SECRET_TEXT) for kind in (RuntimeError, KeyError, SystemExit, KeyboardInterrupt, RecursionError)]
 )
 async def test_a_defect_is_told_to_the_log_only(error: BaseException, shape: MethodShape, tmp_path: Path) -> None:
     """The caller gets a neutral sentence and an id under which the log says more; the server lives on."""
