@@ -76,7 +76,7 @@ CALLING = f"{COMMON} cython_runtime google grpc grpc_health grpc_reflection grpc
 CHECKING = f"{COMMON} cython_runtime jsonschema_rs yaml"
 DRAWN = "annotated_doc attr markdown_it mdurl pygments rich shellingham typer"
 LOADS = {
-    "serve --config /nowhere": (39, "msgspec subagents_errors typing_extensions"),
+    "serve --config /nowhere": (38, "msgspec subagents_errors typing_extensions"),
     "health --config /nowhere": (41, COMMON),
     "validate examples/config": (71, CHECKING),
     "codeowners examples/config": (44, CHECKING),

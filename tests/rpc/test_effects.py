@@ -10,9 +10,8 @@ import grpc
 import pytest
 from msgspec.structs import replace
 
-from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.cards.card import Card, ToolOperation
 from sidecar.core.definitions.cards.digest import digest_of_card
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.executing.events import EFFECT_SENT, ChildEvent
 from sidecar.core.executing.retries import RetryRules
 from sidecar.core.identifiers import ToolId

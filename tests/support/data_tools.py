@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from sidecar.core.definitions.cards.card import Card, ToolEntry
+from sidecar.core.definitions.cards.card import Card, ToolEntry, ToolOperation
 from sidecar.core.definitions.cards.digest import digest_of_card
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.identifiers import Commit, ToolId
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall
 from tests.support.builders import MODEL, a_card

@@ -14,8 +14,8 @@ from sidecar.core.definitions.cards.card import (
     PromptBlock,
     Role,
     ToolEntry,
+    ToolOperation,
 )
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId
 
 MODEL: Final = ModelEntry(ModelId("m"), "m", 1000)

@@ -5,9 +5,8 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from sidecar.core.definitions.cards.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry, ToolOperation
 from sidecar.core.definitions.cards.digest import LATER, canonical
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.identifiers import ToolId
 from tests.support.builders import a_card
 

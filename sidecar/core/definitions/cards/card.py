@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, declared_arguments
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.json_schemas import canonical_text
 
@@ -162,6 +161,18 @@ class ModelEntry(Struct, frozen=True):
     base_url: str | None = None
     price_per_million_input: float | None = None
     price_per_million_output: float | None = None
+
+
+@unique
+class ToolOperation(StrEnum):
+    """What a call of a tool does at its service; a tool that declares nothing is an `EFFECT`, the safe reading."""
+
+    READ = "read"
+    """Changes nothing. May be repeated at any time, without a key."""
+    IDEMPOTENT = "idempotent"
+    """May change something, once: the service recognises a repetition by its key, or a repetition is harmless."""
+    EFFECT = "effect"
+    """Changes something each time. Its key is on record first; nothing repeats it while its result is unknown."""
 
 
 class ToolEntry(Struct, frozen=True, dict=True):

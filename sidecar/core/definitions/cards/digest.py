@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
+from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry, ToolOperation
 from sidecar.core.identifiers import Digest
 
 VERSION: Final = "card/1"

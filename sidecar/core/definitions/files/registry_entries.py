@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from sidecar.core.definitions.cards.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
+from sidecar.core.definitions.cards.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry, ToolOperation
 from sidecar.core.definitions.files.addresses import GRPC_SCHEMES, HTTP_SCHEMES, problem_with_scheme
 from sidecar.core.definitions.files.documents import Document, Entry, SourceLocation
 from sidecar.core.definitions.files.fields import Fields

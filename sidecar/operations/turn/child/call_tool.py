@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
-from sidecar.core.definitions.cards.card import Card, ToolEntry
-from sidecar.core.definitions.cards.tool_operation import ToolOperation
+from sidecar.core.definitions.cards.card import Card, ToolEntry, ToolOperation
 from sidecar.core.envelopes.release import check_envelope, expectation_of
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
 from sidecar.core.envelopes.verdicts import (
