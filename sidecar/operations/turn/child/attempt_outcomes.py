@@ -33,10 +33,7 @@ from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.recorded_frames import microseconds
 from subagents_errors import CallFailure
 
-UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
-ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
-"""Of a call that failed after an effect of it was sent, whether the effect's result is known or not."""
-OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
+DEADLINE_EXCEEDED: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
 
 
 def attempts_of(child: Child) -> int:
@@ -62,6 +59,11 @@ def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
     return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
 
 
+UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
+ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
+"""Of a call that failed after an effect of it was sent, whether the effect's result is known or not."""
+
+
 def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
     """Return the end of a child of whose effects one may have happened, whatever else ended it."""
     if isinstance(end, BrokenReport):
@@ -72,7 +74,7 @@ def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
 
 def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
     """Return the end of an attempt of which nothing was heard: running out of time is a transport fault then."""
-    if not (isinstance(end, BrokenReport) and end.reason in OUT_OF_TIME):
+    if not (isinstance(end, BrokenReport) and end.reason in DEADLINE_EXCEEDED):
         return end
     remedy = "the host took the attempt and reported nothing in time: see its log, or allow the attempt more time"
     return msgspec.structs.replace(end, fault=Fault(target, target, remedy=remedy))
