@@ -18,7 +18,8 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.resolve import no_commit
-from sidecar.core.identifiers import Digest
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.identifiers import Digest, DispatchId, Principal, Slot
 from sidecar.core.journal.entries import Draft
 from sidecar.core.replaying.comparison import compared
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commits_of, recorded_of
@@ -33,6 +34,7 @@ from sidecar.operations.replay.replay_turn import Replayed, ReplayReport, replay
 from sidecar.operations.rules import DispatchRules
 from sidecar.policy.protocols import Connector
 from sidecar.settings import Settings
+from subagents_errors import CallFailure
 
 CardOf = Callable[[Digest], Card | None]
 MOST_STEPS: Final = 5_000_000
@@ -86,6 +88,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             connectors=_NoConnectors(),
             memory=InProcessMemory(),
             rollouts=RolloutView,  # nobody is bound here
+            call_counts=_CountsAsThen(document.told),
         )
         runner.operations = operations = assemble(rules, KEYS, ports, grants)
         try:
@@ -160,6 +163,19 @@ class _StoreAsFast(MemoryStore):
         if wait > 0:
             await asyncio.sleep(wait)
         await super().append(drafts)
+
+
+class _CountsAsThen:
+    """Leaves as many calls as were not refused then."""
+
+    def __init__(self, told: Mapping[DispatchId, Sequence[CallOutcome]]) -> None:
+        self._told = told
+
+    async def left(self, principal: Principal, dispatch_id: DispatchId, slot: Slot, limit: int) -> int | None:
+        of_slot = [each.reason for each in self._told.get(dispatch_id, ()) if each.sub_agent_id == slot]
+        if CallFailure.DAILY_LIMIT_UNKNOWN in of_slot:
+            return None
+        return len(of_slot) - of_slot.count(CallFailure.DAILY_LIMIT_REACHED)
 
 
 class _Definitions:

@@ -115,6 +115,9 @@ class MeasuringRecorder:
         self._without_context = metrics.counter(
             names.PRIOR_CONTEXT_MISSING, "Switches without prior_context.", "orchestrator_id"
         )
+        self._daily_limits = metrics.counter(
+            names.DAILY_LIMITS, "Calls refused by a daily limit.", "sub_agent_id", "reason"
+        )
         self._dispatches = metrics.counter(names.DISPATCHES, "Dispatches that settled.", "result")
         self._overhead = metrics.histogram(names.OVERHEAD_SECONDS, "Time of the sidecar itself.", FAST)
 
@@ -239,6 +242,10 @@ class MeasuringRecorder:
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
         self._without_context.add(orchestrator_id)
+
+    def daily_limit(self, slot: str, reason: str) -> None:
+        """Count a call that was refused by a daily limit."""
+        self._daily_limits.add(slot, reason)
 
     def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
         """Count one call of a data service."""

@@ -161,6 +161,9 @@ class Recorder(Protocol):
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
 
+    def daily_limit(self, slot: str, reason: str) -> None:
+        """Count a call that was refused by the daily limit of a sub-agent: it is reached, or nobody can say."""
+
     def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
         """Count one call of a data service: `released`, or why it was withheld."""
 

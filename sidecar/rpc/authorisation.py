@@ -94,6 +94,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/grpc.health.v1.Health/Check": _ANYBODY,
         "/grpc.health.v1.Health/List": _ANYBODY,
         "/grpc.health.v1.Health/Watch": _ANYBODY,
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _ANYBODY,
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _ANYBODY,
     }
 )

@@ -55,6 +55,7 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.admin.v1.AdminService/GetStatus": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/VerifyLog": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/EraseUser": _OPERATOR,
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }
 )

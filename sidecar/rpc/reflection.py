@@ -1,13 +1,15 @@
-"""Describes services to tools such as `buf curl`."""
+"""Describes services to tools such as `buf curl`, in v1 and v1alpha, whose messages are the same bytes."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from google.protobuf.message import Message
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import aio
 
 from sidecar.rpc.methods import Call, Method, MethodShape
+
+VERSIONS: Final = ("v1", "v1alpha")
 
 
 class Reflection:
@@ -21,16 +23,17 @@ class Reflection:
         self._servicer = aio.ReflectionServicer(services)
 
     def methods(self) -> Sequence[Method]:
-        """Return the RPC."""
-        return (
+        """Return the RPC of each version."""
+        return [
             Method(
-                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
                 MethodShape.MANY_TO_MANY,
                 reflection_pb2.ServerReflectionRequest.FromString,
                 self._info,
                 reserved=True,
-            ),
-        )
+            )
+            for version in VERSIONS
+        ]
 
     async def _info(self, requests: AsyncIterator[Message], call: Call) -> None:
         answers: Any = self._servicer.ServerReflectionInfo(cast("Any", requests), cast("Any", call.context))

@@ -30,7 +30,9 @@ def declared() -> list[str]:
         if found.name.endswith("_pb2"):
             services += import_module(found.name).DESCRIPTOR.services_by_name.values()
     services += (descriptor_pool.Default().FindServiceByName(name) for name in STANDARD)
-    return [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
+    names = [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
+    # grpcio brings no descriptor of v1, whose messages and methods are those of v1alpha.
+    return [*names, *(name.replace(".v1alpha.", ".v1.") for name in names if ".v1alpha." in name)]
 
 
 def violations(rpcs: Iterable[str], callers_of: Mapping[str, object]) -> Iterator[str]:

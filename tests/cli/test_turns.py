@@ -78,6 +78,9 @@ async def test_turns_are_listed_as_a_table() -> None:
         _, filtered, _ = await run(at, show_turns, TurnsWish(slot="shop", state="ended"))
         _, one, _ = await run(at, show_turns, TurnsWish(limit=1))
         _, none, _ = await run(at, show_turns, TurnsWish(state="lost"))
+        narrow = TurnsWish(user="user-1", outcome="failed", definition="rewards", since="2h ago")
+        _, narrowed, _ = await run(at, show_turns, narrow)
+        wrong = await run(at, show_turns, TurnsWish(since="soon"))
 
     header, first, second = out.splitlines()
     assert code == RecordExit.OK
@@ -87,6 +90,11 @@ async def test_turns_are_listed_as_a_table() -> None:
     assert [line.split()[2] for line in filtered.splitlines()[1:]] == ["t-1"]
     assert [line.split()[2] for line in one.splitlines()[1:]] == ["t-2"]
     assert none == "no such turn is on record\n"
+    assert [line.split()[2] for line in narrowed.splitlines()[1:]] == ["t-1"]
+    assert (wrong[0], wrong[2]) == (
+        RecordExit.USAGE,
+        "--since: 'soon' is no time; write 10m, 2h ago, or e.g. 2026-11-22T14:05:00Z\n",
+    )
 
 
 async def test_more_turns_than_a_page_are_listed_too() -> None:

@@ -10,7 +10,8 @@ from tests.support.harness import DRIVEN_OVER_LANES
 BOTH_WAYS: Final = frozenset(
     """
     test_attempts_and_budgets test_binding test_breakers test_cancel test_cap test_child_events test_contracts
-    test_delegation test_delegation_ends test_empty_answers test_failure_axes test_failures test_fan_out
+    test_daily_limits test_delegation test_delegation_ends test_empty_answers test_failure_axes test_failures
+    test_fan_out
     test_inherited_context test_intents test_join_and_close test_ownership test_refused_calls test_reports
     test_routing_record test_status_events test_statuses_and_outcomes test_store_away test_surface_tokens
     test_turn_end test_two_sidecars

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from tests.support.harness import SECRET, running_sidecar_for_tests
 from tests.support.operators import an_operated_sidecar
 
@@ -141,3 +143,17 @@ def test_an_answer_that_lacks_what_the_page_shows_is_caught() -> None:
     for wrong in lacking:
         assert not shows(actual, wrong)
     assert blocks("```sh\nx\n```\n```json\n{}{}\n```\n```sh\ny\n```\n") == [("x\n", [{}, {}]), ("y\n", [])]
+
+
+@pytest.mark.parametrize("version", ["grpc-v1", "grpc-v1alpha"])
+async def test_the_schema_is_told_in_both_versions_of_reflection(tmp_path: Path, version: str) -> None:
+    """`buf curl` asks for the newer one first; here it may ask for one only."""
+    async with running_sidecar_for_tests(reflection=True) as sidecar:
+        socket = sidecar.dispatch_target.removeprefix("unix:")
+        script = (
+            'buf curl --protocol grpc --http2-prior-knowledge --unix-socket "$SOCKET" '
+            f"--reflect-protocol {version} --reflect-header '*' "
+            '--header "x-subagents-boot-secret: $(cat "$SECRET_FILE")" --data \'{"page_size": 1}\' '
+            "http://sidecar/subagents.history.v1.HistoryService/ListTurns"
+        )
+        assert documents(await output_of(script, environment(tmp_path, socket))) == [{}]

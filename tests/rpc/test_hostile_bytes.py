@@ -35,6 +35,7 @@ async def test_the_tool_gateway_refuses_them_too(kind: str) -> None:
     [
         "/grpc.health.v1.Health/Check",
         "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     ],
 )

@@ -94,9 +94,10 @@ async def test_a_method_that_nobody_declared_is_not_implemented() -> None:
         assert failure.code is StatusCode.UNIMPLEMENTED
 
 
-async def test_reflection_is_served_only_where_it_is_on() -> None:
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_reflection_is_served_only_where_it_is_on(version: str) -> None:
     """Off by default; the refusal says nothing of what there is."""
-    method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
     async with running_sidecar_for_tests() as sidecar:
         failure = await raw_failure(sidecar.channel, method, b"", sidecar.metadata)
         assert failure.code is StatusCode.UNIMPLEMENTED

@@ -363,3 +363,17 @@ async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -
         assert (first.outcomes, report.differences) == (["DEGRADED"], ())
         assert [each.usage for each in report.replayed.joined[DispatchId("d-1")]] == [Usage(8, 3, 4)]
         assert [each.emission_index for each in report.replayed.joined[DispatchId("d-2")]] == [2]
+
+
+async def test_a_call_that_a_daily_limit_refused_is_refused_again() -> None:
+    """The count came from other turns: a replay takes it as it was, and the call beyond it does not run."""
+    cards = [with_limits(a_card("shop"), calls_per_user_per_day=2), a_card("rewards")]
+    async with running_sidecar_for_tests(cards=cards) as sidecar:
+        await sidecar.dispatch(await sidecar.bind(turn_id="before"), "ask_shop")
+        bound = await sidecar.bind(turn_id="t-1")
+        await sidecar.dispatch(bound, "ask_shop", "ask_shop", "ask_rewards")
+        await sidecar.end(bound)
+        report = await replay_of(sidecar, "t-1")
+
+    assert told(report) == [("succeeded", None, 1), ("refused", "DAILY_LIMIT_REACHED", 0), ("succeeded", None, 1)]
+    assert report.differences == ()

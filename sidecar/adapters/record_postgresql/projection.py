@@ -29,10 +29,10 @@ LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
 """Seconds after which the lease is renewed, and it is looked for facts that nobody takes."""
-KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 23))})"
+KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 24))})"
 CLEAR: Final = "select lists_clear()"
 COLUMNS: Final = (
-    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions"
+    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls"
 )
 NEWEST_EPISODES: Final = """
 select episode_id, principal from listed_episodes where (last_at, episode_id, principal) < ($2, $3, $4)
@@ -93,7 +93,7 @@ class PostgresProjection:
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
             *(list(days), list(gone)),
-            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 14),
+            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 15),
         )
 
         async def keep(connection: Connection) -> bool:
@@ -174,8 +174,10 @@ class PostgresProjection:
 def _values(line: TurnLine) -> tuple[Any, ...]:
     row = line.row
     if row is None:
-        return (line.turn_id, line.version, line.day, False, "", "", "", EPOCH, None, "[]", 0, 0, "[]", "[]")
-    slots, *labels = (msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions))
+        return (line.turn_id, line.version, line.day, False, "", "", "", EPOCH, None, "[]", 0, 0, "[]", "[]", "[]")
+    slots, *labels = (
+        msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions, row.calls)
+    )
     of, times = (row.episode_id, row.principal, row.state.value), (row.began_at, row.ended_at)
     return (line.turn_id, line.version, line.day, True, *of, *times, slots, row.children, row.failed, *labels)
 
@@ -186,9 +188,15 @@ def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
 
 
 def _row(values: tuple[Any, ...]) -> TurnRow:
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions = values
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
+        values
+    )
     of = EpisodeId(episode_id), Principal(principal), TurnState(state)
-    labels = from_json(outcomes, tuple[Outcome, ...]), from_json(definitions, tuple[DefinitionId, ...])
+    labels = (
+        from_json(outcomes, tuple[Outcome, ...]),
+        from_json(definitions, tuple[DefinitionId, ...]),
+        from_json(calls, tuple[int, ...]),
+    )
     return TurnRow(TurnId(turn_id), *of, began_at, ended_at, _slots(slots), children, failed, *labels)
 
 

@@ -25,7 +25,7 @@ from sidecar.core.listing.turn_rows import (
 )
 
 COLUMNS: Final = (
-    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions"
+    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls"
 )
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
 LABEL: Final = "OR IGNORE INTO labels (label, began_at, turn_id)"
@@ -140,7 +140,7 @@ def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> 
 def _values(line: TurnLine) -> tuple[Value, ...]:
     row = line.row
     if row is None:
-        return (line.turn_id, "", "", "", 0, None, "[]", 0, 0, "[]", "[]")
+        return (line.turn_id, "", "", "", 0, None, "[]", 0, 0, "[]", "[]", "[]")
     return (
         row.turn_id,
         row.episode_id,
@@ -153,11 +153,14 @@ def _values(line: TurnLine) -> tuple[Value, ...]:
         row.failed,
         msgspec.json.encode(row.outcomes).decode(),
         msgspec.json.encode(row.definitions).decode(),
+        msgspec.json.encode(row.calls).decode(),
     )
 
 
 def _row(values: Row) -> TurnRow:
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions = values
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
+        values
+    )
     return TurnRow(
         turn_id=TurnId(turn_id),
         episode_id=EpisodeId(episode_id),
@@ -170,6 +173,7 @@ def _row(values: Row) -> TurnRow:
         failed=failed,
         outcomes=from_json(outcomes, tuple[Outcome, ...]),
         definitions=tuple(DefinitionId(each) for each in from_json(definitions, tuple[str, ...])),
+        calls=from_json(calls, tuple[int, ...]),
     )
 
 

@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 
 from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, moment
 from sidecar.cli.output.turn_timeline import Drawing, duration_text, event_line, turn_lines, utc
-from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, Where
 from sidecar.core.decoding import DecodeError, from_json
 from subagents.history.v1 import history_pb2 as pb
@@ -84,13 +83,10 @@ def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
         outcome=f"OUTCOME_{wish.outcome.upper() or 'UNSPECIFIED'}",
         definition_id=wish.definition,
     )
-    for name, text in (("since", wish.since), ("until", wish.until)):
-        if text:
-            try:
-                getattr(request, name).FromDatetime(moment_of(text, seeing.now()))
-            except ValueError as problem:
-                seeing.errors.write(f"--{name}: {problem}\n")
-                return RecordExit.USAGE
+    problem = _set_times(request, wish, seeing.now()) if wish.since or wish.until else ""
+    if problem:
+        seeing.errors.write(f"{problem}\n")
+        return RecordExit.USAGE
 
     def work(client: RecordClient, screen: Screen) -> None:
         rows, as_of = client.turns(request, wish.limit)
@@ -104,6 +100,19 @@ def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
         _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
+
+
+def _set_times(request: pb.ListTurnsRequest, wish: TurnsWish, now: datetime) -> str:
+    """Set the times of a request; return what is wrong with one of them, or nothing."""
+    from sidecar.cli.parameters.moments import moment_of  # noqa: PLC0415  most lists name no time
+
+    for name, text in (("since", wish.since), ("until", wish.until)):
+        try:
+            if text:
+                getattr(request, name).FromDatetime(moment_of(text, now))
+        except ValueError as problem:
+            return f"--{name}: {problem}"
+    return ""
 
 
 def show_turn(seeing: TurnCommands, wish: TurnWish) -> int:

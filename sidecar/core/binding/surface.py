@@ -100,6 +100,12 @@ class Surface(Struct, frozen=True, dict=True):
     beginning: Digest = Digest("")
     beginning_tokens: int = 0
 
+    @cached_property
+    def daily_limits(self) -> Mapping[Slot, int]:
+        """Calls that one principal may make in a day, by slot; of the slots that have such a limit."""
+        limits = ((tool.slot, tool.card.definition.limits.calls_per_user_per_day) for tool in self.tools)
+        return {slot: calls for slot, calls in limits if calls is not None}
+
     def __post_init__(self) -> None:
         """Say once for all turns what the surface token claims, and what prompts begin with."""
         tools = tuple((tool.slot, tool.card.digest) for tool in self.tools)

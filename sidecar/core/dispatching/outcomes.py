@@ -166,6 +166,8 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.UNKNOWN_TOOL: "Not asked: there is no such assistant in this conversation turn.",
         CallFailure.ARGUMENTS_INVALID: "Not asked: the arguments do not fit the tool's schema.",
         CallFailure.COST_BUDGET: "Not asked: the budget is used up.",
+        CallFailure.DAILY_LIMIT_REACHED: "Not asked: it was asked as often today as it may be for one user.",
+        CallFailure.DAILY_LIMIT_UNKNOWN: "Not asked: the assistant cannot be reached at the moment.",
         CallFailure.NOT_STARTED: "Not asked: time ran out before its turn came.",
     }
 )

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum, unique
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -83,10 +83,11 @@ class TurnRow(msgspec.Struct, frozen=True):
     Attributes:
         began_at: of the first dispatch; of the end if there was none.
         slots: called, each once, in order of opening.
+        calls: how many children ran in each of `slots`.
         failed: children closed as failed.
         outcomes: of its calls so far, each kind once, by name.
         definitions: ids of those that its children run, each once, by name. Lists are filtered by these two; the row of
-            a single turn leaves them out.
+            a single turn leaves them and `calls` out.
     """
 
     turn_id: TurnId
@@ -100,6 +101,7 @@ class TurnRow(msgspec.Struct, frozen=True):
     failed: int
     outcomes: tuple[Outcome, ...] = ()
     definitions: tuple[DefinitionId, ...] = ()
+    calls: tuple[int, ...] = ()
 
 
 class TurnQuery(msgspec.Struct, frozen=True):
@@ -124,8 +126,14 @@ class TurnQuery(msgspec.Struct, frozen=True):
     limit: int = 50
 
 
-EpisodeMark = tuple[datetime, EpisodeId, Principal]
-"""Last use, id and user: the place of an episode in a list."""
+class EpisodeMark(NamedTuple):
+    """The place of an episode in a list, which is sorted by it."""
+
+    last_at: datetime
+    episode_id: EpisodeId
+    principal: Principal
+
+
 Row = TypeVar("Row")
 
 

@@ -120,6 +120,9 @@ class TurnLineBuilder:
         began_at = self._began_at or self._ended_at
         if self._of is None or began_at is None:
             return None
+        called: dict[Slot, int] = {}
+        for step in sorted(self.slots):
+            called[self.slots[step]] = called.get(self.slots[step], 0) + 1
         return TurnRow(
             turn_id=self.turn_id,
             episode_id=self._of[0],
@@ -127,20 +130,21 @@ class TurnLineBuilder:
             state=self._state,
             began_at=began_at,
             ended_at=self._ended_at,
-            slots=distinct([self.slots[step] for step in sorted(self.slots)]),
+            slots=tuple(called),
             children=len(self.slots),
             failed=len(self.failed),
             outcomes=tuple(sorted({outcome for _, outcome in self.outcomes.values()})),
             definitions=tuple(sorted(self.definitions)),
+            calls=tuple(called.values()),
         )
 
 
 def labels_of(row: TurnRow) -> list[str]:
     """Return what a list finds a turn by, beside its own columns; each kind has a prefix of its own."""
     return [
-        *(f"slot:{slot}" for slot in row.slots),
-        *(f"outcome:{outcome.value}" for outcome in row.outcomes),
-        *(f"definition:{definition}" for definition in row.definitions),
+        *[f"slot:{slot}" for slot in row.slots],
+        *[f"outcome:{outcome}" for outcome in row.outcomes],
+        *[f"definition:{definition}" for definition in row.definitions],
     ]
 
 
@@ -217,7 +221,7 @@ def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMar
 
 def mark_of(row: EpisodeRow) -> EpisodeMark:
     """Return the place of an episode in lists, which are newest first."""
-    return row.last_at, row.episode_id, row.principal
+    return EpisodeMark(row.last_at, row.episode_id, row.principal)
 
 
 def _episode(uses: list[EpisodeActivity]) -> EpisodeRow:

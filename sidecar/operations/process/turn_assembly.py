@@ -46,6 +46,7 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
+from sidecar.operations.turn.daily_calls import CallCounts, DailyCalls, RecordedCallCounts
 from sidecar.operations.turn.delegate import Delegate
 from sidecar.operations.turn.dispatch_calls import DispatchCalls, DispatchRecovery
 from sidecar.operations.turn.end_turn import EndTurn
@@ -75,6 +76,7 @@ class Ports(Struct, frozen=True):
     Attributes:
         fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
         cohorts: told of the cohort of each turn that is bound.
+        call_counts: how many calls principals have left today; None: it is read from the store.
     """
 
     clock: Clock
@@ -96,6 +98,7 @@ class Ports(Struct, frozen=True):
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
     cohorts: Callable[[Cohort], None] = lambda _: None
+    call_counts: CallCounts | None = None
 
 
 class HistoryOperations(Struct, frozen=True):
@@ -160,9 +163,10 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     going = DispatchRecovery(find, restore, TakeOver(rules, outside, restore, carry_out, turns))
     end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
+    counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns, spending),
+        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns, DailyCalls(counts)),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(rules, outside, going),
         close_child=CloseChild(rules, outside, find, restore),

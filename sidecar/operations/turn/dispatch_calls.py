@@ -7,10 +7,11 @@ process, not to the RPC that began it, so that a broken connection costs nothing
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
+from typing import Final
 
 import msgspec
 
-from sidecar.core.dispatching.cost_budget import within_budget
+from sidecar.core.dispatching.daily_limits import CallsLeft
 from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
@@ -33,10 +34,11 @@ from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.open_child import make_child
+from sidecar.operations.turn.daily_calls import DailyCalls
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FindTurn
+from sidecar.operations.turn.limited_plan import limited_plan
 from sidecar.operations.turn.restore_turn import RestoreTurn
-from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -45,6 +47,8 @@ from sidecar.operations.turn.state.opening_records import opening_of
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
+
+NO_LIMITS: Final[CallsLeft] = {}
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
@@ -90,13 +94,10 @@ class DispatchCalls:
         facts: EpisodeFacts,
         carry_out: ExecuteDispatch,
         turns: Turns,
-        spending: Spending,
+        daily: DailyCalls,
     ) -> None:
-        self._rules = rules
-        self._spending = spending
-        self._out = outside
-        self._going = going
-        self._facts = facts
+        self._rules, self._out, self._going, self._facts = rules, outside, going, facts
+        self._daily, self._spending = daily, carry_out.spending
         self._carry_out = carry_out
         self._turns = turns
         longest = (rules.join_timeout + rules.record_timeout).total_seconds()
@@ -126,25 +127,43 @@ class DispatchCalls:
         """
         turn = await self._going.find(request.surface_token)
         await give_up_lost(turn, request.dispatch_id, self._going)
-        begun = await self._begin(request, turn, time_left, trace)
+        if self._spending.reads_days:
+            await self._spending.read(turn)
+        begin = self._begin_counted if turn.surface.daily_limits else self._begin
+        begun = await begin(request, turn, time_left, trace)
         if isinstance(begun, RecordConflict):
             # It was opened, or the turn was used, where this process did not see it: the record says how.
             await self._going.restore(turn)
-            begun = await self._begin(request, turn, time_left, trace)
+            begun = await begin(request, turn, time_left, trace)
         if isinstance(begun, RecordConflict):
             raise begun
         return begun
 
-    async def _begin(
+    async def _begin_counted(
         self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
     ) -> DispatchHandle | RecordConflict:
-        if self._spending.reads_days:
-            await self._spending.read(turn)
+        """Begin a dispatch of which some calls may be beyond what its principal has left for today."""
+        tools = (turn.surface.by_name.get(call.tool_name) for call in request.calls)
+        limits = turn.surface.daily_limits
+        limited = {tool.slot: limits[tool.slot] for tool in tools if tool is not None and tool.slot in limits}
+        if not limited or request.dispatch_id in turn.dispatches:
+            return await self._begin(request, turn, time_left, trace)
+        async with self._daily.counted(turn.claims.principal, request.dispatch_id, limited) as left:
+            return await self._begin(request, turn, time_left, trace, left)
+
+    async def _begin(
+        self,
+        request: DispatchRequest,
+        turn: Turn,
+        time_left: timedelta | None,
+        trace: TraceContext,
+        left: CallsLeft = NO_LIMITS,
+    ) -> DispatchHandle | RecordConflict:
         known = turn.dispatches.get(request.dispatch_id)
         if known is not None:
             return await self._attach(known, request)
         seconds = self._seconds_for(request, time_left)
-        dispatch = self._accept(request, turn, trace)
+        dispatch = self._accept(request, turn, trace, left)
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
         self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
         refused = await dispatch.wait_for_opening()
@@ -177,7 +196,7 @@ class DispatchCalls:
             )
         return seconds.total_seconds()
 
-    def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext) -> LiveDispatch:
+    def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext, left: CallsLeft) -> LiveDispatch:
         """Check everything that can refuse a dispatch, then take its place in the turn. No await in here."""
         turn.refuse_if_over()
         surface = turn.surface
@@ -196,8 +215,8 @@ class DispatchCalls:
         )
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
-        if self._spending.limits:
-            plan = within_budget(plan, partial(self._spending.refusal, turn))
+        if left or self._spending.limits:
+            plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._out.recorder)
         intents = self._intents(request, turn, plan)
         traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
         dispatch = LiveDispatch(

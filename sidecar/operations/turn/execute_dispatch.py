@@ -26,10 +26,14 @@ from subagents_errors import CallFailure
 
 
 class ExecuteDispatch:
-    """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch."""
+    """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch.
+
+    Attributes:
+        spending: says whether the next child may start for its cost.
+    """
 
     def __init__(self, outside: TurnDependencies, run_child: RunChild, spending: Spending) -> None:
-        self._out, self._spending = outside, spending
+        self._out, self.spending = outside, spending
         self._run_child = run_child
 
     def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
@@ -96,7 +100,7 @@ class ExecuteDispatch:
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
             return self._not_begun(dispatch, outcomes_without_run(planned, Outcome.NOT_STARTED, reason), now)
-        over_budget = self._spending.refusal(dispatch.turn, planned) if self._spending.limits else ""
+        over_budget = self.spending.refusal(dispatch.turn, planned) if self.spending.limits else ""
         if over_budget:
             refused = outcomes_without_run(planned, Outcome.REFUSED, CallFailure.COST_BUDGET, over_budget)
             return self._not_begun(dispatch, refused, now)

@@ -115,7 +115,7 @@ def list_episodes(message: pb.ListEpisodesRequest) -> tuple[EpisodeMark | None, 
     page = asked_page(fields, message, EpisodePlace)
     fields.check()
     after = page.after
-    return after and (after.last_at, EpisodeId(after.episode_id), Principal(after.principal)), page
+    return after and EpisodeMark(after.last_at, EpisodeId(after.episode_id), Principal(after.principal)), page
 
 
 # --- answers

@@ -63,7 +63,7 @@ class ListRules:
             (row,) = (await record.turns(TurnQuery())).rows
             assert (row.turn_id, row.episode_id, row.principal) == ("turn-1", "episode-1", "user-1")
             assert (row.state, row.began_at, row.ended_at) == (TurnState.OPEN, moment(0), None)
-            assert (row.slots, row.children, row.failed) == (("shop", "rewards"), 3, 1)
+            assert (row.slots, row.calls, row.children, row.failed) == (("shop", "rewards"), (2, 1), 3, 1)
             before += [*lives[0][4:], *lives[2][4:], *lives[1][4:]]
             await record.append([*lives[1][4:], *an_end(before, at=9, close_reason="parent_lost")])
             (row,) = (await record.turns(TurnQuery())).rows

@@ -37,7 +37,8 @@ create table listed_turns (
   children integer not null,
   failed integer not null,
   outcomes jsonb not null,
-  definitions jsonb not null
+  definitions jsonb not null,
+  calls jsonb not null -- by slot
 ) with (fillfactor = 70);
 create index listed_turns_by_time on listed_turns (began_at, turn_id) where shown;
 create index listed_turns_by_state on listed_turns (state, began_at, turn_id) where shown;
@@ -93,7 +94,7 @@ create function lists_keep(
   p_instances text[], p_numbers bigint[], p_links bytea[], p_forgotten date[], p_gone text[],
   p_turns text[], p_versions integer[], p_days date[], p_shown boolean[], p_episodes text[], p_principals text[],
   p_states text[], p_began timestamptz[], p_ended timestamptz[], p_slots jsonb[], p_children integer[], p_failed integer[],
-  p_outcomes jsonb[], p_definitions jsonb[]
+  p_outcomes jsonb[], p_definitions jsonb[], p_calls jsonb[]
 ) returns boolean language plpgsql as $$
 declare
   v_taken lists_taken;
@@ -115,11 +116,12 @@ begin
   delete from listed_turns where turn_id = any (p_gone) or day = any (p_forgotten);
   insert into listed_turns as kept
     select * from unnest(p_turns, p_versions, p_days, p_shown, p_episodes, p_principals, p_states, p_began, p_ended, p_slots,
-      p_children, p_failed, p_outcomes, p_definitions)
+      p_children, p_failed, p_outcomes, p_definitions, p_calls)
     on conflict (turn_id) do update set version = excluded.version, shown = excluded.shown,
       episode_id = excluded.episode_id, principal = excluded.principal, state = excluded.state,
       began_at = excluded.began_at, ended_at = excluded.ended_at, slots = excluded.slots, children = excluded.children,
-      failed = excluded.failed, outcomes = excluded.outcomes, definitions = excluded.definitions
+      failed = excluded.failed, outcomes = excluded.outcomes, definitions = excluded.definitions,
+      calls = excluded.calls
     where kept.version <= excluded.version;
   delete from listed_labels using listed_turns turn
     where listed_labels.turn_id = any (p_turns) and turn.turn_id = listed_labels.turn_id

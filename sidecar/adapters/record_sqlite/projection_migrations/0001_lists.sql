@@ -27,8 +27,9 @@ CREATE TABLE turns (
   slots TEXT NOT NULL, -- JSON
   children INTEGER NOT NULL,
   failed INTEGER NOT NULL,
-  outcomes TEXT NOT NULL, -- JSON, as the next
-  definitions TEXT NOT NULL
+  outcomes TEXT NOT NULL, -- JSON, as the next two
+  definitions TEXT NOT NULL,
+  calls TEXT NOT NULL -- by slot
 ) STRICT;
 CREATE INDEX turns_by_time ON turns (began_at, turn_id) WHERE shown = 1;
 CREATE INDEX turns_by_state ON turns (state, began_at, turn_id) WHERE shown = 1;

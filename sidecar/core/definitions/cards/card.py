@@ -65,6 +65,7 @@ class Limits(Struct, frozen=True):
         tokens: most tokens the runner may report; None: no such limit.
         close_on_completion: False waits for an explicit `CloseChild`.
         max_delegation_depth: 0 forbids delegation.
+        calls_per_user_per_day: most children of the slot for one principal in a day, in UTC; None: no such limit.
     """
 
     attempt_timeout: timedelta = timedelta(seconds=90)
@@ -75,6 +76,7 @@ class Limits(Struct, frozen=True):
     tokens: int | None = None
     close_on_completion: bool = True
     max_delegation_depth: int = 0
+    calls_per_user_per_day: int | None = None
 
 
 class RunnerRef(Struct, frozen=True):

@@ -38,7 +38,7 @@ TUNING_FIELDS: Final = ("max_output_tokens", "reasoning_effort", "text_verbosity
 RUNNER_FIELDS: Final = ("kind", "target")
 LIMIT_FIELDS: Final = (
     "attempt_timeout", "max_retries", "idle_timeout", "wall_clock", "tool_calls", "tokens", "close_on_completion",
-    "max_delegation_depth",
+    "max_delegation_depth", "calls_per_user_per_day",
 )  # fmt: skip
 
 
@@ -111,6 +111,7 @@ def _limits(agent: Fields) -> Limits:
         tokens=fields.whole("tokens", 1),
         close_on_completion=fields.flag("close_on_completion", default.close_on_completion),
         max_delegation_depth=fields.whole("max_delegation_depth", 0) or 0,
+        calls_per_user_per_day=fields.whole("calls_per_user_per_day", 1),
     )
 
 

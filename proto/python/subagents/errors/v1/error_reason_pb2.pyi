@@ -91,6 +91,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_RESULT_EMPTY: _ClassVar[ErrorReason]
     ERROR_REASON_EFFECT_UNKNOWN: _ClassVar[ErrorReason]
     ERROR_REASON_COST_BUDGET: _ClassVar[ErrorReason]
+    ERROR_REASON_DAILY_LIMIT_REACHED: _ClassVar[ErrorReason]
+    ERROR_REASON_DAILY_LIMIT_UNKNOWN: _ClassVar[ErrorReason]
 
 class FailureAxis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -181,6 +183,8 @@ ERROR_REASON_SIDECAR_LOST: ErrorReason
 ERROR_REASON_RESULT_EMPTY: ErrorReason
 ERROR_REASON_EFFECT_UNKNOWN: ErrorReason
 ERROR_REASON_COST_BUDGET: ErrorReason
+ERROR_REASON_DAILY_LIMIT_REACHED: ErrorReason
+ERROR_REASON_DAILY_LIMIT_UNKNOWN: ErrorReason
 FAILURE_AXIS_UNSPECIFIED: FailureAxis
 FAILURE_AXIS_EXECUTION: FailureAxis
 FAILURE_AXIS_DATA: FailureAxis

@@ -1,0 +1,42 @@
+"""Refuses the calls of a plan that a principal has no calls left for today."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.plan import DispatchPlan, outcomes_without_run
+from sidecar.core.identifiers import Slot
+from subagents_errors import CallFailure
+
+CallsLeft = Mapping[Slot, int | None]
+"""Calls that a principal has left today, by slot that has a limit; None: it cannot be said."""
+
+
+def within_daily_limits(plan: DispatchPlan, left: CallsLeft) -> DispatchPlan:
+    """Return the plan without the calls that are beyond a limit; those are refused.
+
+    The earliest calls run. A refused call keeps its place under the cap: a plan that is made again from the record,
+    where no limit is looked at, drops the same calls.
+    """
+    remaining, run, settled = dict(left), [], dict(plan.settled)
+    for planned in plan.run:
+        slot = planned.tool.slot
+        if slot not in remaining:
+            run.append(planned)
+            continue
+        calls = remaining[slot]
+        if calls:
+            remaining[slot] = calls - 1
+            run.append(planned)
+            continue
+        reason = CallFailure.DAILY_LIMIT_UNKNOWN if calls is None else CallFailure.DAILY_LIMIT_REACHED
+        hint = "" if calls is None else "It can be asked again tomorrow."
+        settled[planned.place] = outcomes_without_run(planned, Outcome.REFUSED, reason, hint)
+    return replace(plan, run=tuple(run), settled=dict(sorted(settled.items())))
+
+
+def day_of(moment: datetime) -> datetime:
+    """Return the beginning of the day of a moment, in UTC."""
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
