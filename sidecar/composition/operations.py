@@ -75,7 +75,7 @@ def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequen
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
-        return DispatchServicer(operations, write_timeout).methods(), None
+        return DispatchServicer(operations, write_timeout).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
     from sidecar.rpc.session.hello import contract  # noqa: PLC0415  the same reason
 

@@ -139,7 +139,7 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
         "clients/python/tests/test_documentation.py::test_a_dispatch_is_watched_as_the_page_shows"
     ),
     "docs/sdk.md: [de]": _from_file(StatusRenderer.from_toml),
-    "docs/seeing-turns.md: page = await client.history.list_turns(sub_agent_i": RunBy(
+    "docs/seeing-turns.md: page = await client.history.list_turns(TurnFilter(": RunBy(
         f"{HERE}::test_the_record_is_read_as_shown"
     ),
     "docs/subagent-cli.md: $ . .demo-venv/bin/activate": RunBy(

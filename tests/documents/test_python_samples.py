@@ -28,7 +28,7 @@ from sidecar_runner_langchain import AgentRuntime, current_run
 from sidecar_runner_langchain.in_process import LangChainRunner
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
-from subagents_client import CompactionDue, SidecarClient, TurnRequest, TurnState
+from subagents_client import CompactionDue, SidecarClient, TurnFilter, TurnRequest, TurnState
 from subagents_client.legacy import strip_components
 from subagents_client.runner import Run, RunnerHost
 from tests.documents.blocks import block
@@ -172,8 +172,9 @@ async def test_the_record_is_read_as_shown(capsys: pytest.CaptureFixture[str]) -
             watch_events=ends_while_it_is_followed,
         )
         names = {"client": SimpleNamespace(history=history), "TurnState": TurnState, "json": json, "aclosing": aclosing}
+        names["TurnFilter"] = TurnFilter
         async with asyncio.timeout(10):
-            read = await ran("docs/seeing-turns.md: page = await client.history.list_turns(sub_agent_i", names)
+            read = await ran("docs/seeing-turns.md: page = await client.history.list_turns(TurnFilter(", names)
 
     assert [each["sub_agent_id"] for each in read["contracts"]] == ["shop"]
     assert "closed: completed" in capsys.readouterr().out

@@ -57,8 +57,8 @@ async def test_turns_are_found_by_user_definition_outcome_and_time() -> None:
         assert await ids(sidecar, outcome=failed) == ["t-3", "t-2"]
         assert await ids(sidecar, outcome=failed, principal="ada") == ["t-2"]
         assert await ids(sidecar, definition_id="rewards", sub_agent_id="shop") == ["t-2"]
-        assert await ids(sidecar, until=second.began_at) == ["t-1"]
-        assert await ids(sidecar, since=second.began_at) == ["t-3", "t-2"]
+        assert await ids(sidecar, until=second.started_at) == ["t-1"]
+        assert await ids(sidecar, since=second.started_at) == ["t-3", "t-2"]
         assert await ids(sidecar, until=before) == []
 
 
@@ -128,10 +128,14 @@ async def test_operators_read_every_list_in_pages() -> None:
         def asks(service: Any, method: str) -> Ask:
             return lambda request: getattr(service, method)(request, timeout=10, metadata=bench.role())
 
-        slots = await pages(asks(bench.lifecycle, "List"), reading_pb2.ListRequest(page_size=1), "slots")
-        token = (await asks(bench.lifecycle, "List")(reading_pb2.ListRequest(page_size=1))).next_page_token
+        slots = await pages(
+            asks(bench.lifecycle, "ListRollouts"), reading_pb2.ListRolloutsRequest(page_size=1), "slots"
+        )
+        token = (
+            await asks(bench.lifecycle, "ListRollouts")(reading_pb2.ListRolloutsRequest(page_size=1))
+        ).next_page_token
         others: list[tuple[Any, str, Any]] = [
-            (bench.lifecycle, "Replicas", reading_pb2.ReplicasRequest()),
+            (bench.lifecycle, "ListReplicas", reading_pb2.ListReplicasRequest()),
             (bench.lifecycle, "ListDecommissions", reading_pb2.ListDecommissionsRequest()),
             (
                 bench.lifecycle,
@@ -153,7 +157,7 @@ async def test_operators_read_every_list_in_pages() -> None:
 async def test_a_negative_page_size_is_refused(size: int) -> None:
     """In a list that is at hand as in one of the store."""
     async with an_operated_sidecar() as bench:
-        request = reading_pb2.ListRequest(page_size=size)
-        refused = await failure_of(bench.lifecycle.List(request, timeout=10, metadata=bench.role()))
+        request = reading_pb2.ListRolloutsRequest(page_size=size)
+        refused = await failure_of(bench.lifecycle.ListRollouts(request, timeout=10, metadata=bench.role()))
 
     assert list(refused.fields) == ["page_size"]

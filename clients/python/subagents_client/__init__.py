@@ -7,7 +7,17 @@ The other half, hosting sub-agents, is in `subagents_client.runner`; what adapte
 
 from subagents_client.client import SidecarClient
 from subagents_client.dispatch_stream import DispatchStream, RunningDispatch
-from subagents_client.ending import ChildSummary, Integration, RoutedCall, RoutingDecision, TurnEnd, Verdict
+from subagents_client.ending import (
+    ChildCloseReason,
+    ChildSummary,
+    FinalStatus,
+    Integration,
+    RoutedCall,
+    RoutingDecision,
+    TurnCloseReason,
+    TurnEnd,
+    Verdict,
+)
 from subagents_client.events import (
     CallSnapshot,
     CallState,
@@ -29,6 +39,7 @@ from subagents_client.history_values import (
     EpisodeSummary,
     EpisodeTurn,
     EpisodeView,
+    EventActor,
     EventBatch,
     RecordedChild,
     RecordedDispatch,
@@ -51,7 +62,7 @@ from subagents_client.outcomes import (
     TokenUsage,
     ToolCall,
 )
-from subagents_client.recorded_history import RecordedHistory
+from subagents_client.recorded_history import RecordedHistory, TurnFilter
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
@@ -86,6 +97,7 @@ __all__ = [
     "CandidateVerdict",
     "CapBehaviour",
     "ChildEvent",
+    "ChildCloseReason",
     "ChildSummary",
     "Cohort",
     "CompactionDue",
@@ -103,7 +115,9 @@ __all__ = [
     "EpisodeSummary",
     "EpisodeTurn",
     "EpisodeView",
+    "EventActor",
     "EventBatch",
+    "FinalStatus",
     "Gap",
     "Integration",
     "IntentReport",
@@ -135,10 +149,12 @@ __all__ = [
     "ToolCall",
     "ToolMessage",
     "TurnEnd",
+    "TurnFilter",
     "TurnPage",
     "TurnRequest",
     "TurnRow",
     "TurnSource",
+    "TurnCloseReason",
     "TurnState",
     "Verdict",
     "failed_call",

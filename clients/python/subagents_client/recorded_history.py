@@ -1,18 +1,54 @@
 """Look at what is on record of turns: `SidecarClient.history`."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 import grpc
 
 from subagents.history.v1 import history_pb2
 from subagents_client import translate_history
 from subagents_client.errors import error_and_origin
-from subagents_client.history_values import EpisodePage, EventBatch, RecordedTurn, TurnPage, TurnState
+from subagents_client.history_values import (
+    EpisodePage,
+    EventBatch,
+    RecordedTurn,
+    TurnPage,
+    TurnState,
+)
 from subagents_client.outcomes import Outcome
 from subagents_client.retrying import backoff_before, is_retryable, retry_idempotent
 from subagents_client.wire import Wire
-from subagents_errors import InternalFault, SubagentsError
+from subagents_errors import InternalError, SubagentsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFilter:
+    """Which turns a list shows; what is left out does not matter.
+
+    Attributes:
+        episode_id: of this conversation.
+        sub_agent_id: that called this slot.
+        state: in this state.
+        principal: of this user.
+        since: that began at this time or later; aware.
+        until: that began before; aware.
+        outcome: in which a call came to it.
+        definition_id: in which a child runs it.
+    """
+
+    episode_id: str = ""
+    sub_agent_id: str = ""
+    state: TurnState = TurnState.UNSPECIFIED
+    principal: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    outcome: Outcome | None = None
+    definition_id: str = ""
+
+
+EVERY_TURN: Final = TurnFilter()
 
 
 class RecordedHistory:
@@ -23,52 +59,26 @@ class RecordedHistory:
 
     async def list_turns(
         self,
+        wanted: TurnFilter = EVERY_TURN,
         *,
         page_size: int = 0,
         page_token: str = "",
-        episode_id: str = "",
-        sub_agent_id: str = "",
-        state: TurnState = TurnState.UNSPECIFIED,
-        principal: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        outcome: Outcome | None = None,
-        definition_id: str = "",
         timeout: timedelta | None = None,
     ) -> TurnPage:
         """Return a page of turns, newest first. Safe to repeat.
 
         Args:
+            wanted: which turns.
             page_size: most turns on it; 0: the usual number; more than 200 counts as 200.
-            page_token: `next_page_token` of the page before, with the same filters.
-            episode_id: only turns of this conversation.
-            sub_agent_id: only turns that called this slot.
-            state: only turns in this state.
-            principal: only turns of this user.
-            since: only turns that began at this time or later; aware.
-            until: only turns that began before; aware.
-            outcome: only turns in which a call came to it.
-            definition_id: only turns in which a child runs it.
+            page_token: `next_page_token` of the page before, with the same `wanted`.
             timeout: None: `Limits.unary`.
 
         Raises:
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
-        request = history_pb2.ListTurnsRequest(
-            page_size=page_size,
-            page_token=page_token,
-            episode_id=episode_id,
-            sub_agent_id=sub_agent_id,
-            state=f"TURN_STATE_{state.name}",
-            principal=principal,
-            outcome="OUTCOME_UNSPECIFIED" if outcome is None else f"OUTCOME_{outcome.name}",
-            definition_id=definition_id,
-        )
-        if since is not None:
-            request.since.FromDatetime(since)
-        if until is not None:
-            request.until.FromDatetime(until)
+        request = _list_turns(wanted)
+        request.page_size, request.page_token = page_size, page_token
         limit = timeout or self._wire.limits.unary
         return translate_history.turn_page(
             await self._wire.ask(self._wire.history.ListTurns, request, "ListTurns", limit)
@@ -82,7 +92,7 @@ class RecordedHistory:
         Raises:
             UnknownTurn: nothing is on record of it.
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
 
         Source: SX-39, SX-40.
         """
@@ -104,7 +114,7 @@ class RecordedHistory:
 
         Raises:
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
         request = history_pb2.ListEpisodesRequest(page_size=page_size, page_token=page_token)
         limit = timeout or self._wire.limits.unary
@@ -123,7 +133,7 @@ class RecordedHistory:
         Raises:
             UnknownTurn: nothing is on record of it.
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
 
         Source: PC1-FR-10d.
         """
@@ -168,14 +178,14 @@ class RecordedHistory:
                     if message.ended:
                         return
                 failures += 1
-                error: SubagentsError = InternalFault("the stream ended before the turn did")
+                error: SubagentsError = InternalError("the stream ended before the turn did")
             except grpc.aio.AioRpcError as failure:
                 failures += 1
                 error = error_and_origin(failure, "WatchEvents", self._wire.target)[0]
             finally:
                 stream.cancel()
             if failures >= self._wire.limits.most_attempts or not (
-                is_retryable(error) or isinstance(error, InternalFault)
+                is_retryable(error) or isinstance(error, InternalError)
             ):
                 raise error
             surroundings = self._wire.surroundings
@@ -185,3 +195,20 @@ class RecordedHistory:
 def _watch_request(turn_id: str, seen: Mapping[str, int]) -> history_pb2.WatchEventsRequest:
     after = [history_pb2.SeenUpTo(child_id=child_id, sequence=sequence) for child_id, sequence in seen.items()]
     return history_pb2.WatchEventsRequest(turn_id=turn_id, after=after)
+
+
+def _list_turns(wanted: TurnFilter) -> history_pb2.ListTurnsRequest:
+    """Return the request for the first page of some turns."""
+    request = history_pb2.ListTurnsRequest(
+        episode_id=wanted.episode_id,
+        sub_agent_id=wanted.sub_agent_id,
+        state=f"TURN_STATE_{wanted.state.name}",
+        principal=wanted.principal,
+        outcome="OUTCOME_UNSPECIFIED" if wanted.outcome is None else f"OUTCOME_{wanted.outcome.name}",
+        definition_id=wanted.definition_id,
+    )
+    if wanted.since is not None:
+        request.since.FromDatetime(wanted.since)
+    if wanted.until is not None:
+        request.until.FromDatetime(wanted.until)
+    return request

@@ -66,7 +66,8 @@ def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
         settings_of: reads the settings, or ends the command.
     """
     placed = with_place(settings_of)
-    app.command(name="turns", epilog=EXIT_CODES)(placed(_turns))
+    turns = given_by(_of_what, "what")(given_by(_of_whom_and_when, "whom")(_turns))
+    app.command(name="turns", epilog=EXIT_CODES)(placed(turns))
     app.command(name="turn", epilog=EXIT_CODES)(placed(_turn))
     episodes = PlainTyper(help="Conversations: which there are, and what was said.", epilog=EXIT_CODES)
     app.add_typer(episodes, name="episodes")
@@ -101,29 +102,29 @@ def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., 
     return given_to
 
 
-def _turns(
-    at: Open,
+def _of_what(
     episode: Annotated[str, typer.Option(help="Only of this conversation.")] = "",
     slot: Annotated[str, typer.Option(help="Only those that called this sub-agent.")] = "",
     state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
-    user: Annotated[str, typer.Option(help="Only of this user.")] = "",
-    since: Annotated[
-        str, typer.Option(help="Only those that began then or later: 10m, 2h ago, 2026-11-22T14:05.")
-    ] = "",
-    until: Annotated[str, typer.Option(help="Only those that began before; as --since.")] = "",
     outcome: Annotated[CallEnd | None, typer.Option(help="Only those in which a call ended so.")] = None,
     definition: Annotated[str, typer.Option(help="Only those in which a child ran this definition.")] = "",
-    limit: Limit = 20,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, str]:
+    states = {"state": "" if state is None else state.value, "outcome": "" if outcome is None else outcome.value}
+    return {"episode": episode, "slot": slot, "definition": definition} | states
+
+
+def _of_whom_and_when(
+    user: Annotated[str, typer.Option(help="Only of this user.")] = "",
+    since: Annotated[str, typer.Option(help="Only those that began then or later: 10m, 2h ago, or ISO 8601.")] = "",
+    until: Annotated[str, typer.Option(help="Only those that began before; as --since.")] = "",
+) -> dict[str, str]:
+    return {"user": user, "since": since, "until": until}
+
+
+def _turns(at: Open, what: dict[str, str], whom: dict[str, str], limit: Limit = 20, as_json: AsJson = False) -> None:
     """List the turns on record, newest first. Then look at one with `sidecar turn <id>`."""
     made = _module()
-    ended = "" if outcome is None else outcome.value
-    wish = made.TurnsWish(
-        *(episode, slot, "" if state is None else state.value, limit, as_json),
-        *(user, ended, definition, since, until),
-    )
-    raise typer.Exit(made.show_turns(at(), wish))
+    raise typer.Exit(made.show_turns(at(), made.TurnsWish(**what, **whom, limit=limit, as_json=as_json)))
 
 
 def _turn(

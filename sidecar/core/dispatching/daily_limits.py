@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from subagents_errors import CallFailure
 
 CallsLeft = Mapping[Slot, int | None]
 """Calls that a principal has left today, by slot that has a limit; None: it cannot be said."""
+NO_LIMITS: Final[CallsLeft] = {}
 
 
 def within_daily_limits(plan: DispatchPlan, left: CallsLeft) -> DispatchPlan:

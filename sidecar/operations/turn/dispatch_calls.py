@@ -7,11 +7,10 @@ process, not to the RPC that began it, so that a broken connection costs nothing
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Final
 
 import msgspec
 
-from sidecar.core.dispatching.daily_limits import CallsLeft
+from sidecar.core.dispatching.daily_limits import NO_LIMITS, CallsLeft
 from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
@@ -20,7 +19,7 @@ from sidecar.core.errors import (
     BindingDigestMismatch,
     DeadlineTooShort,
     DispatchIdReused,
-    InternalFault,
+    InternalError,
     PriorContextMissing,
     RecordConflict,
     SubagentsError,
@@ -47,8 +46,6 @@ from sidecar.operations.turn.state.opening_records import opening_of
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
-
-NO_LIMITS: Final[CallsLeft] = {}
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
@@ -255,7 +252,7 @@ class DispatchCalls:
         try:
             children = await self._put_on_record(dispatch)
         except BaseException as error:
-            dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalError("try again"))
             self._is_over(dispatch)
             if isinstance(error, SubagentsError):
                 return

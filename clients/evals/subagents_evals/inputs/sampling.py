@@ -12,6 +12,7 @@ import yaml
 
 from subagents_client import Episode, SidecarClient
 from subagents_client.history_values import TurnRow, TurnState
+from subagents_client.recorded_history import TurnFilter
 from subagents_evals.inputs.cases import Case, CaseFile, EarlierTurn, Kind, read_golden_set
 from subagents_evals.inputs.strict_yaml import UnusableFile, read_as
 
@@ -34,6 +35,8 @@ HEADER: Final = """\
 # In each, replace `calls: {unlabelled}` by the sub-agents that should have been asked, e.g. [shop] or []; `routed` is
 # what production did. Delete turns that cannot be judged. Then: sidecar eval add <this file> <configuration>
 """
+
+ENDED: Final = TurnFilter(state=TurnState.ENDED)
 
 
 class Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -101,7 +104,7 @@ async def _ended(client: SidecarClient) -> list[TurnRow]:
     rows: list[TurnRow] = []
     token = ""
     while len(rows) < MOST_LISTED:
-        page = await client.history.list_turns(state=TurnState.ENDED, page_size=200, page_token=token)
+        page = await client.history.list_turns(ENDED, page_size=200, page_token=token)
         rows += page.turns
         token = page.next_page_token
         if not token:
