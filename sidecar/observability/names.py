@@ -23,10 +23,6 @@ SECURITY_INCIDENTS: Final = "sidecar.gateway.security_incidents_total"
 DATA_CALLS: Final = "sidecar.gateway.calls_total"
 """Calls of data services. Counter; sub_agent_id, tool_id, result (`released`, or why it was withheld)."""
 
-EFFECTS: Final = "sidecar.gateway.effects_total"
-"""Tool calls that change something. Counter; sub_agent_id, tool_id, result (`done`, `refused`, `not_sent`, `unknown`;
-`repeated`: another attempt was given the answer of an earlier one). Any `unknown` is to be looked into."""
-
 DATA_CALL_SECONDS: Final = "sidecar.gateway.duration_seconds"
 """How long data services took. Histogram; tool_id."""
 
@@ -104,12 +100,6 @@ CHILD_RETRIES: Final = "sidecar.child.retries_total"
 
 CHILD_TOKENS: Final = "sidecar.child.tokens_total"
 """Tokens that hosts reported. Counter; sub_agent_id, kind (`input`; `cached`: those of them from a cache; `output`)."""
-
-CHILD_COST: Final = "sidecar.child.cost_usd_total"
-"""What sub-agents cost in US dollars. Counter; sub_agent_id, definition_id, arm (`active`, `target`, `control`)."""
-
-CHILD_UNPRICED: Final = "sidecar.child.cost_unknown_total"
-"""Attempts whose tokens have no known price. Counter; sub_agent_id, definition_id."""
 
 STATUS_EVENTS: Final = "sidecar.child.status_events"
 """Progress reports of one invocation. Histogram; sub_agent_id. Source: PC2-OBS-7."""

@@ -11,7 +11,7 @@ from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
-from sidecar.observability import names
+from sidecar.observability import cost_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
@@ -76,7 +76,7 @@ class MeasuringRecorder:
             names.DATA_CALLS, "Calls of data services.", "sub_agent_id", "tool_id", "result"
         )
         self._effects = metrics.counter(
-            names.EFFECTS, "Tool calls that change something.", "sub_agent_id", "tool_id", "result"
+            cost_names.EFFECTS, "Tool calls that change something.", "sub_agent_id", "tool_id", "result"
         )
         self._data_seconds = metrics.histogram(names.DATA_CALL_SECONDS, "Time of data services.", SLOW, "tool_id")
 
@@ -86,9 +86,11 @@ class MeasuringRecorder:
         )
         self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
         self._retries = metrics.counter(names.CHILD_RETRIES, "Attempts made again.", "sub_agent_id")
-        self._money = metrics.counter(names.CHILD_COST, "Cost of sub-agents.", "sub_agent_id", "definition_id", "arm")
+        self._money = metrics.counter(
+            cost_names.CHILD_COST, "Cost of sub-agents.", "sub_agent_id", "definition_id", "arm"
+        )
         self._unpriced = metrics.counter(
-            names.CHILD_UNPRICED, "Attempts of unknown cost.", "sub_agent_id", "definition_id"
+            cost_names.CHILD_UNPRICED, "Attempts of unknown cost.", "sub_agent_id", "definition_id"
         )
         self._tokens = metrics.counter(names.CHILD_TOKENS, "Tokens of sub-agents.", "sub_agent_id", "kind")
         self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
