@@ -67,7 +67,7 @@ def _calls(record: RoutingRecord) -> list[dict[str, Any]]:
             "settled_at": each.settled_at.isoformat(),
             "attempts": each.attempts,
             "status_events": each.status_events,
-            "arm": record.arm_of(each.sub_agent_id),
+            "arm": None if each.usage is None else record.arm_of(each.sub_agent_id),
             "input_tokens": None if each.usage is None else each.usage.input_tokens,
             "output_tokens": None if each.usage is None else each.usage.output_tokens,
             "cost_usd": None if each.usage is None or each.usage.cost is None else in_usd(each.usage.cost),

@@ -93,8 +93,10 @@ def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) 
         return ""
     if assignment == CONTROL:
         return CONTROL
-    passed_on = any(each.slot == slot and each.verdict in PASSES_ON for each in candidates)
-    return "target" if passed_on else "active"
+    for each in candidates:
+        if each.slot == slot and each.verdict in PASSES_ON:
+            return "target"
+    return "active"
 
 
 def distinct(slots: Sequence[Slot]) -> tuple[Slot, ...]:

@@ -83,7 +83,8 @@ def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> No
         called.add(call.sub_agent_id)
         routed = message.calls.add()
         _fill_call(routed, call)
-        routed.rollout_arm = record.arm_of(call.sub_agent_id)
+        if call.usage is not None:
+            routed.rollout_arm = record.arm_of(call.sub_agent_id)
     for intents in record.intents:
         fill_intents(message.intents.add(), intents)
     message.intent_count = len(called - {None})
