@@ -13,6 +13,7 @@ import msgspec
 from sidecar.core.dispatching.money import cost_of
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.routing_record import arm_of
+from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
@@ -249,7 +250,8 @@ class Settlement(msgspec.Struct, frozen=True):
         else:
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded_failure(outcome, child.data.effects_sent)
-            self._correct(outcome, settled_at)
+            if not isinstance(refused, RecordConflict):  # then the call is another sidecar's to settle
+                self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         if child.data.effects_unknown:
             told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
