@@ -23,14 +23,14 @@ class Counter(Struct):
     name: str
     help: str
     labels: tuple[str, ...] = ()
-    series: dict[Labels, int] = field(default_factory=dict)
+    series: dict[Labels, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Be there at 0 from the start, where there is only one series."""
         if not self.labels:
             self.series[()] = 0
 
-    def add(self, *key: str, by: int = 1) -> None:
+    def add(self, *key: str, by: float = 1) -> None:
         """Count."""
         series = self.series
         if key not in series:

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.money import UNITS_OF_USD
 from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
-from sidecar.observability import names
+from sidecar.observability import cost_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
@@ -76,6 +77,9 @@ class MeasuringRecorder:
         self._data_calls = metrics.counter(
             names.DATA_CALLS, "Calls of data services.", "sub_agent_id", "tool_id", "result"
         )
+        self._effects = metrics.counter(
+            cost_names.EFFECTS, "Tool calls that change something.", "sub_agent_id", "tool_id", "result"
+        )
         self._data_seconds = metrics.histogram(names.DATA_CALL_SECONDS, "Time of data services.", SLOW, "tool_id")
 
     def _count_children(self, metrics: Metrics) -> None:
@@ -84,6 +88,12 @@ class MeasuringRecorder:
         )
         self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
         self._retries = metrics.counter(names.CHILD_RETRIES, "Attempts made again.", "sub_agent_id")
+        self._money = metrics.counter(
+            cost_names.CHILD_COST, "Cost of sub-agents.", "sub_agent_id", "definition_id", "arm"
+        )
+        self._unpriced = metrics.counter(
+            cost_names.CHILD_UNPRICED, "Attempts of unknown cost.", "sub_agent_id", "definition_id"
+        )
         self._tokens = metrics.counter(names.CHILD_TOKENS, "Tokens of sub-agents.", "sub_agent_id", "kind")
         self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
         self._decisions = metrics.counter(
@@ -144,6 +154,13 @@ class MeasuringRecorder:
         self._tokens.add(slot, "output", by=usage.output_tokens)
         if usage.cached_input_tokens is not None:
             self._tokens.add(slot, "cached", by=usage.cached_input_tokens)
+
+    def money_spent(self, slot: str, definition_id: str, arm: str, cost: int | None) -> None:
+        """Count what one attempt cost; one whose cost is unknown is counted as that."""
+        if cost is None:
+            self._unpriced.add(slot, definition_id)
+        else:
+            self._money.add(slot, definition_id, arm, by=cost / UNITS_OF_USD)
 
     def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
         """Nothing else may ever be on this event: no enricher, no user, no text. Source: PC2-D-53, TN-32."""
@@ -238,6 +255,10 @@ class MeasuringRecorder:
         """Count one call of a data service."""
         self._data_calls.add(slot, tool_id, str(result))
         self._data_seconds.observe(seconds, tool_id)
+
+    def effect_settled(self, slot: str, tool_id: str, result: str) -> None:
+        """Count one effect of a tool call."""
+        self._effects.add(slot, tool_id, str(result))
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
         """Raise the security alert; the line in the log is `security_incident`'s. Source: PC2-FR-12d."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sidecar.core.dispatching.money import in_usd
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import TOOL_PREFIX
 
@@ -66,6 +67,10 @@ def _calls(record: RoutingRecord) -> list[dict[str, Any]]:
             "settled_at": each.settled_at.isoformat(),
             "attempts": each.attempts,
             "status_events": each.status_events,
+            "arm": None if each.usage is None else record.arm_of(each.sub_agent_id),
+            "input_tokens": None if each.usage is None else each.usage.input_tokens,
+            "output_tokens": None if each.usage is None else each.usage.output_tokens,
+            "cost_usd": None if each.usage is None or each.usage.cost is None else in_usd(each.usage.cost),
         }
         for each in record.calls
     ]

@@ -131,6 +131,9 @@ class Recorder(Protocol):
     def tokens_used(self, slot: str, usage: Usage) -> None:
         """Count the tokens that an attempt's host reported; those of what it delegated are not among them."""
 
+    def money_spent(self, slot: str, definition_id: str, arm: str, cost: int | None) -> None:
+        """Count what an attempt's tokens cost, in units of `money`; None: unknown."""
+
     def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
         """Count what a turn's model is offered: digest and estimated tokens of its tools and its prompt's prefix."""
 
@@ -166,6 +169,9 @@ class Recorder(Protocol):
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
         """Raise the security alert: a data service answered for another user."""
+
+    def effect_settled(self, slot: str, tool_id: str, result: str) -> None:
+        """Count one effect: `done`, `refused`, `not_sent`, `unknown`, or `repeated` if an earlier answer was given."""
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
         """Log an answer that may have been somebody else's; `principal_mismatch` is one kind of it."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from sidecar.core.binding.bind import BindingRules
+from sidecar.core.dispatching.cost_budget import CostBudgets
 from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.signatures import SignatureRules
@@ -93,6 +94,7 @@ class DispatchRules(Struct, frozen=True):
         episodes_cached: for how many episodes the last dispatching turn is remembered.
         question_lifetime: longest time for which a question of a sub-agent can be answered.
         record_frames: keep what runners sent, so that turns can be replayed.
+        cost: budgets in money.
         outcomes_bytes: room for all answers of one dispatch, which travel in one message; each gets an equal share.
     """
 
@@ -112,6 +114,7 @@ class DispatchRules(Struct, frozen=True):
     episodes_cached: int = 10_000
     outcomes_bytes: int = 3 * 1024 * 1024
     question_lifetime: timedelta = timedelta(hours=24)
+    cost: CostBudgets = field(default_factory=CostBudgets)
     record_frames: bool = True
     admission: AdmissionRules = field(default_factory=AdmissionRules)
     retries: RetryRules = field(default_factory=RetryRules)

@@ -187,6 +187,8 @@ class EnricherCall(msgspec.Struct, frozen=True):
         nonce: to be echoed in the envelope; None if the service does not do that.
         timeout: for the whole exchange.
         trace_headers: W3C trace context to pass on.
+        idempotency_key: to be passed on; the same for each repetition of the call. None: a read.
+        repeatable: the connector may send the request a second time on its own; never so for an effect.
     """
 
     tool_id: ToolId
@@ -198,6 +200,8 @@ class EnricherCall(msgspec.Struct, frozen=True):
     nonce: str | None
     timeout: timedelta
     trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    idempotency_key: str | None = None
+    repeatable: bool = True
 
 
 class EnricherAnswer(msgspec.Struct, frozen=True):
@@ -236,10 +240,13 @@ class EnricherRefused:
     Attributes:
         fault: where the way to the service broke, for log and timeline; None: the kind says it all. Explains only, so
             that refusals of one kind are equal.
+        sent: the request may have reached the service. False only if the connector knows that it did not: after an
+            effect that may have been sent, nothing is repeated.
     """
 
     kind: RefusalKind
     fault: Fault | None = field(default=None, compare=False)
+    sent: bool = field(default=True, compare=False)
 
 
 EnricherReply = EnricherAnswer | EnricherRefused

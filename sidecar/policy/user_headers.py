@@ -1,4 +1,4 @@
-"""Headers that every built-in connector adds to a request: the user, and the trace context."""
+"""Headers that every built-in connector adds to a request: the user, the idempotency key, and the trace context."""
 
 import re
 from typing import Final
@@ -8,6 +8,8 @@ from sidecar.policy.protocols import EnricherCall
 
 ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
 """The user that the calling credential represents, percent-encoded; the service compares it with `principal`."""
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+"""The key of a call that may change something: the same for each repetition of the call."""
 TRACE_HEADERS: Final = ("traceparent", "tracestate")
 """The only headers passed on. `baggage` is not: it may hold what the data service has no business to know."""
 HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,510}[\x21-\x7e])?\Z")
@@ -18,5 +20,6 @@ def headers_on_behalf(call: EnricherCall) -> dict[str, str]:
     traced = {name: call.trace_headers.get(name, "") for name in TRACE_HEADERS}
     return {
         ON_BEHALF_OF: quote(call.principal, safe=""),
+        **({} if call.idempotency_key is None else {IDEMPOTENCY_KEY: call.idempotency_key}),
         **{name: value for name, value in traced.items() if HEADER_VALUE.match(value)},
     }

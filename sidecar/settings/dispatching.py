@@ -79,6 +79,17 @@ class EnvelopeSettings(Section):
     )
 
 
+class CostSettings(Section):
+    """Budgets in US dollars. Without them nothing is refused for its cost."""
+
+    per_turn_usd: float | None = setting(
+        None, gt=0, description="What the sub-agents of a turn may have cost before no other one is started in it."
+    )
+    per_principal_and_day_usd: float | None = setting(
+        None, gt=0, description="The same for all turns that a user began on one day, in UTC, at any replica."
+    )
+
+
 class DispatchSettings(Section):
     """Execution of the calls of one model response."""
 
@@ -140,6 +151,7 @@ class DispatchSettings(Section):
     episodes_cached: int = setting(
         10_000, ge=1, description="Number of episodes for which the last dispatching turn is cached."
     )
+    cost: CostSettings = setting(CostSettings(), description="Budgets in money.")
     admission: AdmissionSettings = setting(AdmissionSettings(), description="Limits on concurrent work.")
     retries: RetrySettings = setting(RetrySettings(), description="Retries of failed attempts.")
     breaker: BreakerSettings = setting(BreakerSettings(), description="Circuit breaker for unreachable runners.")

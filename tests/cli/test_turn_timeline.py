@@ -234,3 +234,17 @@ def test_a_terminal_gets_colours_and_one_that_wants_none_gets_ascii() -> None:
 def test_durations_are_for_people(seconds: float, said: str) -> None:
     """Milliseconds, seconds, minutes."""
     assert length(timedelta(seconds=seconds)) == said
+
+
+def test_what_calls_cost_is_shown_and_an_unknown_cost_is_not_zero() -> None:
+    """In the line of the child, and in sum at the head."""
+    turn = a_turn(SHOP, REWARDS)
+    priced, unpriced = turn.dispatches[0].outcomes
+    priced.usage.cost_usd = "0.00045"
+    unpriced.usage.input_tokens = 5
+
+    lines = drawn(turn, events=False, width=120).splitlines()
+
+    assert "cost $0.00045 and 1 calls of unknown cost" in lines
+    assert ["$0.00045" in line for line in lines if "shop" in line] == [True]
+    assert ["cost unknown" in line for line in lines if "rewards" in line] == [True]

@@ -104,7 +104,7 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
 
     assert code == 0
     assert text.splitlines() == [
-        f'{CONFIG}:30: warning: agents.shop.prompt_blocks[1]: "safety-base" is put at the head of every prompt anyway;'
+        f'{CONFIG}:31: warning: agents.shop.prompt_blocks[1]: "safety-base" is put at the head of every prompt anyway;'
         " leave it out",
         "concierge: tokens of each call for its tools (an estimate: bytes / 4 of name, description and schema):"
         " ask_shop 118",
@@ -255,7 +255,7 @@ def test_an_entry_refers_to_registries_and_holds_nothing_else(field: str, tmp_pa
     code, text = printed(write(tmp_path, {}, ("[persona-shop]", f"[persona-shop]\n    {field}: [x]")))
 
     assert code == 1
-    assert text.startswith(f'{CONFIG}:31: agents.shop.{field}: unknown field "{field}"')
+    assert text.startswith(f'{CONFIG}:32: agents.shop.{field}: unknown field "{field}"')
 
 
 @requirement("PC1-FR-1d")
@@ -314,7 +314,7 @@ def test_json_names_every_part_of_a_problem(tmp_path: Path) -> None:
     assert answer["problems"] == [
         {
             "file": CONFIG,
-            "line": 29,
+            "line": 30,
             "field": "agents.shop.tools[0]",
             "text": 'unknown tool "search_ofers"',
             "severity": "error",

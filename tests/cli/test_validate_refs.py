@@ -45,11 +45,11 @@ def exported(folder: Path, *rows: tuple[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("edit", "line", "detail"),
     [
-        (("role: native\n    model: nano", "role: native\n    model: single"), 28, 'model: "nano" became "single"'),
-        ((SHOP_TOOLS, "tools: [search_offers]"), 29, 'tools: removed "render_offer_card"'),
-        (("    " + SHOP_TOOLS + "\n", ""), 25, 'tools: removed "search_offers", "render_offer_card"'),
-        (("blocks: [persona-shop]", "blocks: [persona-shop, x]"), 30, 'prompt_blocks: added "x"'),
-        (("blocks: [persona-shop]", "blocks: []"), 30, 'prompt_blocks: removed "persona-shop"'),
+        (("role: native\n    model: nano", "role: native\n    model: single"), 29, 'model: "nano" became "single"'),
+        ((SHOP_TOOLS, "tools: [search_offers]"), 30, 'tools: removed "render_offer_card"'),
+        (("    " + SHOP_TOOLS + "\n", ""), 26, 'tools: removed "search_offers", "render_offer_card"'),
+        (("blocks: [persona-shop]", "blocks: [persona-shop, x]"), 31, 'prompt_blocks: added "x"'),
+        (("blocks: [persona-shop]", "blocks: []"), 31, 'prompt_blocks: removed "persona-shop"'),
     ],
     ids=["model", "tool", "all tools", "block added", "block removed"],
 )
@@ -253,7 +253,7 @@ def test_what_an_orchestrator_still_names_cannot_go(
     passed = repository.check()
 
     assert [line for line in refused.lines if "check c" in line] == [
-        f'agent_config.yaml:24: check c: agents.concierge.sub_agents[0]: agent "shop" is {done}, but the orchestrator '
+        f'agent_config.yaml:25: check c: agents.concierge.sub_agents[0]: agent "shop" is {done}, but the orchestrator '
         '"concierge" still names "shop" in sub_agents; take it off that list in this change or before (FR-11)'
     ]
     assert (refused.code, passed.code) == (1, 0)
@@ -281,7 +281,7 @@ def test_a_list_may_not_name_what_is_in_rollback(repository: ConfigRepository, t
 
     assert (unknown.code, dead.code, alive.code) == (0, 1, 0)
     assert dead.lines == [
-        'agent_config.yaml:24: check b: agents.concierge.sub_agents[0]: "shop" resolves to nothing that can be served: '
+        'agent_config.yaml:25: check b: agents.concierge.sub_agents[0]: "shop" resolves to nothing that can be served: '
         '"shop" is in rollback; take it off the list'
     ]
 
@@ -370,7 +370,7 @@ def test_programs_get_every_part_by_name(repository: ConfigRepository) -> None:
                 "check": "d",
                 "weight": "error",
                 "file": "agent_config.yaml",
-                "line": 28,
+                "line": 29,
                 "field": "agents.shop.model",
                 "message": MAJOR,
                 "details": ['model: "nano" became "single"'],

@@ -51,7 +51,7 @@ def test_a_merge_commit_is_compared_with_the_branch_it_is_merged_into(repository
     repository.git("checkout", "-q", "--detach")
     repository.git("merge", "-q", "--no-ff", "-m", "merge", "change")
 
-    assert repository.check(base).lines[0].startswith("agent_config.yaml:28: check d: agents.shop.model: Major")
+    assert repository.check(base).lines[0].startswith("agent_config.yaml:29: check d: agents.shop.model: Major")
 
 
 def test_a_history_that_is_cut_off_before_the_base_is_told(repository: ConfigRepository, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_configuration_that_is_moved_is_compared_with_its_old_place(repository
     swapped = repository.check()
 
     assert (moved.code, moved.lines) == (0, ["compared with ./, from where the configuration was moved"])
-    assert swapped.lines[0].startswith("agent_config.yaml:28: check d: agents.shop.model: Major")
+    assert swapped.lines[0].startswith("agent_config.yaml:29: check d: agents.shop.model: Major")
 
 
 def test_two_places_that_a_configuration_may_have_come_from_are_told(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_an_entry_that_no_longer_names_its_flag_fails_with_line_and_remedy(repos
 
     (said,) = printed.lines
     assert printed.code == 1
-    assert said.startswith(f'agent_config.yaml:25: check d: agents.shop.enabled_via_flag: no longer names "{FLAG}"')
+    assert said.startswith(f'agent_config.yaml:26: check d: agents.shop.enabled_via_flag: no longer names "{FLAG}"')
     assert "put it back" in said
     assert "`sidecar subagent retire-flags shop --reason …`" in said
     assert "`sidecar subagent list --json > FILE`, then --rollout-export FILE" in said
@@ -88,7 +88,7 @@ def test_a_flag_that_an_old_entry_names_first_is_warned_of(repository: ConfigRep
 
     assert printed.code == 0
     assert (
-        "agent_config.yaml:26: check d: warning: agents.shop.enabled_via_flag: what serves already serves"
+        "agent_config.yaml:27: check d: warning: agents.shop.enabled_via_flag: what serves already serves"
         in printed.out
     )
 
@@ -107,7 +107,7 @@ def test_a_new_entry_without_a_flag_is_warned_of_at_its_line(repository: ConfigR
     (said,) = warned.lines
     assert (warned.code, named.lines) == (0, [])
     assert said.startswith(
-        "agent_config.yaml:32: check d: warning: agents.garden.enabled_via_flag: is new and names no"
+        "agent_config.yaml:33: check d: warning: agents.garden.enabled_via_flag: is new and names no"
     )
     assert "Add `enabled_via_flag: ai_assistant_subagent_garden`" in said
     assert ("rollout.auto_promote_unflagged" in said) is (slot == "garden")

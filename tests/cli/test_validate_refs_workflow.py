@@ -104,7 +104,7 @@ def test_the_workflows_last_step_fails_the_job_of_a_forbidden_change(tmp_path: P
     assert steps()[-1]["run"] == COMMAND
     assert (passed.returncode, passed.stdout) == (0, UNKNOWN + "passed: 0 errors, 0 warnings, 0 notices\n")
     assert failed.returncode == 1
-    assert failed.stdout.startswith("::error file=agent_config.yaml,line=28,title=check d%2C agents.shop.model ")
+    assert failed.stdout.startswith("::error file=agent_config.yaml,line=29,title=check d%2C agents.shop.model ")
 
 
 @requirement("PF1-D-56")

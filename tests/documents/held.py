@@ -86,7 +86,7 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "docs/decommission.md: diff --git a/agent_config.yaml b/agent_config.yaml": RunBy(
         "tests/cli/test_decommission_page.py::PAGE"
     ),
-    "docs/definitions.md: agent_config.yaml:29: agents.shop.tools[0]: unknow": RunBy(
+    "docs/definitions.md: agent_config.yaml:30: agents.shop.tools[0]: unknow": RunBy(
         "tests/unit/definitions/test_documentation.py::PAGE"
     ),
     "docs/definitions.md: concierge: tokens of each call for its tools (an e": RunBy(

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sidecar.core.definitions.cards.card import Card, ToolEntry
+from sidecar.core.definitions.cards.card import Card, ToolEntry, ToolOperation
 from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.identifiers import Commit, ToolId
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall
@@ -19,7 +19,8 @@ def a_card_with_tools(name: str, *tool_ids: str, known: tuple[str, ...] = (), **
 
 
 def a_tool(tool_id: str, **fields: Any) -> ToolEntry:
-    """Return a data-backed tool that takes and gives any object; `fields` are those of `ToolEntry`."""
+    """Return a data-backed tool that reads, takes and gives any object; `fields` are those of `ToolEntry`."""
+    fields.setdefault("operation", ToolOperation.READ)
     return ToolEntry(
         id=ToolId(tool_id),
         description=f"Looks up {tool_id}.",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum, unique
 from typing import Final
 
@@ -87,11 +88,13 @@ class TokenUsage:
 
     Attributes:
         cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
+        cost_usd: what they cost in US dollars, exactly; None: unknown, because a price is.
     """
 
     input_tokens: int
     output_tokens: int
     cached_input_tokens: int | None = None
+    cost_usd: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)

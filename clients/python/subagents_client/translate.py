@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
@@ -219,7 +220,8 @@ def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
 
 def _usage(used: outcome_pb2.TokenUsage) -> TokenUsage:
     cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
-    return TokenUsage(used.input_tokens, used.output_tokens, cached)
+    cost = Decimal(used.cost_usd) if used.HasField("cost_usd") else None
+    return TokenUsage(used.input_tokens, used.output_tokens, cached, cost)
 
 
 def reason(number: int) -> str:

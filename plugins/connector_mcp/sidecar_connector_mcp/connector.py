@@ -55,17 +55,19 @@ class McpConnector:
         wanted = pinned_in(call.endpoint)
         server = None if wanted is None or self._closed else self._servers.get(wanted.server)
         if wanted is None or server is None:
-            return EnricherRefused(RefusalKind.UNAVAILABLE, self._no_server(call.endpoint))
+            return EnricherRefused(RefusalKind.UNAVAILABLE, self._no_server(call.endpoint), sent=False)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
                 reply, forgotten = await self._exchange(server, wanted, call, arguments)
-                if forgotten:  # by the protocol nothing has run in a session that is not known: open another one
+                # By the protocol nothing has run in a session that is not known: open another one. An effect is not
+                # sent again even so, since the 404 may come from another party.
+                if forgotten and call.repeatable:
                     reply, _ = await self._exchange(server, wanted, call, arguments)
                 return reply
         except TimeoutError:
             return EnricherRefused(RefusalKind.TIMEOUT)
         except NoSession as none:
-            return EnricherRefused(RefusalKind.UNAVAILABLE, none.fault)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, none.fault, sent=False)
 
     async def close(self) -> None:
         """End all sessions; calls that are still running end as `UNAVAILABLE`."""
@@ -97,11 +99,11 @@ class McpConnector:
         try:
             fault = mismatch(wanted, await session.digests())
             if fault is not None:
-                return EnricherRefused(RefusalKind.UNAVAILABLE, fault)
+                return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
             result = await session.call(wanted.tool, arguments, meta_of(call))
         except UnusableListing as problem:
             fault = Fault(wanted.place, wanted.place, str(problem), "correct the server's tools/list")
-            return EnricherRefused(RefusalKind.UNAVAILABLE, fault)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
         except (MCPError, ConnectionError) as error:
             return self._refused(session, wanted, error)
         except (ValidationError, RecursionError):  # no result of the protocol; the text quotes what the server sent
@@ -122,9 +124,11 @@ class McpConnector:
 
 
 def meta_of(call: EnricherCall) -> Mapping[str, Any]:
-    """Return `_meta` of a call: the user, the data, the nonce if there is one, and the trace."""
+    """Return `_meta` of a call: the user, the data, nonce and idempotency key if there are any, and the trace."""
     asked = {"principal": call.principal, "domain_type": call.domain_type, "enricher_id": call.enricher_id}
     if call.nonce is not None:
         asked["nonce"] = call.nonce
+    if call.idempotency_key is not None:
+        asked["idempotency_key"] = call.idempotency_key
     traced = {name: value for name in TRACE_HEADERS if (value := call.trace_headers.get(name))}
     return {ON_BEHALF_META: asked, **traced}

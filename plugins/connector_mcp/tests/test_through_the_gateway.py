@@ -25,13 +25,15 @@ class Offers:
         self.change: dict[str, Any] = {}
         self.hangs = False
         self.arguments: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
         self.tools = ToolServer(self._answer)
 
     async def _answer(self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
         meta: Any = dict(params.meta or {})
         if self.hangs:
             await asyncio.Event().wait()
-        asked = meta[ON_BEHALF_META]
+        asked = dict(meta[ON_BEHALF_META])
+        self.keys.append(asked.pop("idempotency_key", None))
         self.arguments.append(params.arguments or {})
         payload = {"query": "coffee", "offers": []}
         envelope = {**asked, "version": "1.4.0", "status": "ok", "payload": payload, **self.change}

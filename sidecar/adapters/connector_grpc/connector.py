@@ -26,6 +26,10 @@ TOO_LARGE: Final = "message larger than max"
 """In the message that gRPC itself gives to RESOURCE_EXHAUSTED when an answer is over the limit."""
 
 
+NO_CONNECTION: Final = "failed to connect to all addresses"
+"""In the message that gRPC itself gives to UNAVAILABLE when there was no connection to send a request over."""
+
+
 def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
     """Return why there is no envelope; the service's own words go no further than to find an errno in them."""
     status, message = failure.code(), failure.details() or ""
@@ -36,7 +40,8 @@ def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
     kind = REFUSALS.get((status, message), RefusalKind.UNAVAILABLE)
     if kind is not RefusalKind.UNAVAILABLE:
         return EnricherRefused(kind)
-    return EnricherRefused(kind, grpc_fault(target, status.name, message, "the tool's `endpoint`"))
+    sent = status is not grpc.StatusCode.UNAVAILABLE or NO_CONNECTION not in message
+    return EnricherRefused(kind, grpc_fault(target, status.name, message, "the tool's `endpoint`"), sent)
 
 
 BEYOND: Final = "the `endpoint` is beyond this machine, or none: correct it, or set `allow_remote` behind a mesh"
@@ -59,15 +64,16 @@ class GrpcConnector:
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call` once and return the envelope unopened, or why there is none."""
         if not call.principal:
-            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
+            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL, sent=False)
         request = request_of(call)
         if request is None:
-            return EnricherRefused(RefusalKind.MALFORMED)
+            return EnricherRefused(RefusalKind.MALFORMED, sent=False)
         if not call.endpoint or not (self._settings.allow_remote or is_local(call.endpoint)):
-            return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(call.endpoint, call.endpoint, remedy=BEYOND))
+            fault = Fault(call.endpoint, call.endpoint, remedy=BEYOND)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
         async with self._channels.channel_to(call.endpoint) as channel:
             if channel is None:
-                return EnricherRefused(RefusalKind.UNAVAILABLE)
+                return EnricherRefused(RefusalKind.UNAVAILABLE, sent=False)
             return await self._exchange(channel, call, request)
 
     async def _exchange(

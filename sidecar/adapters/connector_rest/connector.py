@@ -55,6 +55,10 @@ NO_ANSWER: Final = (
 )
 
 
+NEVER_SENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
+"""There was no connection, hence not one byte of the request has left."""
+
+
 @cache
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
     """Return what checks certificates; made once, for that takes 20 ms.
@@ -96,19 +100,20 @@ class RestConnector:
         Everything, waiting for a free connection included, happens within `call.timeout`.
         """
         if not call.principal:
-            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
+            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL, sent=False)
         body = body_of(call)
         if body is None:
-            return EnricherRefused(RefusalKind.MALFORMED)
+            return EnricherRefused(RefusalKind.MALFORMED, sent=False)
         if self._closed or problem_with_endpoint(call.endpoint) is not None:
-            return EnricherRefused(RefusalKind.UNAVAILABLE)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, sent=False)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
                 return await self._exchange(call, body)
         except TimeoutError:
             return EnricherRefused(RefusalKind.TIMEOUT)
         except NO_ANSWER as error:
-            return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint))
+            sent = not isinstance(error, NEVER_SENT)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint), sent)
 
     async def _exchange(self, call: EnricherCall, body: bytes) -> EnricherReply:
         async with self._pool.stream(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -161,6 +162,23 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
             f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner_instance_id)}{alive}{moved}"
         )
         yield [Part(text, "dim")]
+    yield from _cost(turn)
+
+
+def cost_in_words(usage: outcome_pb2.TokenUsage) -> str:
+    """Return what tokens cost; a cost that is not known is not shown as zero."""
+    return f"${usage.cost_usd}" if usage.HasField("cost_usd") else "cost unknown"
+
+
+def _cost(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
+    """Yield what the calls of the turn cost, if any of them reported tokens."""
+    usages = [each.usage for of in turn.dispatches for each in of.outcomes if each.HasField("usage")]
+    known = [Decimal(usage.cost_usd) for usage in usages if usage.HasField("cost_usd")]
+    unknown = len(usages) - len(known)
+    if usages:
+        parts = [f"${sum(known):f}"] if known else []
+        parts += [f"{unknown} calls of unknown cost"] if unknown else []
+        yield [Part(f"cost {' and '.join(parts)}", "dim")]
 
 
 def _scale(axis: Axis) -> TextLine:
@@ -185,6 +203,8 @@ def _child(
         came_to.append(enum_word(outcome_pb2.Outcome, outcome.outcome))
         if outcome.HasField("duration"):
             came_to.append(length(outcome.duration.ToTimedelta()))
+        if outcome.HasField("usage"):
+            came_to.append(cost_in_words(outcome.usage))
     return [
         Part(label.ljust(LABEL), "bold"),
         *_bar(child, axis, drawing.marks),

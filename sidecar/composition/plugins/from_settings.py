@@ -9,6 +9,8 @@ from sidecar.adapters.reports_directory import ReportsDirectory, ReportsDirector
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.dispatching.cost_budget import CostBudgets
+from sidecar.core.dispatching.money import units
 from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.signatures import SignatureRules
@@ -55,6 +57,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         cancel_grace=configured.cancel_grace,
         episodes_cached=configured.episodes_cached,
         question_lifetime=configured.question_lifetime,
+        cost=CostBudgets(_units(configured.cost.per_turn_usd), _units(configured.cost.per_principal_and_day_usd)),
         admission=AdmissionRules(**_plain(configured.admission)),
         retries=_retries(configured),
         breaker=BreakerRules(configured.breaker.failure_threshold, configured.breaker.open_duration.total_seconds()),
@@ -64,6 +67,10 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         history=_history(settings.history),
         record_frames=settings.record.frames,
     )
+
+
+def _units(usd: float | None) -> int | None:
+    return None if usd is None else units(usd)
 
 
 def _history(configured: HistorySettings) -> HistoryRules:

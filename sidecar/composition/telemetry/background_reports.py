@@ -165,7 +165,7 @@ class LimitReports:
         text = "a call was refused: a limit is reached"
         self._log.warning(names.REFUSED_FOR_LIMIT, text, kind=limit)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, float]:
         """Return how many, by limit, since the start; only those that were reached."""
         return {limit: count for (limit,), count in self._refused.series.items() if count}
 

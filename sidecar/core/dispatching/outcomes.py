@@ -39,11 +39,13 @@ class Usage(msgspec.Struct, frozen=True):
 
     Attributes:
         cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
+        cost: in units of `money`; None: unknown, because a price is.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int | None = None
+    cost: int | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return both together."""
@@ -52,7 +54,14 @@ class Usage(msgspec.Struct, frozen=True):
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             sum(known) if known else None,
+            self._cost_with(other),
         )
+
+    def _cost_with(self, other: "Usage") -> int | None:
+        """Return the cost of both: unknown if that of either is, unless it has no tokens."""
+        costs = [each.cost for each in (self, other) if each.input_tokens or each.output_tokens]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
 
     @property
     def total(self) -> int:
@@ -150,12 +159,17 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.TURN_OVER: "The turn ended before there was an answer.",
         CallFailure.INTERNAL: _NO_ANSWER,
         CallFailure.SIDECAR_LOST: _NO_ANSWER,
+        CallFailure.EFFECT_UNKNOWN: (
+            "The assistant began to change something, and it is not known whether that happened. "
+            "Do not ask again before the user has confirmed that it did not happen."
+        ),
         CallFailure.SIDECAR_UNREACHABLE: "The assistant cannot be reached at the moment.",
         CallFailure.DATA_UNAVAILABLE: "Some of the data that the answer needs is not available at the moment.",
         CallFailure.BUDGET_EXHAUSTED: "The assistant ran out of its budget; the answer may be incomplete.",
         CallFailure.OVER_CAP: "Not asked: too many assistants were called at once. Ask again if it is still needed.",
         CallFailure.UNKNOWN_TOOL: "Not asked: there is no such assistant in this conversation turn.",
         CallFailure.ARGUMENTS_INVALID: "Not asked: the arguments do not fit the tool's schema.",
+        CallFailure.COST_BUDGET: "Not asked: the budget is used up.",
         CallFailure.DAILY_LIMIT_REACHED: "Not asked: it was asked as often today as it may be for one user.",
         CallFailure.DAILY_LIMIT_UNKNOWN: "Not asked: the assistant cannot be reached at the moment.",
         CallFailure.NOT_STARTED: "Not asked: time ran out before its turn came.",

@@ -12,13 +12,14 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.identifiers import CallId, ChildId, DefinitionId, DispatchId, EpisodeId, Slot, TurnId
+from sidecar.core.rollout.serving import CONTROL, PASSES_ON
 from subagents_errors import Axis, CallFailure
 
 
 class RoutedCall(msgspec.Struct, frozen=True):
-    """One call of the turn. `started_at` is None if it was never run."""
+    """One call of the turn. `started_at` is None if it was never run, `usage` if its runner reported no tokens."""
 
     dispatch_id: DispatchId
     call_id: CallId
@@ -32,6 +33,7 @@ class RoutedCall(msgspec.Struct, frozen=True):
     settled_at: datetime
     attempts: int
     status_events: int
+    usage: Usage | None = None
 
 
 class RoutingRecord(msgspec.Struct, frozen=True):
@@ -59,6 +61,10 @@ class RoutingRecord(msgspec.Struct, frozen=True):
         """The id under which a store keeps it."""
         return f"{self.turn_id}/routing"
 
+    def arm_of(self, slot: Slot | None) -> str:
+        """Return who served a slot: `active`, `target` or `control`; see `arm_of`."""
+        return arm_of(self.candidates, self.cohort.experiment_arm_assignment, slot)
+
     @property
     def called(self) -> tuple[Slot, ...]:
         """Slots that were called, each once, in emission order, before the cap."""
@@ -69,6 +75,28 @@ class RoutingRecord(msgspec.Struct, frozen=True):
     def intent_count(self) -> int:
         """Distinct sub-agents called in the turn. Source: PC2-D-64, TN-17."""
         return len(self.called)
+
+
+def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) -> str:
+    """Return who serves a slot in a turn.
+
+    Args:
+        candidates: of the surface.
+        assignment: arm of the experiment, as the caller gave it.
+        slot: that was called; None for an unknown tool.
+
+    Returns:
+        `control` in the control arm; else `target` if the active definition left the user to its target; else `active`;
+        empty for no slot.
+    """
+    if slot is None:
+        return ""
+    if assignment == CONTROL:
+        return CONTROL
+    for each in candidates:
+        if each.slot == slot and each.verdict in PASSES_ON:
+            return "target"
+    return "active"
 
 
 def distinct(slots: Sequence[Slot]) -> tuple[Slot, ...]:

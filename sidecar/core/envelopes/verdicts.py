@@ -126,10 +126,12 @@ class Withheld(Struct, frozen=True):
 
     Attributes:
         fault: where the way to the service broke, if its connector knows.
+        never_sent: the connector knows that the request did not reach the service.
     """
 
     reason: WithholdReason
     fault: Fault | None = None
+    never_sent: bool = False
 
     @property
     def security(self) -> bool:

@@ -41,6 +41,8 @@ class DelegationRefusal(StrEnum):
     """No such sub-agent is on the surface that the turn was bound to."""
     BUSY = "busy"
     """Somebody else holds, or waits for, what it would own. Waiting could be for ever."""
+    COST_BUDGET = "cost_budget"
+    """The budget in money of the turn, or of the user's day, is used up."""
     BUDGET = "budget"
     """There is nothing left that could be handed on."""
 

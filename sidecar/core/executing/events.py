@@ -33,6 +33,8 @@ TAKEN_OVER: Final = "agent.taken_over"
 LEFT_OUT: Final = "agent.events_left_out"
 SUSPENDED: Final = "agent.subagent_suspended"
 CONTINUES: Final = "agent.subagent_continues"
+EFFECT_SENT: Final = "agent.effect_sent"
+EFFECT_SETTLED: Final = "agent.effect_settled"
 
 MOST_OF_A_KIND: Final = 64
 """Events of one kind that a sub-agent can cause as often as it likes; the rest is counted in one `LEFT_OUT` event."""

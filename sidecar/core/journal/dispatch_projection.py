@@ -66,7 +66,7 @@ class DispatchProjection:
             ),
             attempts=settled.attempts,
             duration=None if settled.took is None else settled.took * MICROSECOND,
-            usage=None if settled.tokens is None else Usage(*settled.tokens),
+            usage=None if settled.tokens is None else _usage(*settled.tokens),
             hint=texts.hint,
         )
 
@@ -140,7 +140,12 @@ def _routed(
             settled_at=at + rest.settled * MICROSECOND,
             attempts=outcome.attempts,
             status_events=rest.status_events,
+            usage=outcome.usage,
         )
+
+
+def _usage(read: int, written: int, cached: int | None = None, cost: int | None = None) -> Usage:
+    return Usage(read, written, None if cached == -1 else cached, cost)
 
 
 def _report(intents: Intents) -> IntentReport:

@@ -68,7 +68,8 @@ class Settlement(Part, frozen=True):
         ran: it has a child, the one at the call's step.
         slot: of a call without a child; None for an unknown tool.
         took: microseconds; None if it was never run.
-        tokens: read and written, and those read from caches if providers said so; None if none were reported.
+        tokens: read and written, those read from caches if providers said so (-1: they did not, and the cost follows),
+            and the cost in units of `money` if it is known; None if none were reported.
     """
 
     place: int

@@ -52,6 +52,8 @@ class What(IntEnum):
     LEFT_OUT = 16
     SUSPENDED = 17
     CONTINUES = 18
+    EFFECT_SENT = 19
+    EFFECT_SETTLED = 20
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -233,5 +235,17 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
             lambda details, about: f"continues {details['child_id']} of turn {details['turn_id']}",
         ),
         What.LEFT_OUT: Form(events.LEFT_OUT, events.SIDECAR, ("counts",), _left_out),
+        What.EFFECT_SENT: Form(
+            events.EFFECT_SENT,
+            events.SUB_AGENT,
+            ("tool", "key"),
+            lambda details, about: f"{details['tool']}: an effect is about to be sent, key {details['key']}",
+        ),
+        What.EFFECT_SETTLED: Form(
+            events.EFFECT_SETTLED,
+            events.SUB_AGENT,
+            ("tool", "key", "result"),
+            lambda details, about: f"{details['tool']}: the effect of key {details['key']} is {details['result']}",
+        ),
     }
 )

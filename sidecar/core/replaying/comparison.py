@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sidecar.core.dispatching.outcomes import Answer, CallOutcome
+from msgspec.structs import replace
+
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Usage
 from sidecar.core.identifiers import DispatchId
 from subagents_errors import CallFailure
 
-NOT_OF_THE_DISPATCH = (CallFailure.RECORD_UNAVAILABLE, CallFailure.SIDECAR_LOST)
+NOT_OF_THE_DISPATCH = (CallFailure.RECORD_UNAVAILABLE, CallFailure.SIDECAR_LOST, CallFailure.COST_BUDGET)
 """What was told because a store or a process failed: no replay of the sub-agents can come to it."""
 SHOWN = 60
 """Characters of a text that differs."""
@@ -45,10 +47,15 @@ def _note(told: CallOutcome | None) -> str:
     if told is None:
         return "not compared: no outcome is on record"
     if told.reason in NOT_OF_THE_DISPATCH:
-        return f"not compared: the parent was told {told.reason}, because a store or a process failed"
+        return f"not compared: the parent was told {told.reason}, because a store or a process failed, or of a budget"
     if told.reason is not None and told.reason.name.startswith("RECEIPT_"):
         return f"not compared: the call was refused as {told.reason}, which the record of another turn decides"
     return ""
+
+
+def _tokens(usage: Usage | None) -> Usage | None:
+    """Return tokens without their cost: prices may have changed since."""
+    return None if usage is None else replace(usage, cost=None)
 
 
 def _differences(told: CallOutcome, now: CallOutcome) -> Iterator[str]:
@@ -58,7 +65,7 @@ def _differences(told: CallOutcome, now: CallOutcome) -> Iterator[str]:
         ("outcome", told.outcome.value, now.outcome.value),
         ("reason", _named(told.reason), _named(now.reason)),
         ("attempts", told.attempts, now.attempts),
-        ("usage", told.usage, now.usage),
+        ("usage", _tokens(told.usage), _tokens(now.usage)),
         ("question", told.question and told.question.digest, now.question and now.question.digest),
     ):
         if before != after:

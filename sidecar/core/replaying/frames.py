@@ -86,6 +86,12 @@ class Effect(StrEnum):
     """Withheld, and the tool may not be asked again: another attempt is not made."""
     BUDGET = "budget"
     """A call was refused because the budget of tool calls was used up."""
+    SENT = "sent"
+    """A call that changes something goes out; its result is not known from here on."""
+    SETTLED = "settled"
+    """The result of such a call is known."""
+    FINAL = "final"
+    """The answer of such a call is too large to be kept for another attempt, hence none is made."""
 
 
 class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
@@ -96,7 +102,11 @@ class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
 
 
 class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
-    """The sub-agent delegated to another one, or that one is through: what it used, and whether its data was barred."""
+    """The sub-agent delegated to another one, or that one is through: what it used, and whether its data was barred.
+
+    Attributes:
+        sent, unknown: how many effects it sent, and of how many of them the result is unknown.
+    """
 
     child_id: str
     over: bool
@@ -104,6 +114,8 @@ class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
     output_tokens: int
     barred: bool
     cached_input_tokens: int | None = None
+    sent: int = 0
+    unknown: int = 0
 
 
 class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):

@@ -44,6 +44,7 @@ from sidecar.operations.turn.child.child_reports import ChildReports, ReportFile
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
 from sidecar.operations.turn.child.dependencies import QuestionDesk, TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turn.daily_calls import CallCounts, DailyCalls, RecordedCallCounts
 from sidecar.operations.turn.delegate import Delegate
@@ -56,6 +57,7 @@ from sidecar.operations.turn.orphans import SettleOrphans
 from sidecar.operations.turn.reaper import Reaper
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import CloseChild
+from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
@@ -159,8 +161,8 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore, ports.fetch_card)
-    run_child = RunChild(rules, outside)
-    carry_out = ExecuteDispatch(outside, run_child)
+    run_child, spending = RunChild(rules, outside), Spending(rules, outside)
+    carry_out = ExecuteDispatch(outside, run_child, spending)
     continue_work = partial(_continue_work, store, ports.clock, keys, rules.record_timeout.total_seconds())
     take_over = TakeOver(rules, outside, restore, carry_out, turns, continue_work)
     going = DispatchRecovery(find, restore, take_over, continue_work)
@@ -175,8 +177,8 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
-        call_tool=_call_tool(rules, ports, grants),
-        delegate=Delegate(outside, turns, run_child),
+        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, outside, turns)),
+        delegate=Delegate(outside, turns, run_child, spending),
         history=history,
         turns=turns,
         grants=grants,
@@ -192,12 +194,13 @@ def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float
     return ContinueWork(store, clock, keys, seconds)
 
 
-def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
+def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: SendEffect) -> CallTool:
     hung_after = rules.cancel_grace.total_seconds()
     return CallTool(
         rules,
         grants,
         ConnectorBorder(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
+        effects,
         clock=ports.clock,
         ids=ports.ids,
         recorder=ports.recorder,

@@ -221,7 +221,7 @@ class RecordedRunner:
             used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
             child.ledger.delegated(ChildId(frame.child_id))
             child.ledger.use_tokens(used.total)
-            child.add_below(used, barred=frame.barred)
+            child.add_below(used, barred=frame.barred, sent=frame.sent, unknown=frame.unknown)
             return
         delegation, dispatch = Delegation(), self._dispatch(child)
         delegation.end()  # nobody has to wait for it

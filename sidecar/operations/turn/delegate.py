@@ -34,6 +34,8 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import NewChild, make_delegated_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.child.stop_child import stop_child
+from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -44,8 +46,8 @@ from subagents_errors import CallFailure
 class Delegate:
     """The operation. Not safe to repeat: each call is another child."""
 
-    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild) -> None:
-        self._out = outside
+    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
+        self._out, self._spending = outside, spending
         self._turns = turns
         self._run_child = run_child
         self._calls: dict[ChildId, DelegatedCall] = {}
@@ -101,6 +103,8 @@ class Delegate:
             raise _refused(refusal)
         turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
         planned = self._planned(above, child_id, tool_name, arguments_json)
+        if self._spending.limits and self._spending.refusal(turn, planned):
+            raise _refused(DelegationRefusal.COST_BUDGET)
         ends_at = self._ends_at(parent, above, time_left)
         delegating = DelegationContext(parent.child_id, parent.contract, self._left(parent, ends_at))
         contract = narrowed_permissions(delegating, planned.tool, planned.step_idx, planned.request)
@@ -157,13 +161,22 @@ class Delegate:
         try:
             await self._open(parent, new, call)
             outcome = await self._run(child, call)
-            parent.add_below(outcome.usage or Usage(), barred=child.data.barred_anywhere)
+            data = child.data
+            parent.add_below(
+                outcome.usage or Usage(),
+                barred=data.barred_anywhere,
+                sent=data.effects_sent,
+                unknown=data.effects_unknown,
+            )
             await self._close(child, call)
+            if data.effects_unknown:  # the parent could have it done once more by another child
+                stop_child(call.turn, parent, CallFailure.EFFECT_UNKNOWN)
             return outcome
         finally:
             if parent.frames is not None:
                 used = None if child.outcome is None else child.outcome.usage
-                parent.frames.delegated(child.child_id, used, barred=child.data.barred_anywhere)
+                barred, sent, unknown = child.data.barred_anywhere, child.data.effects_sent, child.data.effects_unknown
+                parent.frames.delegated(child.child_id, used, barred=barred, sent=sent, unknown=unknown)
             self._calls.pop(child.child_id, None)
             parent.ledger.delegated(child.child_id)
             call.turn.lanes.leave(child.child_id)

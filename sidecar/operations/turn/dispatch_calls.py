@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sidecar.core.dispatching.daily_limits import NO_LIMITS, CallsLeft, within_daily_limits
+from sidecar.core.dispatching.daily_limits import NO_LIMITS, CallsLeft
 from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
@@ -37,6 +37,7 @@ from sidecar.operations.turn.child.open_child import make_child
 from sidecar.operations.turn.daily_calls import DailyCalls
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
 from sidecar.operations.turn.find_turn import FindTurn
+from sidecar.operations.turn.limited_plan import limited_plan
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
@@ -46,7 +47,6 @@ from sidecar.operations.turn.state.opening_records import opening_of
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
-from subagents_errors import CallFailure
 
 if TYPE_CHECKING:
     from sidecar.operations.turn.continuing import ContinueWork
@@ -98,11 +98,8 @@ class DispatchCalls:
         turns: Turns,
         daily: DailyCalls,
     ) -> None:
-        self._daily = daily
-        self._rules = rules
-        self._out = outside
-        self._going = going
-        self._facts = facts
+        self._rules, self._out, self._going, self._facts = rules, outside, going, facts
+        self._daily, self._spending = daily, carry_out.spending
         self._carry_out = carry_out
         self._turns = turns
         longest = (rules.join_timeout + rules.record_timeout).total_seconds()
@@ -132,6 +129,8 @@ class DispatchCalls:
         """
         turn = await self._going.find(request.surface_token)
         await give_up_lost(turn, request.dispatch_id, self._going)
+        if self._spending.reads_days:
+            await self._spending.read(turn)
         begin = self._begin_counted if turn.surface.daily_limits else self._begin
         begun = await begin(request, turn, time_left, trace)
         if isinstance(begun, RecordConflict):
@@ -218,11 +217,8 @@ class DispatchCalls:
         )
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
-        if left:
-            plan = within_daily_limits(plan, left)
-            for outcome in plan.settled.values():
-                if outcome.reason in (CallFailure.DAILY_LIMIT_REACHED, CallFailure.DAILY_LIMIT_UNKNOWN):
-                    self._out.recorder.daily_limit(outcome.sub_agent_id or "", outcome.reason)
+        if left or self._spending.limits:
+            plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._out.recorder)
         intents = self._intents(request, turn, plan)
         traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
         dispatch = LiveDispatch(

@@ -132,6 +132,7 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
                     settled_at=(child.settled_at if child else None) or dispatch.finished_at or now,
                     attempts=outcome.attempts,
                     status_events=child.status_events if child else 0,
+                    usage=outcome.usage,
                 )
             )
     return tuple(sorted(calls, key=ROUTED_IN_EMISSION_ORDER))

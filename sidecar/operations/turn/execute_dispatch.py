@@ -19,16 +19,21 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import make_child, opened_later
 from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.spending import Spending
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
 
 
 class ExecuteDispatch:
-    """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch."""
+    """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch.
 
-    def __init__(self, outside: TurnDependencies, run_child: RunChild) -> None:
-        self._out = outside
+    Attributes:
+        spending: says whether the next child may start for its cost.
+    """
+
+    def __init__(self, outside: TurnDependencies, run_child: RunChild, spending: Spending) -> None:
+        self._out, self.spending = outside, spending
         self._run_child = run_child
 
     def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
@@ -95,6 +100,10 @@ class ExecuteDispatch:
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
             return self._not_begun(dispatch, outcomes_without_run(planned, Outcome.NOT_STARTED, reason), now)
+        over_budget = self.spending.refusal(dispatch.turn, planned) if self.spending.limits else ""
+        if over_budget:
+            refused = outcomes_without_run(planned, Outcome.REFUSED, CallFailure.COST_BUDGET, over_budget)
+            return self._not_begun(dispatch, refused, now)
         new = make_child(dispatch, planned, self._out.clock.monotonic(), self._out.ids)
         body, texts = opened_later(dispatch.dispatch_id, [new])
         opening = self._out.store.draft(dispatch.turn.turn_id, now, body, texts)

@@ -14,6 +14,7 @@ from sidecar.core.dispatching.plan import outcomes_without_run, plan_dispatch
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ATTEMPT, CLOSED, COMPLETED_STATUS
+from sidecar.core.executing.idempotency import recorded_effects
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import CallId, ChildId, DispatchId
 from sidecar.core.journal.making.child_log import ChildLog
@@ -63,10 +64,14 @@ class RestoreTurn:
             newest = from_json(stored.dispatches[-1].opened.claims_json, SurfaceClaims)
             turn.note_claims(recorded=newest == turn.claims and not self._out.store.shared)
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
+        effects = recorded_effects(stored.children)
         for child in stored.children:
             kept = child.opened.dispatch_id not in lost
             outcome, told = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
-            self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=told)
+            restored = self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=told)
+            sent = effects.get(child.opened.child_id)
+            if restored is not None and sent is not None:
+                restored.data.count_below(sent.sent, sent.unknown, barred=False)
         for dispatch in stored.dispatches:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
@@ -86,21 +91,25 @@ class RestoreTurn:
 
     def _merge_child(
         self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
-    ) -> None:
-        """Merge one child; what is not on record of it is given up with its dispatch: its owner may make it again."""
+    ) -> Child | None:
+        """Merge one child, and return it if it was brought back.
+
+        What is not on record of it is given up with its dispatch: its owner may make it again.
+        """
         known = turn.children.get(stored.opened.child_id)
         if known is not None and may_be_ahead:
             if known.is_ahead_of(stored.events, turn.unconfirmed_marks(known)):
                 # A later revision may stand now. A child without an outcome is about to be told its own.
                 if known.restored and known.outcome is not None and outcome is not None and may_be_revised:
                     known.revise(outcome)
-                return
+                return None
             turn.give_up_progress(known)
         if known is not None and known.outcome is None:
             self._out.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
         if restored is not None:
             turn.keep_child(restored)
+        return restored
 
     def _merge_dispatch(self, turn: Turn, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         known = turn.dispatches.get(stored.opened.dispatch_id)
@@ -191,7 +200,8 @@ def unfinished_outcomes(dispatch: LiveDispatch, children: Sequence[Child]) -> It
         if planned.place in dispatch.calls.outcomes:
             continue
         child = child_of.get(planned.call.call_id)
-        outcome = outcomes_without_run(planned, Outcome.FAILED if child else Outcome.NOT_STARTED, CallFailure.TURN_OVER)
+        reason = CallFailure.EFFECT_UNKNOWN if child and child.data.effects_unknown else CallFailure.TURN_OVER
+        outcome = outcomes_without_run(planned, Outcome.FAILED if child else Outcome.NOT_STARTED, reason)
         if child is not None:
             outcome = msgspec.structs.replace(outcome, child_id=child.child_id, attempts=child.attempts)
         yield outcome

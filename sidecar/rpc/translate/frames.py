@@ -16,7 +16,8 @@ from sidecar.core.dispatching.frames import (
     Snapshot,
 )
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.money import in_usd
+from sidecar.core.dispatching.outcomes import CallOutcome, Usage
 from sidecar.core.dispatching.questions import Question
 from sidecar.core.identifiers import CallId
 from sidecar.rpc.translate.enums import ANSWERER, AXIS, CALL_STATE, CAP, OUTCOME, QUESTION_KIND, REASON
@@ -64,6 +65,16 @@ def fill_intents(message: outcome_pb2.IntentReport, intents: IntentReport) -> No
     message.switched, message.prior_context_missing = intents.switched, intents.prior_context_missing
 
 
+def fill_usage(message: outcome_pb2.TokenUsage, usage: Usage) -> None:
+    """Fill in tokens and what they cost; counts of 0 have no field to set."""
+    message.SetInParent()
+    message.input_tokens, message.output_tokens = usage.input_tokens, usage.output_tokens
+    if usage.cached_input_tokens is not None:
+        message.cached_input_tokens = usage.cached_input_tokens
+    if usage.cost is not None:
+        message.cost_usd = in_usd(usage.cost)
+
+
 def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None:
     """Fill in what one call came to."""
     answer = outcome.answer
@@ -86,11 +97,7 @@ def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None
     if outcome.duration is not None:
         fill_duration(message.duration, outcome.duration)
     if outcome.usage is not None:
-        usage = message.usage
-        usage.SetInParent()
-        usage.input_tokens, usage.output_tokens = outcome.usage.input_tokens, outcome.usage.output_tokens
-        if outcome.usage.cached_input_tokens is not None:
-            usage.cached_input_tokens = outcome.usage.cached_input_tokens
+        fill_usage(message.usage, outcome.usage)
 
 
 def _fill_question(message: question_pb2.Question, question: Question) -> None:

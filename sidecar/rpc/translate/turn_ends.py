@@ -14,7 +14,7 @@ from sidecar.rpc.translate.enums import (
     TURN_CLOSE_REASON,
 )
 from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
-from sidecar.rpc.translate.frames import fill_intents
+from sidecar.rpc.translate.frames import fill_intents, fill_usage
 from sidecar.rpc.translate.surfaces import MOST_SURFACES, candidate_message, cohort_message, start_state
 from subagents.dispatch.v1 import dispatch_pb2, routing_pb2
 
@@ -81,7 +81,10 @@ def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> No
     called = set()
     for call in record.calls:
         called.add(call.sub_agent_id)
-        _fill_call(message.calls.add(), call)
+        routed = message.calls.add()
+        _fill_call(routed, call)
+        if call.usage is not None:
+            routed.rollout_arm = record.arm_of(call.sub_agent_id)
     for intents in record.intents:
         fill_intents(message.intents.add(), intents)
     message.intent_count = len(called - {None})
@@ -103,3 +106,5 @@ def _fill_call(message: routing_pb2.RoutedCall, call: RoutedCall) -> None:
         fill_timestamp(message.started_at, call.started_at)
     fill_timestamp(message.settled_at, call.settled_at)
     message.attempts, message.status_events = call.attempts, call.status_events
+    if call.usage is not None:
+        fill_usage(message.usage, call.usage)

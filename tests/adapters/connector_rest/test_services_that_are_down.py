@@ -48,3 +48,15 @@ async def test_a_service_that_answers_without_an_envelope_is_named_with_its_stat
     assert fault.errno == "HTTP 503"
     assert "see its log" in fault.remedy
     assert "user-ada" not in str(fault)
+
+
+async def test_only_a_request_that_found_no_connection_was_certainly_not_sent() -> None:
+    """After an effect that may have been sent, nothing is repeated."""
+    async with connecting() as connector, raw_server(b"") as server:
+        nowhere = await connector.enrich(call(f"http://127.0.0.1:{free_port()}/v1/enrich"))
+        broken = await connector.enrich(call(server.address))
+
+    assert isinstance(nowhere, EnricherRefused)
+    assert isinstance(broken, EnricherRefused)
+    assert (nowhere.kind, nowhere.sent) == (RefusalKind.UNAVAILABLE, False)
+    assert (broken.kind, broken.sent) == (RefusalKind.UNAVAILABLE, True)

@@ -52,6 +52,8 @@ CASES: Final = (
         edits=_shop("arguments: {type: object, properties: {a: {type: string, pattern: '(?=x)x'}}}"),
     ),
     BadConfig("a context window of nothing", edits=[(_MODEL, _MODEL.replace("10000", "0"))]),
+    BadConfig("a price too fine", edits=[(_MODEL, "price_per_million_input: 0.0000001\n    " + _MODEL)]),
+    BadConfig("no such operation", edits=[("operation: read", "operation: reads")]),
     BadConfig("a price below zero", edits=[(_MODEL, "price_per_million_input: -0.5\n    " + _MODEL)]),
     BadConfig(
         "a password in an address", edits=[(_MODEL, "base_url: https://me:secret@llm.example/v1\n    " + _MODEL)]

@@ -23,6 +23,7 @@ tools:
     endpoint: http://127.0.0.1:8480/v1/enrich
     domain_type: offers
     enricher_id: offer_search
+    operation: read
     payload_schema: {type: object}
   - id: render_offer_card
     description: Shows an offer.

@@ -104,7 +104,7 @@ CASES: Final = (
             (
                 "agents:\n",
                 "  - {id: more_offers, description: More., endpoint: 'http://a.example/', domain_type: offers, "
-                "enricher_id: offer_search, payload_schema: {type: array}}\nagents:\n",
+                "enricher_id: offer_search, operation: read, payload_schema: {type: array}}\nagents:\n",
             )
         ],
     ),

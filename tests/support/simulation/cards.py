@@ -14,6 +14,7 @@ from sidecar.core.definitions.cards.card import (
     PromptBlock,
     Role,
     ToolEntry,
+    ToolOperation,
 )
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId
 
@@ -28,6 +29,10 @@ HURRIED: Final = {
 }
 """What every other sub-agent is to be told: what fits one of them does not fit the next."""
 DATA_TOOLS: Final = ("notes", "offers")
+EFFECT_TOOL: Final = "booking"
+IDEMPOTENT_TOOL: Final = "reserving"
+OPERATIONS: Final = {EFFECT_TOOL: ToolOperation.EFFECT, IDEMPOTENT_TOOL: ToolOperation.IDEMPOTENT}
+"""Of tools that change something; sub-agents of the suite `record` call them. All others read."""
 LOCAL_TOOL: Final = "calculator"
 TOOL_LIMIT: Final = 3.0
 """Seconds that a data call may take."""
@@ -48,6 +53,7 @@ def _tool(tool_id: str) -> ToolEntry:
         echoes_nonce=tool_id == "offers",
         payload_schema=PAYLOAD,
         timeout=timedelta(seconds=TOOL_LIMIT),
+        operation=OPERATIONS.get(tool_id, ToolOperation.READ),
     )
 
 
@@ -65,12 +71,13 @@ def _limits(chance: Random) -> Limits:
 
 def _card(number: int, chance: Random) -> Card:
     name = f"agent{number}"
+    tools = tuple(_tool(each) for each in ("notes", "offers", LOCAL_TOOL, *OPERATIONS))
     definition = AgentDefinition(
         id=DefinitionId(name),
         description=f"answers {name}",
         role=Role.NATIVE,
         model=MODEL.id,
-        tools=(ToolId("notes"), ToolId("offers"), ToolId(LOCAL_TOOL)),
+        tools=tuple(tool.id for tool in tools),
         ownership=(chance.choice(("basket", "profile")),) if chance.random() < 0.4 else (),
         limits=_limits(chance),
         components={"card": COMPONENT},
@@ -78,7 +85,6 @@ def _card(number: int, chance: Random) -> Card:
         success_criteria=(f"is what {name} would say",),
         arguments=HURRIED if number % 2 else DEFAULT_ARGUMENTS,
     )
-    tools = (_tool("notes"), _tool("offers"), _tool(LOCAL_TOOL))
     written = f" You are {name}, one of {{{{fan_out_cap}}}}. "
     voice = PromptBlock(BlockId("voice"), BlockCategory.PERSONA, written, "voice", "platform", "voice.md")
     return Card(definition, MODEL, tools, (voice,), Digest(f"sha256:{name}"), Commit("c"))

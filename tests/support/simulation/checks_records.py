@@ -22,6 +22,8 @@ SHORT: Final = {
     "agent.events_left_out": "n",
     "agent.subagent_suspended": "n",
     "agent.subagent_continues": "n",
+    "agent.effect_sent": "n",
+    "agent.effect_settled": "n",
     "agent.subagent_waiting_for_merge": "W",
     "agent.subagent_failed": "F",
     "agent.integration_accepted": "A",

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar.adapters.virtual_time import VirtualLoop
@@ -25,8 +26,24 @@ LONG: Final = 0.4
 """Seconds from which on some replies never come."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeAsked:
+    """One request that changes something, at the moment at which it came; `call` is that of the parent."""
+
+    call: str
+    tool_id: str
+    key: str | None
+    durable: bool
+
+
 class ScriptedConnector:
-    """The connector of all tools, and the choice of it."""
+    """The connector of all tools, and the choice of it.
+
+    Attributes:
+        calls: what came, in order.
+        changes: those of them that change something.
+        durable_keys: returns the idempotency keys on record; None: that is not asked.
+    """
 
     def __init__(self, loop: VirtualLoop, counted: Counter[str], asked: Callable[[int], None]) -> None:
         """Begin without calls; `asked` is told the number of each tool call that gets here."""
@@ -34,6 +51,8 @@ class ScriptedConnector:
         self._asked = asked
         self._counted = counted
         self.calls: list[EnricherCall] = []
+        self.changes: list[ChangeAsked] = []
+        self.durable_keys: Callable[[], Collection[str | None]] | None = None
 
     def connector_for(self, card: Card, tool_id: str) -> "ScriptedConnector":
         """Return itself."""
@@ -44,7 +63,11 @@ class ScriptedConnector:
         self.calls.append(call)
         wanted: dict[str, Any] = json.loads(call.arguments_json)
         reply = str(wanted["reply"])
-        self._asked(int(wanted["number"]))
+        if "call" in wanted:
+            durable = call.idempotency_key in self.durable_keys() if self.durable_keys is not None else True
+            self.changes.append(ChangeAsked(str(wanted["call"]), str(call.tool_id), call.idempotency_key, durable))
+        else:
+            self._asked(int(wanted["number"]))
         self._counted[f"data: {reply}"] += 1
         if reply in HANGING:
             await self._hang(clings=reply != "hangs")

@@ -23,7 +23,7 @@ from sidecar.policy.protocols import (
     StatusReported,
     UsageReported,
 )
-from tests.support.simulation.cards import TOOL_LIMIT
+from tests.support.simulation.cards import OPERATIONS, TOOL_LIMIT
 from tests.support.simulation.connector import HANGING
 from tests.support.simulation.scripts import AttemptScript, CallScript, Do, End, Step
 
@@ -160,7 +160,10 @@ class ScriptedRunner:
         run.tools.append(seen)
         self._tools.append(seen)
         assert self.call_tool is not None
-        arguments = json.dumps({"reply": reply, "takes": step.amount, "number": len(self._tools) - 1})
+        said: dict[str, object] = {"reply": reply, "takes": step.amount, "number": len(self._tools) - 1}
+        if tool_id in OPERATIONS:  # another attempt says the same
+            said = {"reply": reply, "takes": step.amount, "call": run.key}
+        arguments = json.dumps(said)
         try:
             calling = self.call_tool(run.request.grant, tool_id, arguments)
             result = await (self._stubbornly(run, calling) if step.text.endswith(STUBBORN) else calling)

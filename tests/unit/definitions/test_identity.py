@@ -7,7 +7,7 @@ from sidecar.core.identifiers import Slot
 from tests.support.requirement import requirement
 from tests.unit.definitions.building import Configuration
 
-GOLDEN = "sha256:ad69d57b21598f2af765ce5d8b6702cc4ab830276b635bad6901f2c401e784c5"
+GOLDEN = "sha256:d1d12985012d09dd855c1bb67a12140f8c0865a079b38cd0135bb4ceba74f904"
 
 Change = Callable[[Configuration], object]
 

@@ -1,22 +1,34 @@
 """Fields that came after the first version: a card that leaves them out is the card that it was."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
 
+from sidecar.core.definitions.cards.card import ToolEntry, ToolOperation
 from sidecar.core.definitions.cards.digest import LATER, canonical
+from sidecar.core.identifiers import ToolId
 from tests.support.builders import a_card
 
+DEFINITION: Final = a_card("shop").definition
+TOOL: Final = ToolEntry(ToolId("book"), "Books a table.")
+OTHERWISE: Final[list[tuple[Any, str, object]]] = [
+    (DEFINITION, "allow_empty_answer", True),
+    (DEFINITION.limits, "calls_per_user_per_day", 7),
+    (TOOL, "operation", ToolOperation.READ),
+]
 
-@pytest.mark.parametrize("name", LATER)
-def test_a_field_that_came_later_is_in_no_digest_while_it_has_its_default(name: str) -> None:
+
+@pytest.mark.parametrize(("entry", "name", "other"), OTHERWISE, ids=[name for _, name, _ in OTHERWISE])
+def test_a_field_that_came_later_is_in_no_digest_while_it_has_its_default(entry: Any, name: str, other: object) -> None:
     """Kept revisions stay provable; saying anything but the default is another content."""
-    definition = a_card("shop").definition
-    holder = next(each for each in (definition, definition.limits) if hasattr(each, name))
-    other: dict[str, Any] = {name: 7 if LATER[name] is None else not LATER[name]}
-    changed = replace(holder, **other)
+    changed = replace(entry, **{name: other})
 
-    assert getattr(holder, name) == LATER[name]
-    assert f'"{name}"' not in canonical(definition)
+    assert getattr(entry, name) == LATER[name]
+    assert f'"{name}"' not in canonical(entry)
     assert f'"{name}"' in canonical(changed)
+
+
+def test_every_such_field_is_shown_here() -> None:
+    """None was forgotten."""
+    assert {name for _, name, _ in OTHERWISE} == set(LATER)

@@ -165,6 +165,18 @@ class ModelEntry(Struct, frozen=True):
     price_per_million_output: float | None = None
 
 
+@unique
+class ToolOperation(StrEnum):
+    """What a call of a tool does at its service; a tool that declares nothing is an `EFFECT`, the safe reading."""
+
+    READ = "read"
+    """Changes nothing. May be repeated at any time, without a key."""
+    IDEMPOTENT = "idempotent"
+    """May change something, once: the service recognises a repetition by its key, or a repetition is harmless."""
+    EFFECT = "effect"
+    """Changes something each time. Its key is on record first; nothing repeats it while its result is unknown."""
+
+
 class ToolEntry(Struct, frozen=True, dict=True):
     """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
 
@@ -178,6 +190,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
         echoes_nonce: whether the service echoes the request's nonce.
         payload_schema: JSON schema of the payload.
         timeout: longest one call may take.
+        operation: what a call does at the service, and hence whether it may be repeated.
     """
 
     id: ToolId
@@ -191,6 +204,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
     echoes_nonce: bool = False
     payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     timeout: timedelta = timedelta(seconds=10)
+    operation: ToolOperation = ToolOperation.EFFECT
 
     @cached_property
     def arguments_schema_json(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
+from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry, ToolOperation
 from sidecar.core.identifiers import Digest
 
 VERSION: Final = "card/1"
@@ -16,7 +16,11 @@ VERSION: Final = "card/1"
 LABEL_DIGITS: Final = 12
 PLACE_ONLY: Final = {"path"}
 """Fields that say where something stood; moving a file changes nothing a card says."""
-LATER: Final[Mapping[str, Any]] = {"allow_empty_answer": False, "calls_per_user_per_day": None}
+LATER: Final[Mapping[str, Any]] = {
+    "allow_empty_answer": False,
+    "calls_per_user_per_day": None,
+    "operation": ToolOperation.EFFECT,
+}
 """Fields that came after version 1, left out while they have their default: older digests stay what they were."""
 
 

@@ -7,6 +7,7 @@ read is thrown away if any of them is an error.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h)\Z")
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 LONGEST: Final = timedelta(hours=24)
 DEAREST: Final = 1_000_000_000
+PRICE_DECIMALS: Final = 6
 
 
 class Fields:
@@ -150,6 +152,9 @@ class Fields:
             return None
         if not 0 <= value < DEAREST:
             self.note(key, f"must be at least 0 and below {DEAREST}, not {value}")
+            return None
+        if Decimal(repr(value)) % Decimal(1).scaleb(-PRICE_DECIMALS):
+            self.note(key, f"must have at most {PRICE_DECIMALS} decimals, so that costs are exact, not {value!r}")
             return None
         return float(value)
 

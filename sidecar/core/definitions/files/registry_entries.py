@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from sidecar.core.definitions.cards.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry
+from sidecar.core.definitions.cards.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry, ToolOperation
 from sidecar.core.definitions.files.addresses import GRPC_SCHEMES, HTTP_SCHEMES, problem_with_scheme
 from sidecar.core.definitions.files.documents import Document, Entry, SourceLocation
 from sidecar.core.definitions.files.fields import Fields
@@ -66,10 +66,10 @@ MODEL_FIELDS: Final = (
 )  # fmt: skip
 TOOL_FIELDS: Final = (
     "id", "description", "arguments", "connector", "endpoint", "domain_type", "enricher_id", "version",
-    "echoes_nonce", "payload_schema", "timeout",
+    "echoes_nonce", "payload_schema", "timeout", "operation",
 )  # fmt: skip
 DATA_ONLY_FIELDS: Final = (
-    "connector", "endpoint", "version", "echoes_nonce", "payload_schema", "timeout",
+    "connector", "endpoint", "version", "echoes_nonce", "payload_schema", "timeout", "operation",
 )  # fmt: skip
 """Fields of a tool that mean nothing unless it is data-backed."""
 BLOCK_FIELDS: Final = ("type", "name", "owner", "feature_gated", "instructions")
@@ -122,10 +122,24 @@ def read_tool(place: SourceLocation, problems: list[Problem]) -> Entry[ToolEntry
         echoes_nonce=fields.flag("echoes_nonce", False),
         payload_schema=read_schema(fields, "payload_schema", of_object=False),
         timeout=fields.duration("timeout") or timedelta(seconds=10),
+        operation=_operation(fields, problems),
     )
     _check_backing(fields)
     _check_scheme(fields, tool)
     return Entry(tool, place)
+
+
+def _operation(fields: Fields, problems: list[Problem]) -> ToolOperation:
+    """Return what a call does; a tool that does not say so is treated as an effect, with a warning."""
+    if fields.has("operation"):
+        return fields.choice("operation", ToolOperation) or ToolOperation.EFFECT
+    if fields.has("domain_type"):
+        text = (
+            "declares no `operation`, hence each call is treated as an effect that nothing repeats: write "
+            "`operation: read` if the service changes nothing, `idempotent` if a repetition is harmless"
+        )
+        problems.append(fields.place.warning(text, key="operation"))
+    return ToolOperation.EFFECT
 
 
 def _check_scheme(fields: Fields, tool: ToolEntry) -> None:

@@ -3,7 +3,7 @@
 Source: SX-25, SX-26, SX-31, TN-97; DESIGN sections 2 and 10.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.events import PARENT_LOST, SIDECAR
+from sidecar.core.executing.idempotency import NO_EFFECTS, RecordedEffects, recorded_effects
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import CallId, ChildId, DefinitionId, InstanceId
@@ -58,10 +59,11 @@ def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: Inst
     """Return what settles every call of a dispatch that nobody goes on with; its children still wait to be closed."""
     said, children = list(_taking(dispatch, me)), _children(turn, dispatch)
     values, failed, below = dict[ChildId, list[Values]](), dict[ChildId, Progress](), list[ChildId]()
+    effects = recorded_effects(children)
     for child in children:
         log, child_id = log_of(child), child.opened.child_id
         if log.state is ExecutionState.RUNNING:
-            _lose(log, now)
+            _lose(log, now, effects)
             failed[child_id] = log.progress(now, values.setdefault(child_id, []))
             below += [child_id] if child.opened.parent_child_id is not None else []
     if below:
@@ -90,7 +92,8 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
         if lost:
             calls = [settled_call(each, each.emission_index - dispatch.opened.first_step) for each in lost]
             said.append(settled_together(dispatch.opened.dispatch_id, calls))
-    logs = [_closed(child, now) for child in turn.children]
+    effects = recorded_effects(turn.children)
+    logs = [_closed(child, now, effects) for child in turn.children]
     progress = tuple(log.progress(now, values) for log in logs if log.waiting)
     claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
     routing = _routing(turn, claims, outcomes, now)
@@ -113,11 +116,11 @@ def _taking(dispatch: StoredDispatch, me: InstanceId) -> Iterator[Said]:
         yield DispatchTaken(dispatch.opened.dispatch_id, dispatch.epoch + 1), Texts()
 
 
-def _closed(child: StoredChild, now: datetime) -> ChildLog:
+def _closed(child: StoredChild, now: datetime, effects: Mapping[ChildId, RecordedEffects]) -> ChildLog:
     """Return the log of a child, with what closes it."""
     log = log_of(child)
     if log.state is ExecutionState.RUNNING:
-        _lose(log, now)
+        _lose(log, now, effects)
     elif log.state is ExecutionState.WAITING_FOR_MERGE:
         log.integration_failed(now, PARENT_LOST, SIDECAR)
     if log.state is not ExecutionState.CLOSED:
@@ -125,8 +128,12 @@ def _closed(child: StoredChild, now: datetime) -> ChildLog:
     return log
 
 
-def _lose(log: ChildLog, now: datetime) -> None:
-    log.failed(now, str(CallFailure.SIDECAR_LOST), SIDECAR_LOST)
+def _lose(log: ChildLog, now: datetime, effects: Mapping[ChildId, RecordedEffects]) -> None:
+    log.failed(now, str(_lost_because(effects.get(log.child_id, NO_EFFECTS))), SIDECAR_LOST)
+
+
+def _lost_because(effects: RecordedEffects) -> CallFailure:
+    return CallFailure.EFFECT_UNKNOWN if effects.unknown else CallFailure.SIDECAR_LOST
 
 
 def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], now: datetime) -> Iterator[CallOutcome]:
@@ -135,11 +142,14 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
     requested = from_json(opened.request_json, RequestedCalls)
     settled = {each.call_id for each in dispatch.outcomes}
     child_of = {each.opened.call_id: each for each in children if each.opened.parent_child_id is None}
+    effects = recorded_effects(children)
     for place, call in enumerate(requested.calls):
         if call.call_id in settled:
             continue
         child = child_of.get(call.call_id)
-        cancelled = CallFailure.CALL_CANCELLED if place in dispatch.cancelled else None
+        lost = _lost_because(effects.get(child.opened.child_id, NO_EFFECTS)) if child else CallFailure.NOT_STARTED
+        if place in dispatch.cancelled and lost is not CallFailure.EFFECT_UNKNOWN:
+            lost = CallFailure.CALL_CANCELLED
         yield CallOutcome(
             call_id=call.call_id,
             tool_name=call.tool_name,
@@ -147,7 +157,7 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
             child_id=child.opened.child_id if child else None,
             emission_index=opened.first_step + place,
             outcome=Outcome.FAILED if child else Outcome.NOT_STARTED,
-            reason=cancelled or (CallFailure.SIDECAR_LOST if child else CallFailure.NOT_STARTED),
+            reason=lost,
             attempts=1 if child else 0,
             duration=now - child.opened.opened_at if child else None,
         )
@@ -195,4 +205,5 @@ def _routed(
         settled_at=now,
         attempts=outcome.attempts,
         status_events=0,
+        usage=outcome.usage,
     )

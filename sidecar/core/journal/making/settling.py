@@ -44,8 +44,10 @@ def settled_call(
     answer, usage, ran, took = outcome.answer, outcome.usage, outcome.child_id is not None, outcome.duration
     tokens: tuple[int, ...] | None = None
     if usage is not None:
-        cached = usage.cached_input_tokens
+        cached, cost = usage.cached_input_tokens, usage.cost
         tokens = usage.input_tokens, usage.output_tokens, *(() if cached is None else (cached,))
+        if cost is not None:
+            tokens = usage.input_tokens, usage.output_tokens, -1 if cached is None else cached, cost
     call = Settlement(
         place,
         outcome.outcome,

@@ -10,8 +10,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from sidecar.core.dispatching.money import cost_of
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.questions import REASON_OF
+from sidecar.core.dispatching.routing_record import arm_of
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
@@ -23,6 +25,7 @@ from sidecar.core.journal.marks import Values, What
 from sidecar.core.journal.texts import Texts
 from sidecar.core.journal.turn_projection import settled_as
 from sidecar.core.replaying.frames import StoppedCall
+from sidecar.operations.ports import Recorder
 from sidecar.operations.ready_list import LaidOut, Refusal
 from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.child.dependencies import TurnDependencies
@@ -42,8 +45,10 @@ def attempts_of(child: Child) -> int:
 
 def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     """Return how a child ends whose sidecar is gone; None if it may make another attempt. Source: SX-28."""
-    if not child.restored or child.attempts < allowed:
+    if not child.restored or (child.attempts < allowed and not child.data.final):
         return None
+    if child.data.final:
+        return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and another attempt could repeat an effect")
     return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
 
 
@@ -58,6 +63,19 @@ def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
     if child.data.forces_degraded or child.data.budget_hit:
         return end
     return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
+
+
+UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
+ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
+"""Of a call that failed after an effect of it was sent, whether the effect's result is known or not."""
+
+
+def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
+    """Return the end of a child of whose effects one may have happened, whatever else ended it."""
+    if isinstance(end, BrokenReport):
+        why = end.detail if end.reason is CallFailure.EFFECT_UNKNOWN else f"{end.reason}: {end.detail}"
+        return BrokenReport(CallFailure.EFFECT_UNKNOWN, why, fault=end.fault, evidence=end.evidence)
+    return BrokenReport(CallFailure.EFFECT_UNKNOWN, "it ended while an effect was on its way", evidence=end.answer)
 
 
 def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
@@ -121,11 +139,15 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
         attempts=child.attempts,
         duration=took,
         usage=usage,
+        hint=ALREADY_DONE if outcome is Outcome.FAILED and child.data.effects_sent and reason not in UNKNOWN else "",
     )
 
 
-def unrecorded_failure(outcome: CallOutcome) -> CallOutcome:
-    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given."""
+def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
+    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given.
+
+    With it, the result of each effect that was sent is lost to the parent, who is told so.
+    """
     return CallOutcome(
         call_id=outcome.call_id,
         tool_name=outcome.tool_name,
@@ -137,7 +159,17 @@ def unrecorded_failure(outcome: CallOutcome) -> CallOutcome:
         attempts=outcome.attempts,
         duration=outcome.duration,
         usage=outcome.usage,
+        hint=ALREADY_DONE if effects_sent else "",
     )
+
+
+def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage:
+    """Count the tokens of an attempt; return them with what they cost, as far as the prices of its model are known."""
+    card, cost = child.tool.card, cost_of(usage, child.tool.card.model)
+    recorder.tokens_used(child.slot, usage)
+    arm = arm_of(turn.surface.candidates, turn.claims.arm, child.slot)
+    recorder.money_spent(child.slot, card.definition.id, arm, cost)
+    return usage if cost is None else msgspec.structs.replace(usage, cost=cost)
 
 
 def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:
@@ -192,7 +224,8 @@ class Settlement(msgspec.Struct, frozen=True):
 
     def lay_out(self, now: datetime) -> LaidOut:
         """Return what is to be written, and what is done then."""
-        child, end = self.child, self.end
+        child = self.child
+        end = with_effect_unknown(self.end) if child.data.effects_unknown else self.end
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
         usage = spent if spent.input_tokens or spent.output_tokens else None
         outcome = outcome_of(child, end, self.took, usage)
@@ -226,10 +259,13 @@ class Settlement(msgspec.Struct, frozen=True):
             out.reports.write(child, outcome)
         else:
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
-            outcome = unrecorded_failure(outcome)
+            outcome = unrecorded_failure(outcome, child.data.effects_sent)
             if not isinstance(refused, RecordConflict):  # then the call is another sidecar's to settle
                 self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
+        if child.data.effects_unknown:
+            told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
+            out.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
         self.over(outcome, now)
 

@@ -9,9 +9,10 @@ from datetime import timedelta
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
-from sidecar.core.definitions.cards.card import Card, ToolEntry
+from sidecar.core.definitions.cards.card import Card, ToolEntry, ToolOperation
 from sidecar.core.envelopes.release import check_envelope, expectation_of
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
 from sidecar.core.envelopes.verdicts import (
@@ -37,7 +38,9 @@ from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.data_use import KeptAnswer
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.operations.turn.state.tracing import Tracing
@@ -63,6 +66,22 @@ class ToolResult(Struct, frozen=True):
     partial: bool = False
 
 
+class DataRequest(Struct, frozen=True):
+    """One call of a tool, once it is allowed.
+
+    Attributes:
+        nonce: None if the service does not echo it.
+        time_left: until the caller's deadline; None if it set none.
+        key: idempotency key; None for a read.
+    """
+
+    tool: ToolEntry
+    arguments_json: str
+    nonce: str | None
+    time_left: timedelta | None
+    key: str | None = None
+
+
 class CallTool:
     """The operation, for sub-agents in other processes and in this one alike."""
 
@@ -71,6 +90,7 @@ class CallTool:
         rules: DispatchRules,
         grants: GrantTable,
         connectors: ConnectorBorder,
+        effects: SendEffect,
         *,
         clock: Clock,
         ids: Ids,
@@ -81,6 +101,7 @@ class CallTool:
         self._rules = rules
         self._grants = grants
         self._connectors = connectors
+        self._effects = effects
         self._clock, self._ids, self._recorder, self._tracing = clock, ids, recorder, tracing
         self._off_loop = off_loop
         self._registries = TypingRegistries()
@@ -98,6 +119,7 @@ class CallTool:
 
         Raises:
             GrantInvalid, GrantSpent, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge.
+            StoreUnavailable: the key of an effect could not be recorded, hence the effect is not sent.
         """
         child = self._grants.claim(grant).child
         try:
@@ -111,7 +133,11 @@ class CallTool:
         if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
             return ToolResult(None)
         nonce = self._ids.new("nonce") if tool.echoes_nonce else None
-        judgement = await self._traced(child, tool, arguments_json, nonce, time_left)
+        request = DataRequest(tool, arguments_json, nonce, time_left)
+        judgement = await self._judged(child, request, grant)
+        if isinstance(judgement, KeptAnswer):
+            child.use(Effect.RELEASED, tool.id)
+            return ToolResult(judgement.payload_json, judgement.partial)
         self._account(child, tool, judgement, self._clock.monotonic() - began)
         # The attempt may have ended while the service answered: then nobody is entitled to the payload any more.
         self._grants.claim(grant)
@@ -142,45 +168,56 @@ class CallTool:
         if isinstance(read, str):
             raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", read)])
 
-    async def _traced(
-        self, child: Child, tool: ToolEntry, arguments_json: str, nonce: str | None, time_left: timedelta | None
-    ) -> Judgement:
+    async def _judged(self, child: Child, request: "DataRequest", grant: str) -> Judgement | KeptAnswer:
+        """Ask as the tool's operation allows: an effect only once its key is on record, and never a second time."""
+        tool = request.tool
+        if tool.operation is ToolOperation.READ:
+            return await self._traced(child, request)
+        if tool.operation is ToolOperation.IDEMPOTENT:
+            key = self._effects.key_of(child, tool, request.arguments_json)
+            return await self._traced(child, replace(request, key=key))
+        admitted = await self._effects.admit(child, tool, request.arguments_json)
+        if isinstance(admitted, KeptAnswer):
+            return admitted
+        try:
+            self._grants.claim(grant)  # the attempt may have ended meanwhile, and another one may be running
+        except SubagentsError:
+            self._effects.not_sent(child, tool, admitted)
+            raise
+        return await self._effects.send(child, tool, admitted, self._traced(child, replace(request, key=admitted.key)))
+
+    async def _traced(self, child: Child, request: "DataRequest") -> Judgement:
         """Ask, within a span if the trace is sampled."""
-        span = self._tracing.tool(child, tool.id)
+        span = self._tracing.tool(child, request.tool.id)
         if span is None:
-            return await self._ask(child, tool, arguments_json, nonce, time_left, child.trace)
+            return await self._ask(child, request, child.trace)
         failure, cache_meta = "cancelled", ""
         try:
-            judgement = await self._ask(child, tool, arguments_json, nonce, time_left, span.context)
+            judgement = await self._ask(child, request, span.context)
             failure, cache_meta = _seen_of(judgement)
         finally:
             span.ended(failure, cache_meta)
         return judgement
 
-    async def _ask(
-        self,
-        child: Child,
-        tool: ToolEntry,
-        arguments_json: str,
-        nonce: str | None,
-        time_left: timedelta | None,
-        trace: TraceContext,
-    ) -> Judgement:
+    async def _ask(self, child: Child, request: "DataRequest", trace: TraceContext) -> Judgement:
         """Ask the data service once and judge its answer; never again, whatever it is. Source: PC2-FR-12e."""
+        tool, nonce, time_left = request.tool, request.nonce, request.time_left
         call = EnricherCall(
             tool_id=tool.id,
             endpoint=tool.endpoint or "",
             domain_type=tool.domain_type or "",
             enricher_id=tool.enricher_id or "",
             principal=child.principal,
-            arguments_json=arguments_json,
+            arguments_json=request.arguments_json,
             nonce=nonce,
             timeout=tool.timeout if time_left is None else min(tool.timeout, time_left),
             trace_headers=trace.headers,
+            idempotency_key=request.key,
+            repeatable=tool.operation is not ToolOperation.EFFECT,
         )
         reply = await self._connectors.ask(child.tool.card, call)
         if isinstance(reply, EnricherRefused):
-            return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault)
+            return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault, never_sent=not reply.sent)
         card = child.tool.card
         check = self._rules.signatures.check_for(card.definition.vertical, tool)
         expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)

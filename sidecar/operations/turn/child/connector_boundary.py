@@ -54,7 +54,7 @@ class ConnectorBorder:
     async def ask(self, card: Card, call: EnricherCall) -> EnricherReply:
         """Have one request carried out; returns within `call.timeout`, and never raises anything of a connector's."""
         if self._left_behind.get(call.tool_id, 0) >= MOST_LEFT_BEHIND:
-            return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(_shown(call), errno="hung", remedy=HUNG))
+            return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(_shown(call), errno="hung", remedy=HUNG), sent=False)
         exchange, loop = _Exchange(call.tool_id), asyncio.get_running_loop()
         until, too_late = loop.time() + call.timeout.total_seconds(), EnricherRefused(RefusalKind.TIMEOUT)
         limit = loop.call_at(until, exchange.ending.settle, too_late)
@@ -87,7 +87,7 @@ class ConnectorBorder:
 
     def _checked(self, reply: object) -> EnricherReply:
         match reply:
-            case EnricherAnswer(bytes()) | EnricherRefused(RefusalKind(), None | Fault()):
+            case EnricherAnswer(bytes()) | EnricherRefused(RefusalKind(), None | Fault(), bool()):
                 return reply
             case _:
                 return self._broken(f"returned a wrong {type(reply).__name__}")

@@ -24,6 +24,7 @@ from sidecar.operations.turn.child.attempt_outcomes import (
     Settlement,
     accepted_result,
     attempts_of,
+    counted,
     failure_of,
     fault_values,
     idle_timeout_failure,
@@ -183,8 +184,7 @@ class ChildRun:
             if attempt.span is not None:
                 attempt.span.ended(failure_of(end), usage)
             if usage is not None:
-                self._spent += usage
-                out.recorder.tokens_used(child.slot, usage)
+                self._spent += counted(child, usage, self._errand.turn, out.recorder)
             if isinstance(end, BrokenReport):
                 brought = attempt.collector.evidence()
                 self._evidence = self._evidence if brought.is_empty else brought
@@ -231,8 +231,8 @@ class ChildRun:
         child = self._child
         if child.attempts >= attempts_of(child) or self._stop.settled:
             return None
-        if child.data.barred_anywhere:
-            return None  # another attempt would ask the data service again
+        if child.data.barred_anywhere or child.data.final or child.data.effects_unknown:
+            return None  # another attempt would ask the data service again, or could repeat an effect
         now = self._out.clock.monotonic()
         wait = self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._shared.rules.retries))
         if child.frames is not None:

@@ -18,7 +18,7 @@ from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
-from sidecar.operations.turn.state.data_use import DataUse
+from sidecar.operations.turn.state.data_use import DataUse, SentEffects
 from sidecar.operations.turn.state.ledger import BudgetLedger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
@@ -49,6 +49,7 @@ class Child:
         repeats: something has happened that may happen any number of times; see `note_left_out`.
         continues: what it continues; None: it began new work.
         restored: it was brought back from the record, where other sidecars may have made attempts.
+        effects: its calls that may change something; None until it makes one.
     """
 
     child_id: ChildId
@@ -77,6 +78,7 @@ class Child:
     restored: bool = False
     repeats: bool = False
     continues: Continuation | None = None
+    effects: SentEffects | None = None
 
     slot: Slot = field(init=False)
     ledger: BudgetLedger = field(init=False)
@@ -158,9 +160,15 @@ class Child:
         if self.frames is not None:
             self.frames.effect(effect, tool_id)
 
-    def add_below(self, usage: Usage, *, barred: bool) -> None:
+    def sent_effects(self) -> SentEffects:
+        """Return its calls that may change something."""
+        if self.effects is None:
+            self.effects = SentEffects(self.child_id)
+        return self.effects
+
+    def add_below(self, usage: Usage, *, barred: bool, sent: int = 0, unknown: int = 0) -> None:
         """Take note of what a delegation came to."""
-        self.data.barred_below = self.data.barred_below or barred
+        self.data.count_below(sent, unknown, barred=barred)
         self.ledger.add_below(usage)
 
     # --- its outcome
@@ -231,7 +239,7 @@ class Child:
     def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
         """Fail it if it was brought back from the record and never came to its end."""
         if self.log.state in UNFINISHED:
-            self.log.failed(now, str(cause))
+            self.log.failed(now, str(CallFailure.EFFECT_UNKNOWN if self.data.effects_unknown else cause))
 
     def _close(self, now: datetime, reason: str, actor: str) -> None:
         integrated = self.log.state is ExecutionState.COMPLETED

@@ -1,11 +1,23 @@
-"""What a child's calls of data services came to."""
+"""What a child's calls of data services came to, and its calls that may change something.
+
+Calls are matched over attempts by tool, arguments and number: the second `book` with the same arguments in an attempt
+is the same call as the second one in the attempt before.
+"""
 
 from collections.abc import Set
+from enum import StrEnum, unique
+from typing import Final
 
 from msgspec import Struct, field
 
-from sidecar.core.identifiers import ToolId
+from sidecar.core.executing.idempotency import comparable, idempotency_key
+from sidecar.core.identifiers import ChildId, ToolId
 from sidecar.core.replaying.frames import Effect
+
+MOST_EFFECTS: Final = 64
+"""Of one child: each is a fact of its own, which is durable before the effect is sent."""
+KEPT_BYTES: Final = 64 * 1024
+"""Of answers that are kept for another attempt of the child."""
 
 
 class DataUse(Struct):
@@ -16,6 +28,9 @@ class DataUse(Struct):
         released: payloads that the sub-agent really got.
         barred_below: a service may have answered for somebody else to a child that this one delegated to.
         budget_hit: a call was refused because the budget was used up.
+        effects_sent: calls that change something, those of children that this one delegated to included.
+        effects_unknown: those of them of which no result is known; the child then ends with `EFFECT_UNKNOWN`.
+        final: no other attempt is made, because it could repeat an effect.
     """
 
     calls: int = 0
@@ -23,6 +38,9 @@ class DataUse(Struct):
     _barred: set[ToolId] = field(default_factory=set)
     barred_below: bool = False
     budget_hit: bool = False
+    effects_sent: int = 0
+    effects_unknown: int = 0
+    final: bool = False
 
     @property
     def barred(self) -> Set[ToolId]:
@@ -52,3 +70,111 @@ class DataUse(Struct):
                 self.budget_hit = True
             case Effect.WITHHELD:
                 pass  # what counts is that nothing was released
+            case Effect.SENT:
+                self.effects_sent += 1
+                self.effects_unknown += 1
+            case Effect.SETTLED:
+                self.effects_unknown -= 1
+            case Effect.FINAL:
+                self.final = True
+
+    def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
+        """Count what a delegation came to: another attempt would delegate anew, to a child with other keys."""
+        self.barred_below = self.barred_below or barred
+        self.effects_sent += sent
+        self.effects_unknown += unknown
+        self.final = self.final or sent > 0
+
+
+@unique
+class EffectResult(StrEnum):
+    """What is known of an effect that was about to be sent."""
+
+    DONE = "done"
+    """The service answered, and its answer passed the checks."""
+    REFUSED = "refused"
+    """The service answered that it did nothing."""
+    NOT_SENT = "not_sent"
+    """The request did not leave the sidecar, or found no connection."""
+    UNKNOWN = "unknown"
+
+
+class KeptAnswer(Struct, frozen=True):
+    """What the sub-agent got."""
+
+    payload_json: str
+    partial: bool
+
+
+class SentEffect(Struct):
+    """One effect.
+
+    Attributes:
+        attempt: number of the attempt that asked for it last.
+        result: None while it is being recorded or is on its way.
+        answer: if it is done, unless there was no room for it.
+    """
+
+    tool_id: ToolId
+    attempt: int
+    result: EffectResult | None = None
+    answer: KeptAnswer | None = None
+
+    def settle(self, result: EffectResult) -> None:
+        """Its result is known, or is known to stay unknown."""
+        self.result = result
+
+    def ask_again(self, attempt: int) -> None:
+        """Another attempt asks for it."""
+        self.attempt = attempt
+
+
+class SentEffects:
+    """Those of one child, over all attempts that were made here."""
+
+    __slots__ = ("_asked", "_attempt", "_child_id", "_kept_bytes", "_sent")
+
+    def __init__(self, child_id: ChildId) -> None:
+        """Begin with none."""
+        self._child_id = child_id
+        self._attempt = 0
+        self._asked: dict[tuple[ToolId, str], int] = {}
+        self._sent: dict[str, SentEffect] = {}
+        self._kept_bytes = 0
+
+    def __len__(self) -> int:
+        """How many effects there were."""
+        return len(self._sent)
+
+    def next_key(self, attempt: int, tool_id: ToolId, arguments_json: str) -> str:
+        """Return the key of the next call of an attempt."""
+        if attempt != self._attempt:
+            self._attempt, self._asked = attempt, {}
+        call = tool_id, comparable(arguments_json)
+        self._asked[call] = number = self._asked.get(call, 0) + 1
+        return idempotency_key(self._child_id, *call, number)
+
+    def before(self, key: str) -> SentEffect | None:
+        """Return the effect that an earlier attempt asked for with the same key."""
+        return self._sent.get(key)
+
+    def waits_for_another(self, attempt: int, tool_id: ToolId) -> bool:
+        """Say whether an earlier attempt had an effect of the tool done that this attempt has not asked for."""
+        return any(
+            each.tool_id == tool_id and each.attempt < attempt and each.result is EffectResult.DONE
+            for each in self._sent.values()
+        )
+
+    def begin(self, key: str, attempt: int, tool_id: ToolId) -> SentEffect:
+        """An effect is about to be sent."""
+        effect = self._sent[key] = SentEffect(tool_id, attempt)
+        return effect
+
+    def keep(self, effect: SentEffect, answer: KeptAnswer) -> bool:
+        """Keep an answer for another attempt; say whether there was room for it."""
+        size = len(answer.payload_json.encode())
+        if self._kept_bytes + size > KEPT_BYTES:
+            return False
+        self._kept_bytes += size
+        effect.answer = answer
+        return True

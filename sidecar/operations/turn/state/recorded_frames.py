@@ -158,12 +158,22 @@ class ChildFrames:
         """Keep that it began to delegate."""
         self._came(DelegationFrame(0, child_id, False, 0, 0, False))
 
-    def delegated(self, child_id: ChildId, used: Usage | None, *, barred: bool) -> None:
+    def delegated(
+        self, child_id: ChildId, used: Usage | None, *, barred: bool, sent: int = 0, unknown: int = 0
+    ) -> None:
         """Keep what a delegation came to, as far as that counts for who delegated."""
         spent = used or Usage()
         self._came(
             DelegationFrame(
-                0, child_id, True, spent.input_tokens, spent.output_tokens, barred, spent.cached_input_tokens
+                0,
+                child_id,
+                True,
+                spent.input_tokens,
+                spent.output_tokens,
+                barred,
+                spent.cached_input_tokens,
+                sent,
+                unknown,
             )
         )
 

@@ -107,6 +107,7 @@ class TurnState(Generic[Dispatch]):
     prompt_suffix: str = field(init=False)
     _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
     _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
+    spent_elsewhere: int = field(init=False, default=0)
     _unconfirmed: dict[DispatchId, list[Draft]] = field(init=False, default_factory=dict)
     _unnamed: UnnamedClaims | None = field(init=False, default=None)
     _digests: dict[Slot, Digest] | None = field(init=False, default=None)
@@ -246,6 +247,10 @@ class TurnState(Generic[Dispatch]):
             raise IllegalTransition("restored", self.origin)
         self.origin = Origin.READ if refused is None else Origin.UNREADABLE
         self.restoring.settle(refused)
+
+    def note_spent(self, elsewhere: int) -> None:
+        """Say what the user's other turns of the day have cost, in units of `money`."""
+        self.spent_elsewhere = elsewhere
 
     def note_unconfirmed(self) -> None:
         """The store may have something of the turn that it did not confirm."""

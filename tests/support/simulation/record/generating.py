@@ -7,7 +7,7 @@ from typing import Final
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
-from tests.support.simulation.cards import POOL, arguments_for
+from tests.support.simulation.cards import EFFECT_TOOL, IDEMPOTENT_TOOL, POOL, arguments_for
 from tests.support.simulation.record.fleet import LEASE
 from tests.support.simulation.record.schedule import (
     Blow,
@@ -155,7 +155,19 @@ class _Generator:
 
     def _script(self, card: Card, key: str) -> CallScript:
         attempts = range(1 + card.definition.limits.max_retries)
-        return CallScript(tuple(self._attempt(f"{key} try {number + 1}. ") for number in attempts))
+        changes = self._changes(key)
+        made = [self._attempt(f"{key} try {number + 1}. ") for number in attempts]
+        return CallScript(tuple(replace(each, steps=(*each.steps[:1], *changes, *each.steps[1:])) for each in made))
+
+    def _changes(self, key: str) -> tuple[Step, ...]:
+        """Return the tool calls of a call that change something; each of its attempts makes them all."""
+        beside = Random(f"effects {SUITE}:{self._seed}:{key}")
+        if beside.random() < 0.5:
+            return ()
+        takes = beside.choice((0.0, 0.1, beside.uniform(0.0, 1.5)))
+        reply = beside.choice(("ok", "ok", "ok", "unavailable", "error"))
+        tool = beside.choice((EFFECT_TOOL, EFFECT_TOOL, IDEMPOTENT_TOOL))
+        return (Step(Do.TOOL, takes, f"{tool} {reply}"),)
 
     def _attempt(self, says: str) -> AttemptScript:
         chance = self._chance

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from tests.support.simulation.record import checks_effects as effects
 from tests.support.simulation.record import checks_owning as owning
 from tests.support.simulation.record import checks_telling as telling
 from tests.support.simulation.record import checks_writing as writing
@@ -19,6 +20,9 @@ _ALL: Final = (
     owning.contracts_come_first,
     owning.answers_are_somebodys,
     owning.data_dies_with_its_sidecar,
+    effects.no_effect_happens_twice,
+    effects.keys_come_first,
+    effects.repeated_calls_keep_their_key,
     owning.takeovers_have_reasons,
     owning.nobody_closes_for_the_living,
     owning.closed_for_lost_only_when_due,

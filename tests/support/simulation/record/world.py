@@ -5,11 +5,13 @@ import gc
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from sidecar.adapters.virtual_time import Trace, simulate
 from sidecar.core.errors import SubagentsError
+from sidecar.core.executing.events import EFFECT_SENT, ChildEvent
 from tests.support.simulation.connector import ScriptedConnector
 from tests.support.simulation.ports import JumpingClock
 from tests.support.simulation.record.clients import PersistentClient, Watch
@@ -58,6 +60,7 @@ class RecordWorld:
         disk = Disk(trace)
         hosts = ScriptedRunner(loop, schedule.scripts, _durability(disk), counted)
         connector = ScriptedConnector(loop, counted, hosts.asked)
+        connector.durable_keys = partial(_keys_on, disk)
         self._schedule = schedule
         self._beside = Beside(loop, schedule, counted, disk, JumpingClock(loop), hosts, connector)
         self._watch = Watch()
@@ -146,6 +149,13 @@ class RecordWorld:
         """From now on everything works, and the clock is not slow any more: else turns would last an hour."""
         self._beside.disk.heal()
         self._beside.clock.wrong_by = max(self._beside.clock.wrong_by, timedelta(0))
+
+
+def _keys_on(disk: Disk) -> set[str | None]:
+    """Return the idempotency keys that are on disk now."""
+    events = (kept.record for kept in disk.journal)
+    sent = (each for each in events if isinstance(each, ChildEvent) and each.name == EFFECT_SENT)
+    return {str(each.details()["key"]) for each in sent}
 
 
 def _durability(disk: Disk) -> Any:

@@ -27,7 +27,7 @@ from subagents.dispatch.v1 import question_pb2 as subagents_dot_dispatch_dot_v1_
 from subagents.errors.v1 import error_reason_pb2 as subagents_dot_errors_dot_v1_dot_error__reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#subagents/dispatch/v1/outcome.proto\x12\x15subagents.dispatch.v1\x1a\x1egoogle/protobuf/duration.proto\x1a$subagents/dispatch/v1/question.proto\x1a&subagents/errors/v1/error_reason.proto\"\xda\x03\n\x0b\x43\x61llOutcome\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x03 \x01(\t\x12\x10\n\x08\x63hild_id\x18\x04 \x01(\t\x12\x16\n\x0e\x65mission_index\x18\x05 \x01(\x05\x12/\n\x07outcome\x18\x06 \x01(\x0e\x32\x1e.subagents.dispatch.v1.Outcome\x12\x11\n\tnarration\x18\x07 \x01(\t\x12\x34\n\ncomponents\x18\x08 \x03(\x0b\x32 .subagents.dispatch.v1.Component\x12\x18\n\x10\x64\x61ta_unavailable\x18\t \x01(\x08\x12/\n\x06status\x18\n \x01(\x0b\x32\x1f.subagents.errors.v1.CallStatus\x12\x10\n\x08\x61ttempts\x18\x0b \x01(\x05\x12+\n\x08\x64uration\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\x05usage\x18\r \x01(\x0b\x32!.subagents.dispatch.v1.TokenUsage\x12\x31\n\x08question\x18\x14 \x01(\x0b\x32\x1f.subagents.dispatch.v1.Question\"O\n\tComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0ftool_input_json\x18\x02 \x01(\t\x12\x1b\n\x13\x63omponent_data_json\x18\x03 \x01(\t\"s\n\nTokenUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12 \n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_cached_input_tokens\"t\n\x0cIntentReport\x12\x10\n\x08\x64\x65\x63lared\x18\x01 \x01(\x05\x12\x0f\n\x07\x65mitted\x18\x02 \x01(\x05\x12\x10\n\x08\x66\x61ilsafe\x18\x03 \x01(\x08\x12\x10\n\x08switched\x18\x04 \x01(\x08\x12\x1d\n\x15prior_context_missing\x18\x05 \x01(\x08*\xbd\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n\x11OUTCOME_SUCCEEDED\x10\x01\x12\x14\n\x10OUTCOME_DEGRADED\x10\x02\x12\x12\n\x0eOUTCOME_FAILED\x10\x03\x12\x13\n\x0fOUTCOME_DROPPED\x10\x04\x12\x13\n\x0fOUTCOME_REFUSED\x10\x05\x12\x17\n\x13OUTCOME_NOT_STARTED\x10\x06\x12\x15\n\x11OUTCOME_SUSPENDED\x10\x07*`\n\x0b\x46inalStatus\x12\x1c\n\x18\x46INAL_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x46INAL_STATUS_COMPLETED\x10\x01\x12\x17\n\x13\x46INAL_STATUS_FAILED\x10\x02*\x9e\x02\n\x10\x43hildCloseReason\x12\"\n\x1e\x43HILD_CLOSE_REASON_UNSPECIFIED\x10\x00\x12!\n\x1d\x43HILD_CLOSE_REASON_INTEGRATED\x10\x01\x12)\n%CHILD_CLOSE_REASON_INTEGRATION_FAILED\x10\x02\x12\'\n#CHILD_CLOSE_REASON_EXECUTION_FAILED\x10\x03\x12!\n\x1d\x43HILD_CLOSE_REASON_TURN_ENDED\x10\x04\x12\"\n\x1e\x43HILD_CLOSE_REASON_PARENT_LOST\x10\x05\x12(\n$CHILD_CLOSE_REASON_ENDED_BY_OPERATOR\x10\x06*\x9d\x01\n\x0fTurnCloseReason\x12!\n\x1dTURN_CLOSE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17TURN_CLOSE_REASON_ENDED\x10\x01\x12!\n\x1dTURN_CLOSE_REASON_PARENT_LOST\x10\x02\x12\'\n#TURN_CLOSE_REASON_ENDED_BY_OPERATOR\x10\x03*u\n\x0c\x43\x61pBehaviour\x12\x1d\n\x19\x43\x41P_BEHAVIOUR_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43\x41P_BEHAVIOUR_WITHIN\x10\x01\x12\x14\n\x10\x43\x41P_BEHAVIOUR_AT\x10\x02\x12\x16\n\x12\x43\x41P_BEHAVIOUR_OVER\x10\x03\x42S\n\x15subagents.dispatch.v1P\x01Z subagents/dispatch/v1;dispatchv1\xaa\x02\x15Subagents.Dispatch.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#subagents/dispatch/v1/outcome.proto\x12\x15subagents.dispatch.v1\x1a\x1egoogle/protobuf/duration.proto\x1a$subagents/dispatch/v1/question.proto\x1a&subagents/errors/v1/error_reason.proto\"\xda\x03\n\x0b\x43\x61llOutcome\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x03 \x01(\t\x12\x10\n\x08\x63hild_id\x18\x04 \x01(\t\x12\x16\n\x0e\x65mission_index\x18\x05 \x01(\x05\x12/\n\x07outcome\x18\x06 \x01(\x0e\x32\x1e.subagents.dispatch.v1.Outcome\x12\x11\n\tnarration\x18\x07 \x01(\t\x12\x34\n\ncomponents\x18\x08 \x03(\x0b\x32 .subagents.dispatch.v1.Component\x12\x18\n\x10\x64\x61ta_unavailable\x18\t \x01(\x08\x12/\n\x06status\x18\n \x01(\x0b\x32\x1f.subagents.errors.v1.CallStatus\x12\x10\n\x08\x61ttempts\x18\x0b \x01(\x05\x12+\n\x08\x64uration\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\x05usage\x18\r \x01(\x0b\x32!.subagents.dispatch.v1.TokenUsage\x12\x31\n\x08question\x18\x14 \x01(\x0b\x32\x1f.subagents.dispatch.v1.Question\"O\n\tComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0ftool_input_json\x18\x02 \x01(\t\x12\x1b\n\x13\x63omponent_data_json\x18\x03 \x01(\t\"\x97\x01\n\nTokenUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12 \n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\x08\x63ost_usd\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\x16\n\x14_cached_input_tokensB\x0b\n\t_cost_usd\"t\n\x0cIntentReport\x12\x10\n\x08\x64\x65\x63lared\x18\x01 \x01(\x05\x12\x0f\n\x07\x65mitted\x18\x02 \x01(\x05\x12\x10\n\x08\x66\x61ilsafe\x18\x03 \x01(\x08\x12\x10\n\x08switched\x18\x04 \x01(\x08\x12\x1d\n\x15prior_context_missing\x18\x05 \x01(\x08*\xbd\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n\x11OUTCOME_SUCCEEDED\x10\x01\x12\x14\n\x10OUTCOME_DEGRADED\x10\x02\x12\x12\n\x0eOUTCOME_FAILED\x10\x03\x12\x13\n\x0fOUTCOME_DROPPED\x10\x04\x12\x13\n\x0fOUTCOME_REFUSED\x10\x05\x12\x17\n\x13OUTCOME_NOT_STARTED\x10\x06\x12\x15\n\x11OUTCOME_SUSPENDED\x10\x07*`\n\x0b\x46inalStatus\x12\x1c\n\x18\x46INAL_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x46INAL_STATUS_COMPLETED\x10\x01\x12\x17\n\x13\x46INAL_STATUS_FAILED\x10\x02*\x9e\x02\n\x10\x43hildCloseReason\x12\"\n\x1e\x43HILD_CLOSE_REASON_UNSPECIFIED\x10\x00\x12!\n\x1d\x43HILD_CLOSE_REASON_INTEGRATED\x10\x01\x12)\n%CHILD_CLOSE_REASON_INTEGRATION_FAILED\x10\x02\x12\'\n#CHILD_CLOSE_REASON_EXECUTION_FAILED\x10\x03\x12!\n\x1d\x43HILD_CLOSE_REASON_TURN_ENDED\x10\x04\x12\"\n\x1e\x43HILD_CLOSE_REASON_PARENT_LOST\x10\x05\x12(\n$CHILD_CLOSE_REASON_ENDED_BY_OPERATOR\x10\x06*\x9d\x01\n\x0fTurnCloseReason\x12!\n\x1dTURN_CLOSE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17TURN_CLOSE_REASON_ENDED\x10\x01\x12!\n\x1dTURN_CLOSE_REASON_PARENT_LOST\x10\x02\x12\'\n#TURN_CLOSE_REASON_ENDED_BY_OPERATOR\x10\x03*u\n\x0c\x43\x61pBehaviour\x12\x1d\n\x19\x43\x41P_BEHAVIOUR_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43\x41P_BEHAVIOUR_WITHIN\x10\x01\x12\x14\n\x10\x43\x41P_BEHAVIOUR_AT\x10\x02\x12\x16\n\x12\x43\x41P_BEHAVIOUR_OVER\x10\x03\x42S\n\x15subagents.dispatch.v1P\x01Z subagents/dispatch/v1;dispatchv1\xaa\x02\x15Subagents.Dispatch.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,22 +35,22 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.dispatch.v1.outco
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\025subagents.dispatch.v1P\001Z subagents/dispatch/v1;dispatchv1\252\002\025Subagents.Dispatch.V1'
-  _globals['_OUTCOME']._serialized_start=966
-  _globals['_OUTCOME']._serialized_end=1155
-  _globals['_FINALSTATUS']._serialized_start=1157
-  _globals['_FINALSTATUS']._serialized_end=1253
-  _globals['_CHILDCLOSEREASON']._serialized_start=1256
-  _globals['_CHILDCLOSEREASON']._serialized_end=1542
-  _globals['_TURNCLOSEREASON']._serialized_start=1545
-  _globals['_TURNCLOSEREASON']._serialized_end=1702
-  _globals['_CAPBEHAVIOUR']._serialized_start=1704
-  _globals['_CAPBEHAVIOUR']._serialized_end=1821
+  _globals['_OUTCOME']._serialized_start=1003
+  _globals['_OUTCOME']._serialized_end=1192
+  _globals['_FINALSTATUS']._serialized_start=1194
+  _globals['_FINALSTATUS']._serialized_end=1290
+  _globals['_CHILDCLOSEREASON']._serialized_start=1293
+  _globals['_CHILDCLOSEREASON']._serialized_end=1579
+  _globals['_TURNCLOSEREASON']._serialized_start=1582
+  _globals['_TURNCLOSEREASON']._serialized_end=1739
+  _globals['_CAPBEHAVIOUR']._serialized_start=1741
+  _globals['_CAPBEHAVIOUR']._serialized_end=1858
   _globals['_CALLOUTCOME']._serialized_start=173
   _globals['_CALLOUTCOME']._serialized_end=647
   _globals['_COMPONENT']._serialized_start=649
   _globals['_COMPONENT']._serialized_end=728
-  _globals['_TOKENUSAGE']._serialized_start=730
-  _globals['_TOKENUSAGE']._serialized_end=845
-  _globals['_INTENTREPORT']._serialized_start=847
-  _globals['_INTENTREPORT']._serialized_end=963
+  _globals['_TOKENUSAGE']._serialized_start=731
+  _globals['_TOKENUSAGE']._serialized_end=882
+  _globals['_INTENTREPORT']._serialized_start=884
+  _globals['_INTENTREPORT']._serialized_end=1000
 # @@protoc_insertion_point(module_scope)

@@ -122,14 +122,16 @@ class Component(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tool_input_json: _Optional[str] = ..., component_data_json: _Optional[str] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
-    __slots__ = ("input_tokens", "output_tokens", "cached_input_tokens")
+    __slots__ = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
     INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CACHED_INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_USD_FIELD_NUMBER: _ClassVar[int]
     input_tokens: int
     output_tokens: int
     cached_input_tokens: int
-    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cached_input_tokens: _Optional[int] = ...) -> None: ...
+    cost_usd: str
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cached_input_tokens: _Optional[int] = ..., cost_usd: _Optional[str] = ...) -> None: ...
 
 class IntentReport(_message.Message):
     __slots__ = ("declared", "emitted", "failsafe", "switched", "prior_context_missing")

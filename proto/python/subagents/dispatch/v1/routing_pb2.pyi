@@ -52,7 +52,7 @@ class RoutingDecision(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., orchestrator_id: _Optional[str] = ..., candidates: _Optional[_Iterable[_Union[_surface_pb2.Candidate, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[RoutedCall, _Mapping]]] = ..., intents: _Optional[_Iterable[_Union[_outcome_pb2.IntentReport, _Mapping]]] = ..., intent_count: _Optional[int] = ..., fan_out_cap: _Optional[int] = ..., cap: _Optional[_Union[_outcome_pb2.CapBehaviour, str]] = ..., cohort: _Optional[_Union[_surface_pb2.Cohort, _Mapping]] = ..., binding_digest: _Optional[str] = ..., bound_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., close_reason: _Optional[_Union[_outcome_pb2.TurnCloseReason, str]] = ..., overhead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., principal_asserted_by: _Optional[str] = ..., gate_passed: _Optional[bool] = ...) -> None: ...
 
 class RoutedCall(_message.Message):
-    __slots__ = ("call_id", "sub_agent_id", "child_id", "emission_index", "outcome", "reason", "axis", "started_at", "settled_at", "attempts", "status_events", "dispatch_id")
+    __slots__ = ("call_id", "sub_agent_id", "child_id", "emission_index", "outcome", "reason", "axis", "started_at", "settled_at", "attempts", "status_events", "dispatch_id", "usage", "rollout_arm")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     CHILD_ID_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,8 @@ class RoutedCall(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     STATUS_EVENTS_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_ARM_FIELD_NUMBER: _ClassVar[int]
     call_id: str
     sub_agent_id: str
     child_id: str
@@ -77,4 +79,6 @@ class RoutedCall(_message.Message):
     attempts: int
     status_events: int
     dispatch_id: str
-    def __init__(self, call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., child_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., reason: _Optional[_Union[_error_reason_pb2.ErrorReason, str]] = ..., axis: _Optional[_Union[_error_reason_pb2.FailureAxis, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., status_events: _Optional[int] = ..., dispatch_id: _Optional[str] = ...) -> None: ...
+    usage: _outcome_pb2.TokenUsage
+    rollout_arm: str
+    def __init__(self, call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., child_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., reason: _Optional[_Union[_error_reason_pb2.ErrorReason, str]] = ..., axis: _Optional[_Union[_error_reason_pb2.FailureAxis, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., status_events: _Optional[int] = ..., dispatch_id: _Optional[str] = ..., usage: _Optional[_Union[_outcome_pb2.TokenUsage, _Mapping]] = ..., rollout_arm: _Optional[str] = ...) -> None: ...

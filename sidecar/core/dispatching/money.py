@@ -1,0 +1,50 @@
+"""What tokens cost, exactly: whole units of a trillionth of a US dollar, never a binary fraction.
+
+A price has at most six decimals of US dollars for a million tokens, hence one token costs a whole number of units. An
+unknown price, or tokens that a runner did not report, make the cost unknown (None), which is not zero.
+"""
+
+from decimal import Decimal
+from typing import Final
+
+from sidecar.core.definitions.cards.card import ModelEntry
+from sidecar.core.dispatching.outcomes import Usage
+
+CURRENCY: Final = "USD"
+DECIMALS: Final = 12
+"""Of a US dollar; one unit is the last of them."""
+UNITS_OF_USD: Final = 10**DECIMALS
+UNITS_OF_PRICE: Final = 6
+"""Decimals by which a price for a million tokens becomes units for one token."""
+
+
+def units(usd: float | Decimal) -> int:
+    """Return an amount of US dollars in units; a number is taken as it is written, and cut after twelve decimals."""
+    return int(Decimal(repr(usd) if isinstance(usd, float) else usd).scaleb(DECIMALS))
+
+
+def in_usd(amount: int) -> str:
+    """Return units as US dollars, exactly, without zeros at the end; at least two decimals."""
+    whole, rest = divmod(abs(amount), UNITS_OF_USD)
+    decimals = f"{rest:0{DECIMALS}d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if amount < 0 else ''}{whole}.{decimals}"
+
+
+def cost_of(usage: Usage, model: ModelEntry) -> int | None:
+    """Return what tokens cost in units; None: a price that is needed is unknown.
+
+    Tokens from a provider's cache count at the full price of the input, so that the cost is never too low.
+    """
+    cost = 0
+    parts = (usage.input_tokens, model.price_per_million_input), (usage.output_tokens, model.price_per_million_output)
+    for tokens, price in parts:
+        if tokens and price is None:
+            return None
+        if tokens and price is not None:
+            cost += tokens * int(Decimal(repr(price)).scaleb(UNITS_OF_PRICE))
+    return cost
+
+
+def is_priced(model: ModelEntry) -> bool:
+    """Say whether both prices of a model are known."""
+    return model.price_per_million_input is not None and model.price_per_million_output is not None

@@ -1,0 +1,89 @@
+"""Idempotency keys of tool calls, and what the events of children say of the effects that were sent.
+
+The key of a call is derived from its child, its tool, its arguments and its number among the same calls of the attempt.
+Another attempt of the child, here or at a sidecar that took it over, therefore derives the same key for the same call
+without reading anything. Two equal calls of one attempt have two keys: they are two calls.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.executing.events import EFFECT_SENT, EFFECT_SETTLED
+from sidecar.core.executing.stored_record import StoredChild
+from sidecar.core.identifiers import ChildId, ToolId
+from sidecar.core.json_schemas import canonical_text
+
+PREFIX: Final = "ik1-"
+KEY_DIGITS: Final = 40
+"""160 bits in hexadecimal digits."""
+
+
+def idempotency_key(child_id: ChildId, tool_id: ToolId, arguments: str, number: int) -> str:
+    """Return the key of a call; 44 printable ASCII characters.
+
+    Args:
+        child_id: of the child that calls; random, hence not to be guessed by another user's child.
+        tool_id: of the tool.
+        arguments: see `comparable`.
+        number: from 1: how many calls of the tool with these arguments the attempt has made, this one included.
+    """
+    covered = "\x1f".join((child_id, tool_id, str(number), arguments))
+    return PREFIX + sha256(covered.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def comparable(arguments_json: str) -> str:
+    """Return arguments as text that does not depend on the order of members and on blanks."""
+    return canonical_text(from_json(arguments_json))
+
+
+class RecordedEffects(msgspec.Struct, frozen=True):
+    """What is on record of a child's effects, and of those of the children below it.
+
+    Attributes:
+        unknown: effects that may have happened, and of which no result is on record.
+        sent: effects that were sent, whatever their results are.
+    """
+
+    unknown: int = 0
+    sent: int = 0
+
+    def __add__(self, other: "RecordedEffects") -> "RecordedEffects":
+        """Return both together."""
+        return RecordedEffects(self.unknown + other.unknown, self.sent + other.sent)
+
+
+NO_EFFECTS: Final = RecordedEffects()
+
+
+def recorded_effects(children: Iterable[StoredChild]) -> Mapping[ChildId, RecordedEffects]:
+    """Return what is on record of effects, for each child of a turn that has any, itself or below it.
+
+    A result is put on record with the next fact of its child, hence the result of the newest effect may be lost with
+    its sidecar: that effect is unknown, too.
+    """
+    parents: dict[ChildId, ChildId | None] = {}
+    found: dict[ChildId, RecordedEffects] = {}
+    for child in children:
+        child_id = child.opened.child_id
+        parents[child_id] = child.opened.parent_child_id
+        own = _own(child)
+        above: ChildId | None = child_id if own.sent else None
+        while above is not None:
+            found[above] = found.get(above, NO_EFFECTS) + own
+            above = parents.get(above)
+    return found
+
+
+def _own(child: StoredChild) -> RecordedEffects:
+    waiting, sent = set[str](), 0
+    for event in child.events:
+        if event.name == EFFECT_SENT:
+            sent += 1
+            waiting.add(str(event.details().get("key", event.event_id)))
+        elif event.name == EFFECT_SETTLED:
+            waiting.discard(str(event.details().get("key", "")))
+    return RecordedEffects(len(waiting), sent)

@@ -1,0 +1,154 @@
+"""Tool calls that may change something: the key is on record before an effect is sent, and nothing repeats an effect.
+
+The journal decides who may send. A sidecar that lost the dispatch to another one is refused by the record before the
+request leaves; a sidecar that takes the dispatch over finds the key, and does not make another attempt of the child.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from msgspec import Struct
+
+from sidecar.core.definitions.cards.card import ToolEntry
+from sidecar.core.envelopes.verdicts import Judgement, Released, WithholdReason
+from sidecar.core.errors import GrantSpent, RecordConflict, ToolBudgetExhausted, ToolNotAllowed
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.journal.facts import ChildNoted
+from sidecar.core.journal.marks import Values, What
+from sidecar.core.journal.texts import Texts
+from sidecar.core.replaying.frames import Effect
+from sidecar.operations.record.timed_access import append_within
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.child.stop_child import stop_child
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.data_use import MOST_EFFECTS, EffectResult, KeptAnswer, SentEffect
+from sidecar.operations.turn.state.open_turns import Turns
+from subagents_errors import CallFailure
+
+REFUSALS: Final = frozenset(
+    {WithholdReason.STATUS_ERROR, WithholdReason.MISSING_PRINCIPAL, WithholdReason.PRINCIPAL_REFUSED}
+)
+"""With these answers a service says that it did nothing."""
+
+
+class AdmittedEffect(Struct, frozen=True):
+    """An effect whose key is on record."""
+
+    key: str
+    effect: SentEffect
+
+
+class SendEffect:
+    """What the tool gateway does around an effect."""
+
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies, turns: Turns) -> None:
+        """Keeps no state of its own: what a child sent is kept with the child."""
+        self._rules, self._out, self._turns = rules, outside, turns
+
+    def key_of(self, child: Child, tool: ToolEntry, arguments_json: str) -> str:
+        """Return the idempotency key of the next call of a child's attempt."""
+        return child.sent_effects().next_key(child.attempts, tool.id, arguments_json)
+
+    async def admit(self, child: Child, tool: ToolEntry, arguments_json: str) -> AdmittedEffect | KeptAnswer:
+        """Put the key of an effect on record; return it, or the answer that an earlier attempt got under this key.
+
+        Raises:
+            GrantSpent: another sidecar runs the child.
+            StoreUnavailable: the key could not be recorded in time; the effect is not sent.
+            ToolBudgetExhausted: the child has sent as many effects as one may.
+            ToolNotAllowed: an earlier attempt had an effect of the tool done with other arguments.
+        """
+        key, attempt = self.key_of(child, tool, arguments_json), child.attempts
+        effects = child.sent_effects()
+        before = effects.before(key)
+        if before is not None and before.answer is not None:
+            before.ask_again(attempt)
+            self._out.recorder.effect_settled(child.slot, tool.id, "repeated")
+            return before.answer
+        if effects.waits_for_another(attempt, tool.id):
+            raise ToolNotAllowed(
+                "an earlier attempt of this call has had this tool change something; repeat that call with the same "
+                "arguments first",
+                metadata={"tool_id": tool.id, "reason": "effect_of_earlier_attempt"},
+            )
+        if len(effects) >= MOST_EFFECTS:
+            most = str(MOST_EFFECTS)
+            raise ToolBudgetExhausted(
+                f"the child has sent {most} effects, which is the limit", metadata={"limit": most}
+            )
+        effect = effects.begin(key, attempt, tool.id)
+        try:
+            await self._record(child, tool, key)
+        except BaseException:
+            self._settle(child, tool, AdmittedEffect(key, effect), EffectResult.NOT_SENT)
+            raise
+        return AdmittedEffect(key, effect)
+
+    async def send(
+        self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, asking: Awaitable[Judgement]
+    ) -> Judgement:
+        """Have the request sent, and take note of the result; stop the child if there is none that is certain."""
+        child.use(Effect.SENT, tool.id)
+        result = EffectResult.UNKNOWN
+        try:
+            judgement = await asking
+            result = result_of(judgement)
+        finally:  # also if the sub-agent does not wait for the answer any more
+            if result is EffectResult.UNKNOWN:
+                admitted.effect.settle(result)
+                self._out.recorder.effect_settled(child.slot, tool.id, result)
+                turn = self._turns.known(child.log.run_id)
+                if turn is not None:
+                    stop_child(turn, child, CallFailure.EFFECT_UNKNOWN)
+            else:
+                child.use(Effect.SETTLED, tool.id)
+                self._settle(child, tool, admitted, result)
+        if isinstance(judgement, Released):
+            answer = KeptAnswer(judgement.payload_json, judgement.status == "partial")
+            if not child.sent_effects().keep(admitted.effect, answer):
+                child.use(Effect.FINAL, tool.id)
+        return judgement
+
+    def not_sent(self, child: Child, tool: ToolEntry, admitted: AdmittedEffect) -> None:
+        """The attempt ended while the key was being recorded."""
+        self._settle(child, tool, admitted, EffectResult.NOT_SENT)
+
+    def _settle(self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, result: EffectResult) -> None:
+        """Note a result that is certain; the next fact of the child records it."""
+        admitted.effect.settle(result)
+        self._out.recorder.effect_settled(child.slot, tool.id, result)
+        if child.log.state is ExecutionState.RUNNING:
+            child.note(self._out.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)
+
+    async def _record(self, child: Child, tool: ToolEntry, key: str) -> None:
+        """Put the key on record, behind all that is not confirmed of the dispatch yet."""
+        turn = self._turns.known(child.log.run_id)
+        dispatch = None if turn is None else turn.dispatches.get(child.dispatch_id)
+        if turn is None or dispatch is None or child.log.state is not ExecutionState.RUNNING:
+            raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
+        now, values, clock = self._out.clock.now(), list[Values](), self._out.clock
+        child.note(now, What.EFFECT_SENT, tool.id, key)
+        noted = ChildNoted(child.dispatch_id, (child.progress(now, values),))
+        happened = [self._out.store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
+        before = turn.in_front(child.dispatch_id)
+        turn.happened(child.dispatch_id, happened)
+        until = min(dispatch.record_by, clock.monotonic() + self._rules.record_timeout.total_seconds())
+        refused = await append_within(self._out.store, (*before, *happened), until, dispatch.deadlines)
+        if refused is None:
+            turn.recorded(child.dispatch_id, (*before, *happened))
+            return
+        if isinstance(refused, RecordConflict):
+            dispatch.lose()
+            raise GrantSpent("another sidecar runs this child; stop calling tools")
+        turn.note_unconfirmed()
+        raise refused
+
+
+def result_of(judgement: Judgement) -> EffectResult:
+    """Return what a judgement says of the effect: an answer that failed a check proves nothing."""
+    if isinstance(judgement, Released):
+        return EffectResult.DONE
+    if judgement.never_sent:
+        return EffectResult.NOT_SENT
+    return EffectResult.REFUSED if judgement.reason in REFUSALS else EffectResult.UNKNOWN

@@ -1,0 +1,95 @@
+"""What a turn, and a user's day, have cost so far, for the budgets in money.
+
+Nothing is kept beside the record: the cost of each call is in its outcome, so that a restart and another replica know
+the same. A day is read from the record when a dispatch begins, hence it has every outcome that any replica had
+acknowledged by then. What still runs is not in it: dispatches that run at the same time may together exceed the budget
+by what their running children cost.
+"""
+
+from collections import OrderedDict
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from sidecar.core.dispatching.cost_budget import CostBudgets
+from sidecar.core.dispatching.plan import PlannedCall
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.stored_record import StoredTurn, TurnQuery, TurnState
+from sidecar.core.identifiers import Principal, TurnId
+from sidecar.operations.record.timed_access import read_within
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import TurnDependencies
+from sidecar.operations.turn.state.open_turns import Turn
+
+USERS_KEPT: Final = 4096
+PAGE: Final = 200
+
+
+class Spending:
+    """Reads what was spent, and says whether the next child may start.
+
+    Attributes:
+        limits: there is a budget at all; without one nothing is asked.
+        reads_days: there is a budget for a user and day, which needs the record.
+    """
+
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
+        """Begin with nothing read."""
+        self._budgets: CostBudgets = rules.cost
+        self.reads_days = self._budgets.principal_and_day is not None
+        self.limits = self.reads_days or self._budgets.turn is not None
+        self._seconds = rules.record_timeout.total_seconds()
+        self._out = outside
+        self._ended: OrderedDict[tuple[Principal, date], dict[TurnId, int]] = OrderedDict()
+
+    async def read(self, turn: Turn) -> None:
+        """Note on a turn what its user's other turns of the day have cost. Raises `StoreUnavailable`."""
+        principal, day = turn.claims.principal, turn.claims.bound_at.astimezone(UTC).date()
+        ended = self._ended.pop((principal, day), {})
+        self._ended[principal, day] = ended
+        if len(self._ended) > USERS_KEPT:
+            self._ended.popitem(last=False)
+        total, before = 0, None
+        midnight = datetime.combine(day, time(), UTC)
+        while True:
+            query = TurnQuery(
+                principal=principal, since=midnight, until=midnight + timedelta(days=1), before=before, limit=PAGE
+            )
+            page = await read_within(self._out.store.turns(query), self._seconds)
+            if isinstance(page, StoreUnavailable):
+                raise page
+            for row in page.rows:
+                if row.turn_id == turn.turn_id:
+                    continue
+                if row.turn_id not in ended:
+                    cost = await self._cost_on_record(row.turn_id)
+                    if row.state is TurnState.OPEN:
+                        total += cost
+                        continue
+                    ended[row.turn_id] = cost
+                total += ended[row.turn_id]
+            if len(page.rows) < PAGE:
+                break
+            before = page.rows[-1].began_at, page.rows[-1].turn_id
+        turn.note_spent(total)
+
+    def refusal(self, turn: Turn, planned: PlannedCall) -> str:
+        """Return why a call's child may not start; empty: it may."""
+        return self._budgets.refusal(planned.tool.card.model, cost_of_turn(turn), turn.spent_elsewhere)
+
+    async def _cost_on_record(self, turn_id: TurnId) -> int:
+        stored = await read_within(self._out.store.turn(turn_id), self._seconds)
+        if isinstance(stored, StoreUnavailable):
+            raise stored
+        return 0 if stored is None else _cost_of_stored(stored)
+
+
+def cost_of_turn(turn: Turn) -> int:
+    """Return what the settled calls of a turn have cost, and what children that run have delegated, in units."""
+    settled = (each.usage for dispatch in turn.dispatches.values() for each in dispatch.calls.outcomes.values())
+    below = (child.ledger.usage_below for child in turn.children.values() if child.outcome is None)
+    return sum(usage.cost for usage in (*settled, *below) if usage is not None and usage.cost is not None)
+
+
+def _cost_of_stored(stored: StoredTurn) -> int:
+    usages = (each.usage for dispatch in stored.dispatches for each in dispatch.outcomes)
+    return sum(usage.cost for usage in usages if usage is not None and usage.cost is not None)
