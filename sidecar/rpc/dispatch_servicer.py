@@ -123,8 +123,8 @@ class DispatchServicer:
         one, many = MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY
         return (
             Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
-            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch),
-            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._dispatch_unary),
+            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
+            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
             Method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
             Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call),
             Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child),
@@ -141,7 +141,7 @@ class DispatchServicer:
         await deliver_frames(begun, 0, frames)
         frames.check()
 
-    async def _dispatch_unary(self, message: pb.DispatchUnaryRequest, call: Call) -> pb.DispatchUnaryResponse:
+    async def _unary(self, message: pb.DispatchUnaryRequest, call: Call) -> pb.DispatchUnaryResponse:
         if not message.HasField("dispatch"):
             problem = FieldProblem("dispatch", "is missing; put the DispatchRequest there")
             raise InvalidRequest("DispatchUnaryRequest cannot be used: dispatch is missing", fields=[problem])

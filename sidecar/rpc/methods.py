@@ -137,6 +137,7 @@ class Method(msgspec.Struct, frozen=True):
         name: `/package.Service/Method`.
         parse: makes the request from its bytes; raises `DecodeError`.
         reserved: served whatever the load is, and not waited for by a drain: health, reflection.
+        batched: starts together with other calls that arrive at the same time; see `rpc/start_batches.py`.
         urgent: served however little time is left, and waited for by a drain: what operators ask for.
     """
 
@@ -146,6 +147,7 @@ class Method(msgspec.Struct, frozen=True):
     handle: Handle
     reserved: bool = False
     urgent: bool = False
+    batched: bool = False
 
 
 def time_left(context: CallContext) -> timedelta | None:

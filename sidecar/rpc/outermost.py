@@ -16,6 +16,7 @@ from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.handler_guard import Guard, HandlerContext, parsed
 from sidecar.rpc.methods import Call, GrpcContext, Method, MethodShape
+from sidecar.rpc.start_batches import StartBatches
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
@@ -29,6 +30,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._entrance = entrance
         self._in_flight = surroundings.in_flight
         self._guard = Guard(entrance, surroundings)
+        self._batches = StartBatches()
         elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
         handlers = {name: self._refusing(name) for name in elsewhere}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
@@ -77,13 +79,16 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         counted = not method.reserved
         if counted:
             self._in_flight.begin(method.name)
+        turn = self._batches.join() if method.batched else None
         try:
-            answer = await self._guard(method, context, work, raw)
+            answer = await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
                 await _end(context, rich_status(answer))
                 return None
             return answer
         finally:
+            if turn is not None:
+                self._batches.leave(turn)
             if counted:
                 self._in_flight.end(method.name)
 
