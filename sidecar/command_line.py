@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sidecar.cli.serve import serve_alone
 
 if TYPE_CHECKING:
+    from sidecar.cli.doctor_command import Examine
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.projection_command import Progress
     from sidecar.cli.record.replay_command import ReplayWish
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str]) -> None:
         environment=_environment,
         checkouts=_checkouts,
         erase_offline=_erase_offline,
+        examine=_examine,
     )
     make_app(commands, arguments[0] if arguments else "")(list(arguments), prog_name="sidecar")
 
@@ -112,6 +114,12 @@ def _environment() -> "FromEnvironment":
         token=lambda: os.environ.get("SIDECAR_ROLE_TOKEN", ""),
         target=lambda: os.environ.get("SIDECAR_TARGET", ""),
     )
+
+
+def _examine() -> "Examine":
+    from sidecar.composition.doctor import examine  # noqa: PLC0415  only `doctor` needs it
+
+    return examine
 
 
 def _built_ins() -> Sequence[object]:

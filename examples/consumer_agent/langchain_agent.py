@@ -13,7 +13,7 @@ from examples.consumer_agent.agent import Audience, TurnStory, User
 from examples.consumer_agent.langchain_model import reply_of
 from examples.consumer_agent.model import Reply
 from subagents_client import SidecarClient, TurnRequest
-from subagents_errors import DependencyAway
+from subagents_errors import DependencyUnavailable
 from subagents_langchain import ENGLISH, ActiveTurn, Orchestrator, StatusLine, TurnEvent, broken_rules
 
 State = AgentState[Any]
@@ -60,7 +60,9 @@ class LangChainAgent:
         await self._audience.answered(Reply(answer.read))
         hand = self._watching.hand
         if hand is None or hand.turn is None or answer.end is None:
-            raise answer.unbound_because or DependencyAway("the sidecar could not be told that the turn has ended")
+            raise answer.unbound_because or DependencyUnavailable(
+                "the sidecar could not be told that the turn has ended"
+            )
         replies = [*self._watching.replies, Reply(answer.read)]
         replies[0] = replace(replies[0], prior_context=hand.prior_context or "")
         broken = list(broken_rules(self._messages))

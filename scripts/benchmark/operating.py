@@ -69,7 +69,7 @@ class Operator:
 
     async def set_ramp(self, definition_id: str, basis_points: int) -> None:
         """Set the ramp of a definition that its slot is named after."""
-        found = await self._ask(self._stub.Get, reading_pb2.GetRequest(slot=definition_id))
+        found = await self._ask(self._stub.GetRollout, reading_pb2.GetRolloutRequest(slot=definition_id))
         header = _header(definition_id)
         header.expected_revision = found.status.revision
         await self._ask(self._stub.SetRamp, pb.SetRampRequest(header=header, ramp_basis_points=basis_points))

@@ -15,6 +15,7 @@ from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.serve import EX_CONFIG, refusal
 
 if TYPE_CHECKING:
+    from sidecar.cli.doctor_command import Examine
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.backup import BackUp, Migrate
     from sidecar.cli.record.history_commands import Conversations
@@ -53,6 +54,7 @@ class Commands:
         environment: what `subagent` need not be told with every command.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases the content of a user in a record that no sidecar has open.
+        examine: returns what examines a deployment.
     """
 
     read_settings: Callable[[Path | None], "Settings"]
@@ -70,6 +72,7 @@ class Commands:
     environment: Callable[[], "FromEnvironment"]
     checkouts: Callable[[], "Checkouts"]
     erase_offline: Callable[..., "ErasureReport"]
+    examine: Callable[[], "Examine"]
 
 
 def make_app(commands: Commands, first: str = "") -> typer.Typer:
@@ -163,6 +166,12 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         raise typer.Exit(codeowners(folder, wish, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
 
 
+def _add_doctor(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.doctor_command import add_doctor  # noqa: PLC0415  loaded for its own command only
+
+    add_doctor(app, lambda config: _settings(commands, config), commands.examine)
+
+
 def _add_plugins(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.plugins.command import add_plugins  # noqa: PLC0415  loaded for its own commands only
 
@@ -229,6 +238,7 @@ def _add_replay(app: typer.Typer, commands: Commands) -> None:
 GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]] = {
     ("serve", "health"): _add_serving,
     ("validate", "codeowners"): _add_looking,
+    ("doctor",): _add_doctor,
     ("plugins",): _add_plugins,
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,

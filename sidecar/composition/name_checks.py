@@ -13,9 +13,6 @@ from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.rollout.view import RolloutView
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
-from sidecar.policy.kinds import PluginKind
-from sidecar.policy.loading import PluginHost
-from sidecar.policy.problems import choices_for
 from sidecar.settings import Settings, SettingsProblem
 from sidecar.settings.name_checks import Names, invalid_targets, names_of, unknown_names
 
@@ -57,22 +54,6 @@ class NamesInSettings:
         if found and found != self._said:
             LOG.warning(names.SETTINGS_UNMATCHED, "settings name what no definition has", problems=list(found))
         self._said = found
-
-
-def check_signed_connectors(settings: Settings, host: PluginHost) -> None:
-    """Refuse a connector whose answers must be signed and that no loaded plugin offers.
-
-    Raises:
-        SettingsProblem: lists them all.
-    """
-    known = host.names(PluginKind.CONNECTOR)
-    wrong = [
-        f"signatures.connectors: no connector is named `{name}`: {choices_for(name, known)}"
-        for name in settings.signatures.connectors
-        if name not in known
-    ]
-    if wrong:
-        raise SettingsProblem(wrong)
 
 
 def _on_record(view: RolloutView) -> Names:

@@ -11,15 +11,13 @@ from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.adapters.system import OffLoop
-from sidecar.composition.name_checks import NamesInSettings, check_signed_connectors
+from sidecar.composition.checked_policy import checked_policy
+from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
-from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.conversations import open_memory
 from sidecar.composition.plugins.from_settings import (
     dispatch_rules,
     flag_timing,
-    plugin_sections,
-    policy_settings,
     report_files,
     signing_keys,
 )
@@ -34,10 +32,8 @@ from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
-from sidecar.policy.entry_points import PluginSelection
-from sidecar.policy.factory import check_sections, checked_settings, make_flag_backend
-from sidecar.policy.loading import PluginHost, load_plugins
-from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.policy.factory import make_flag_backend
+from sidecar.policy.selection import PolicyMap
 from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
 from sidecar.rpc.dispatch_servicer import DispatchServicer
@@ -79,7 +75,7 @@ def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequen
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
-        return DispatchServicer(operations, write_timeout).methods(), None
+        return DispatchServicer(operations, write_timeout).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
     from sidecar.rpc.session.hello import contract  # noqa: PLC0415  the same reason
 
@@ -98,7 +94,8 @@ async def joined_operations(
     """Join everything that calls are answered with; also return the listeners, and what runs in the background."""
     settings = parts.settings
     keys = signing_keys(settings.keys, parts.redactor)
-    policy = _policy(parts)
+    policy = checked_policy(settings, parts.replaced.plugins)
+    parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
@@ -128,7 +125,9 @@ async def joined_operations(
     operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
-    plans, more = _for_operators(parts, operations, rollout, record, policy) if settings.operators.anybody else ((), ())
+    plans, more = (
+        _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
+    )
     return operations, [*listener_plans(parts, operations, boot_secret), *plans], [*loops, *more]
 
 
@@ -150,21 +149,6 @@ def _for_operators(
         clock=parts.replaced.clock,
         anomaly=parts.recorder.anomaly,
     ).plans()
-
-
-def _policy(parts: Components) -> PolicyMap:
-    """Load the plugins, and check now what would else fail at the first call."""
-    settings = parts.settings
-    host: PluginHost = load_plugins(
-        (*BUILT_INS, *parts.replaced.plugins), PluginSelection(tuple(settings.plugins.enabled))
-    )
-    sections = plugin_sections(settings)
-    check_sections(host, sections)
-    for (kind, name), registered in host.registered.items():
-        if name in sections[kind]:
-            checked_settings(registered.spec, sections[kind][name])
-    check_signed_connectors(settings, host)
-    return resolve_policy(policy_settings(settings), host)
 
 
 async def _ports(

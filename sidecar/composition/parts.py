@@ -46,3 +46,5 @@ class Components(Struct, frozen=True):
     defects: DefectReports
     in_flight: InFlight
     telemetry: Telemetry
+    plugin_modules: dict[str, str] = field(default_factory=dict)
+    """Distributions of installed plugins by their top-level module, once they are loaded."""

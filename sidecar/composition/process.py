@@ -11,7 +11,7 @@ import uvloop
 from sidecar.adapters.system import reduce_gc_frequency
 from sidecar.composition.running import running_sidecar
 from sidecar.composition.stopping import StopSignals, serve_until_stopped
-from sidecar.composition.telemetry.background_reports import show_lost_lines
+from sidecar.composition.telemetry.background_reports import LagReports, show_lost_lines
 from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import logging_to, standard_error
 from sidecar.observability.redaction import Redactor
@@ -61,7 +61,12 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
             show_lost_lines(sidecar.metrics, log)
             await asyncio.sleep(0)  # the log's thread says that it listens before that search holds up everything
             reduce_gc_frequency()
-            await serve_until_stopped(sidecar, signals)
+            from sidecar.observability.loop_watchdog import LoopWatchdog  # noqa: PLC0415  the sidecar listens already
+
+            reports = LagReports(sidecar.metrics, sidecar.readiness)
+            watchdog = LoopWatchdog(asyncio.get_running_loop(), reports, sidecar.plugin_modules)
+            with watchdog.watching():
+                await serve_until_stopped(sidecar, signals)
 
 
 def _bound_the_process() -> None:

@@ -1,6 +1,6 @@
 """Builds the whole, yields it, and closes everything in reverse order, also when building fails half-way."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -52,6 +52,7 @@ class Sidecar:
         boot_secret: what callers of the dispatch socket have to send.
         ops_address: as bound.
         set_health: tells every gRPC listener whether new turns are taken.
+        plugin_modules: distributions of installed plugins by their top-level module.
         drain_lanes: ask the clients of session lanes to go elsewhere.
     """
 
@@ -63,6 +64,7 @@ class Sidecar:
     boot_secret: str = field(repr=False)
     ops_address: str
     set_health: Callable[[bool], Coroutine[Any, Any, None]]
+    plugin_modules: Mapping[str, str]
     drain_lanes: Sequence[Callable[[], None]] = ()
 
 
@@ -121,7 +123,7 @@ def _whole(
 ) -> Sidecar:
     drains = [plan.drain for plan in plans if plan.drain is not None]
     shown = (parts.settings, operations, parts.metrics, parts.readiness, parts.in_flight)
-    return Sidecar(*shown, boot_secret, ops_address, set_health, drains)
+    return Sidecar(*shown, boot_secret, ops_address, set_health, parts.plugin_modules, drains)
 
 
 def _parts(

@@ -175,6 +175,13 @@ GRANTS_ALIVE: Final = "sidecar.grants_alive"
 READY: Final = "sidecar.ready"
 """1 while new turns are taken. Gauge."""
 
+LOOP_LAG: Final = "sidecar.loop.lag_seconds"
+"""How long the event loop took for a sign of life, asked four times a second. Histogram. Source: issue "Trust"."""
+
+LOOP_HELD_UP: Final = "sidecar.loop.held_up_total"
+"""Times at which the event loop did not answer for a quarter of a second. Counter; plugin (`none`: no plugin's code was
+running). Any is an alert."""
+
 # --- metrics: integrity of the record --------------------------------------------------------------------------------
 
 CHECKPOINTS: Final = "sidecar.record.checkpoints_total"
@@ -274,6 +281,12 @@ FLAGS_CONTACT: Final = "flags.contact"
 
 LOOP_DIED: Final = "sidecar.loop_died"
 """A background loop ended; it is restarted."""
+
+LOOP_HELD: Final = "sidecar.loop_held_up"
+"""The event loop does not answer: plugin, frame, stack. Written by another thread while it lasts."""
+
+LOOP_RELEASED: Final = "sidecar.loop_released"
+"""The event loop runs again: plugin, frame, seconds."""
 
 KEY_MADE: Final = "sidecar.key_made"
 """No signing key is configured, so that one was made that nobody else holds."""

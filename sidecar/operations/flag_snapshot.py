@@ -182,9 +182,9 @@ class FlagSnapshotKeeper:
                 if isinstance(backend, AsksByName):
                     backend.ask_for(self._named(name))
                 report = _checked(await backend.fetch())
-        except (KeyboardInterrupt, GeneratorExit):
+        except GeneratorExit:
             raise
-        except BaseException as error:  # noqa: BLE001  the border of a plugin: even SystemExit is its own failure only
+        except BaseException as error:  # noqa: BLE001  the border of a plugin; signals never raise here
             _raise_if_we_are_cancelled(error)
             late = isinstance(error, TimeoutError) and guard.expired()
             self._standing[name].failure = f"no answer within {limit:g} s" if late else _described(error)
@@ -204,7 +204,7 @@ class FlagSnapshotKeeper:
         try:
             async with asyncio.timeout(interval):
                 await backend.changed()
-        except (KeyboardInterrupt, GeneratorExit):
+        except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001  as in `_refresh`
             _raise_if_we_are_cancelled(error)

@@ -79,6 +79,12 @@ class PluginHost(Struct, frozen=True):
     not_selected: tuple[PluginOffer, ...] = ()
     failed: tuple[tuple[PluginOffer, PluginProblem], ...] = ()
 
+    def modules(self) -> Mapping[str, str]:
+        """Return the distributions of installed plugins by the top-level module of their code."""
+        installed = (one for one in self.registered.values() if one.distribution != BUILT_IN)
+        factories = ((getattr(one.spec, "factory", None), one.distribution) for one in installed)
+        return {getattr(factory, "__module__", "").partition(".")[0]: name for factory, name in factories}
+
     def names(self, kind: PluginKind) -> tuple[str, ...]:
         """Return the names that may be chosen for a kind, in order."""
         return tuple(sorted(name for of_kind, name in self.registered if of_kind is kind))

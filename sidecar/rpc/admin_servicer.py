@@ -8,14 +8,18 @@ from typing import Final
 from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.process.administration import Administer, SidecarStatus, Verified
 from sidecar.operations.record.erase_user import ErasureReport
-from sidecar.policy.loading import InventoryRow
+from sidecar.policy.kinds import PluginKind
+from sidecar.policy.loading import InventoryRow, PluginState
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
 from sidecar.rpc.methods import Call, Method, MethodShape
+from sidecar.rpc.translate.enums import TURN_CLOSE_REASON, numbers_of
 from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from sidecar.rpc.translate.steps import LONGEST_REASON
 from subagents.admin.v1 import admin_pb2 as pb
 
 SERVICE: Final = "subagents.admin.v1.AdminService"
+PLUGIN_KIND: Final = numbers_of(pb.PluginKind, "PLUGIN_KIND", PluginKind)
+PLUGIN_STATE: Final = numbers_of(pb.PluginState, "PLUGIN_STATE", PluginState)
 
 
 class AdminServicer:
@@ -36,7 +40,7 @@ class AdminServicer:
         return (
             Method(f"/{SERVICE}/ListPlugins", one, pb.ListPluginsRequest.FromString, self._list_plugins, urgent=True),
             Method(f"/{SERVICE}/Drain", one, pb.DrainRequest.FromString, self._drain, urgent=True),
-            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, urgent=True),
+            Method(f"/{SERVICE}/ForceEndTurn", one, pb.ForceEndTurnRequest.FromString, self._end_turn, urgent=True),
             Method(f"/{SERVICE}/GetStatus", one, pb.GetStatusRequest.FromString, self._get_status, urgent=True),
             Method(
                 f"/{SERVICE}/VerifyLog",
@@ -64,13 +68,14 @@ class AdminServicer:
         status = self._administer.drain(call.subject, reason, resume=message.resume)
         return pb.DrainResponse(draining=status.draining, open_turns=status.open_turns, calls_in_flight=status.calls)
 
-    async def _end_turn(self, message: pb.EndTurnRequest, call: Call) -> pb.EndTurnResponse:
-        fields = Fields("EndTurnRequest")
+    async def _end_turn(self, message: pb.ForceEndTurnRequest, call: Call) -> pb.ForceEndTurnResponse:
+        fields = Fields("ForceEndTurnRequest")
         turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
         reason = _reason(fields, message.reason)
         fields.check()
         ended = await self._administer.end_turn(turn_id, call.subject, reason)
-        return pb.EndTurnResponse(ended_before=ended.before, close_reason=ended.close_reason, children=ended.children)
+        reason_given = TURN_CLOSE_REASON[ended.close_reason]
+        return pb.ForceEndTurnResponse(ended_before=ended.before, close_reason=reason_given, child_count=ended.children)
 
     async def _get_status(self, message: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:
         return _status(self._administer.status())
@@ -100,11 +105,11 @@ def _reason(fields: Fields, reason: str) -> str:
 def _plugin(row: InventoryRow) -> pb.Plugin:
     return pb.Plugin(
         name=row.name,
-        kind=row.kind,
+        kind=PLUGIN_KIND[PluginKind(row.kind)] if row.kind else pb.PLUGIN_KIND_UNSPECIFIED,
         contract=row.contract,
         distribution=row.distribution,
         version=row.version,
-        state=row.state,
+        state=PLUGIN_STATE[row.state],
         summary=row.summary,
         problem=row.error,
     )
@@ -113,9 +118,9 @@ def _plugin(row: InventoryRow) -> pb.Plugin:
 def _status(status: SidecarStatus) -> pb.GetStatusResponse:
     message = pb.GetStatusResponse(
         version=status.version,
-        instance=status.instance,
+        instance_id=status.instance,
         ready=not status.blocks,
-        blocks=status.blocks,
+        blockers=status.blocks,
         draining=status.draining,
         open_turns=status.open_turns,
         calls_in_flight=status.calls,
@@ -129,19 +134,19 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
 
 def _erased(erased: ErasureReport) -> pb.EraseUserResponse:
     return pb.EraseUserResponse(
-        looked_at=erased.looked_at,
-        turns=erased.turns,
+        turns_read=erased.looked_at,
+        turn_count=erased.turns,
         open_turn_ids=erased.open_turns,
-        facts=erased.facts,
-        conversations=erased.conversations,
+        fact_count=erased.facts,
+        conversation_count=erased.conversations,
         done=erased.done,
     )
 
 
 def _verified(verified: Verified) -> pb.VerifyLogResponse:
     return pb.VerifyLogResponse(
-        facts=verified.facts,
-        turns=verified.turns,
+        fact_count=verified.facts,
+        turn_count=verified.turns,
         findings=verified.findings,
         notices=verified.notices,
         done=verified.done,

@@ -1,14 +1,14 @@
 """`DispatchService`: translate, call the operation, translate back; listeners are streams, or wait for the end."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
 from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
-from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest, Overloaded
+from sidecar.core.errors import FieldProblem, InternalError, InvalidRequest, Overloaded
 from sidecar.operations.deadlines import deadline_at
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
@@ -72,7 +72,7 @@ class GrpcFrames:
         Raises if the listener was given up or lost: else the stream would end as if it were whole.
         """
         if self._broken:
-            raise InternalFault("the stream broke; listen again with ResumeDispatch")
+            raise InternalError("the stream broke; listen again with ResumeDispatch")
         if self._too_slow:
             raise Overloaded(
                 f"nothing was read from the stream for {self._timeout.total_seconds():g} s; read faster, and listen "
@@ -112,6 +112,13 @@ CONTRACT_VERSION: Final = 1
 PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION)
 
 
+def require_of(contract: pb.Contract, required: Sequence[str], field: str) -> None:
+    """Refuse what relies on a feature that `contract` lacks. Raises `FeatureUnsupported`, `InvalidRequest`."""
+    from sidecar.core.features import require_features  # noqa: PLC0415  few requests name features
+
+    require_features(required, contract.features, contract.version, field)
+
+
 class DispatchServicer:
     """The service of the consumer-agent.
 
@@ -126,10 +133,17 @@ class DispatchServicer:
     ) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
+        self._contract = contract
         self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
+    def without_lanes(self) -> Sequence[Method]:
+        """Return the RPCs, and a `Session` that says that lanes are not offered."""
+        shape = MethodShape.MANY_TO_MANY
+        lanes = Method(f"/{SERVICE}/Session", shape, pb.SessionRequest.FromString, self._no_session, reserved=True)
+        return (*self.methods(), lanes)
+
     def methods(self) -> Sequence[Method]:
-        """Return the RPCs."""
+        """Return the RPCs but for lanes."""
         one, many = MethodShape.ONE_TO_ONE, MethodShape.WITH_LAST
         return (
             Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
@@ -142,7 +156,12 @@ class DispatchServicer:
         )
 
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
+        if message.required_features:
+            require_of(self._contract, message.required_features, "required_features")
         return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
+
+    async def _no_session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
+        require_of(self._contract, ("session",), "session")
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> bytes | None:
         begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)
@@ -160,7 +179,7 @@ class DispatchServicer:
         listener = ResultOnly()
         await deliver_frames(begun, begun.dispatch.sequence, listener)
         if listener.result is None:
-            raise InternalFault("the dispatch ended without outcomes; repeat the request")
+            raise InternalError("the dispatch ended without outcomes; repeat the request")
         answer = pb.DispatchUnaryResponse(state=start_state(attached=begun.attached))
         fill_result(answer.result, listener.result)
         return answer

@@ -16,13 +16,14 @@ from msgspec import Struct
 from sidecar.core.errors import (
     AlreadyExists,
     Conflict,
-    DependencyAway,
+    DeadlineExceeded,
+    DependencyUnavailable,
+    FeatureUnsupported,
     FieldProblem,
-    InternalFault,
+    InternalError,
     InvalidRequest,
     NotAllowed,
-    NotKnown,
-    OutOfTime,
+    NotFound,
     Overloaded,
     Refused,
     SubagentsError,
@@ -40,16 +41,17 @@ LONGEST_MESSAGE: Final = 512
 
 STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
     InvalidRequest: StatusCode.INVALID_ARGUMENT,
-    NotKnown: StatusCode.NOT_FOUND,
+    NotFound: StatusCode.NOT_FOUND,
     Refused: StatusCode.FAILED_PRECONDITION,
+    FeatureUnsupported: StatusCode.UNIMPLEMENTED,
     Conflict: StatusCode.ABORTED,
     AlreadyExists: StatusCode.ALREADY_EXISTS,
     Unauthenticated: StatusCode.UNAUTHENTICATED,
     NotAllowed: StatusCode.PERMISSION_DENIED,
     Overloaded: StatusCode.RESOURCE_EXHAUSTED,
-    OutOfTime: StatusCode.DEADLINE_EXCEEDED,
-    DependencyAway: StatusCode.UNAVAILABLE,
-    InternalFault: StatusCode.INTERNAL,
+    DeadlineExceeded: StatusCode.DEADLINE_EXCEEDED,
+    DependencyUnavailable: StatusCode.UNAVAILABLE,
+    InternalError: StatusCode.INTERNAL,
 }
 """The most specific base class wins."""
 
@@ -81,7 +83,7 @@ def _details(error: SubagentsError) -> Sequence[Message]:
     details: list[Message] = [ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
     if error.fields:
         details.append(_bad_request(error.fields))
-    if isinstance(error, NotKnown):
+    if isinstance(error, NotFound):
         details.append(_resource(error))
     if error.retry_after is not None:
         retry = RetryInfo()
@@ -98,7 +100,7 @@ def _bad_request(fields: Sequence[FieldProblem]) -> BadRequest:
     return BadRequest(field_violations=shown)
 
 
-def _resource(error: NotKnown) -> ResourceInfo:
+def _resource(error: NotFound) -> ResourceInfo:
     """Return what was not found; its kind is named by the metadata key that holds its id, e.g. `child_id`."""
     named = next(((key, value) for key, value in error.metadata.items() if key.endswith("_id")), ("", ""))
     return ResourceInfo(resource_type=named[0].removesuffix("_id"), resource_name=named[1][:LONGEST_TEXT])

@@ -10,7 +10,7 @@ from datetime import timedelta
 from google.protobuf.message import DecodeError, Message
 from msgspec import Struct, field
 
-from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalFault, MalformedMessage, SubagentsError
+from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalError, MalformedMessage, SubagentsError
 from sidecar.rpc.authorisation import CallAdmission, admit, caller_of
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
@@ -89,8 +89,8 @@ class Guard:
             if context.cancelled():
                 raise
             # Nobody at the other end asked for it; without a status the client would hang to its deadline (grpc#29248).
-            return InternalFault("the sidecar stopped the call before it was answered; try again")
-        except (GeneratorExit, KeyboardInterrupt):
+            return InternalError("the sidecar stopped the call before it was answered; try again")
+        except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001  the outermost border: SystemExit of a plugin must not get past
             return self._defect(method, error)
@@ -117,11 +117,11 @@ class Guard:
             return Call(context, metadata, left, grant, guard=self)
         return Call(context, metadata, left, grant, caller, guard=self)
 
-    def _defect(self, method: Method, error: BaseException) -> InternalFault:
+    def _defect(self, method: Method, error: BaseException) -> InternalError:
         """Return what is said of a defect: nothing but where to look for it."""
         correlation_id = self._around.correlation_id()
         self._around.on_defect(method.name, correlation_id, error)
-        return InternalFault(
+        return InternalError(
             "the sidecar failed; its log says more under the correlation id",
             metadata={"correlation_id": correlation_id},
         )

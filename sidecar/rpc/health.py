@@ -7,7 +7,7 @@ from typing import Final
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from sidecar.core.errors import NotKnown
+from sidecar.core.errors import NotFound
 from sidecar.rpc.methods import Call, Method, MethodShape
 
 SERVICE: Final = "/grpc.health.v1.Health/"
@@ -54,7 +54,7 @@ class Health:
 
     async def _check(self, request: health_pb2.HealthCheckRequest, call: Call) -> Status:
         if request.service not in self._services:
-            raise NotKnown("no service of that name is served here")
+            raise NotFound("no service of that name is served here")
         return self._answer(request.service)
 
     async def _list(self, request: Message, call: Call) -> Message:

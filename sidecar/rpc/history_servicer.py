@@ -8,7 +8,7 @@ from typing import Final
 
 from grpc.aio import BaseError
 
-from sidecar.core.errors import InternalFault, Overloaded
+from sidecar.core.errors import InternalError, Overloaded
 from sidecar.operations.process.turn_assembly import HistoryOperations
 from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.methods import Call, Method, MethodShape
@@ -90,4 +90,4 @@ class HistoryServicer:
                 retry_after=timedelta(0),
             ) from None
         except BaseError:
-            raise InternalFault("the stream broke; watch again after what was seen") from None
+            raise InternalError("the stream broke; watch again after what was seen") from None

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from grpc.aio import BaseError
 
-from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, RevisionConflict, RoleRequired
+from sidecar.core.errors import InternalError, Overloaded, RequestIdReused, RevisionConflict, RoleRequired
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
@@ -55,7 +55,7 @@ class LifecycleServicer:
         return (
             self._step("Transition", pb.TransitionRequest, steps.transition, pb.TransitionResponse),
             self._step("SetRamp", pb.SetRampRequest, steps.set_ramp, pb.SetRampResponse),
-            self._step("Configure", pb.ConfigureRequest, steps.configure, pb.ConfigureResponse),
+            self._step("ConfigureRollout", pb.ConfigureRolloutRequest, steps.configure, pb.ConfigureRolloutResponse),
             self._step("RampDown", pb.RampDownRequest, steps.ramp_down, pb.RampDownResponse),
             self._step(
                 "AcknowledgeBreach", pb.AcknowledgeBreachRequest, steps.acknowledge_breach, pb.AcknowledgeBreachResponse
@@ -126,9 +126,17 @@ class LifecycleServicer:
     def _reading(self) -> Sequence[Method]:
         one = MethodShape.ONE_TO_ONE
         return (
-            Method(f"/{SERVICE}/Get", one, reading_pb2.GetRequest.FromString, self._get, urgent=True),
-            Method(f"/{SERVICE}/List", one, reading_pb2.ListRequest.FromString, self._list, urgent=True),
-            Method(f"/{SERVICE}/Explain", one, reading_pb2.ExplainRequest.FromString, self._explain, urgent=True),
+            Method(f"/{SERVICE}/GetRollout", one, reading_pb2.GetRolloutRequest.FromString, self._get, urgent=True),
+            Method(
+                f"/{SERVICE}/ListRollouts", one, reading_pb2.ListRolloutsRequest.FromString, self._list, urgent=True
+            ),
+            Method(
+                f"/{SERVICE}/ExplainServing",
+                one,
+                reading_pb2.ExplainServingRequest.FromString,
+                self._explain,
+                urgent=True,
+            ),
             Method(
                 f"/{SERVICE}/PreviewRamp", one, reading_pb2.PreviewRampRequest.FromString, self._preview, urgent=True
             ),
@@ -139,7 +147,9 @@ class LifecycleServicer:
                 self._active_periods,
                 urgent=True,
             ),
-            Method(f"/{SERVICE}/Replicas", one, reading_pb2.ReplicasRequest.FromString, self._replicas, urgent=True),
+            Method(
+                f"/{SERVICE}/ListReplicas", one, reading_pb2.ListReplicasRequest.FromString, self._replicas, urgent=True
+            ),
             Method(
                 f"/{SERVICE}/WatchAudit",
                 MethodShape.ONE_TO_MANY,
@@ -172,14 +182,14 @@ class LifecycleServicer:
     def _override(self, message: pb.OverrideGateRequest) -> requests.OverrideGate:
         return steps.override_gate(message, self._clock.now())
 
-    async def _get(self, message: reading_pb2.GetRequest, call: Call) -> reading_pb2.GetResponse:
+    async def _get(self, message: reading_pb2.GetRolloutRequest, call: Call) -> reading_pb2.GetRolloutResponse:
         reading = await self._operations.read.get(rollouts.get(message))
-        return reading_pb2.GetResponse(status=rollouts.slot_message(reading))
+        return reading_pb2.GetRolloutResponse(status=rollouts.slot_message(reading))
 
     async def _get_flags(self, message: flags_pb2.GetFlagsRequest, call: Call) -> flags_pb2.GetFlagsResponse:
         return flags.flags_message(await self._operations.read_flags(flag_steps.of_slot(message)))
 
-    async def _list(self, message: reading_pb2.ListRequest, call: Call) -> reading_pb2.ListResponse:
+    async def _list(self, message: reading_pb2.ListRolloutsRequest, call: Call) -> reading_pb2.ListRolloutsResponse:
         return rollouts.rollouts_message(await self._operations.read.list())
 
     async def _list_decommissions(
@@ -190,7 +200,9 @@ class LifecycleServicer:
             decommissions=[decommissions.reading_message(each) for each in found]
         )
 
-    async def _explain(self, message: reading_pb2.ExplainRequest, call: Call) -> reading_pb2.ExplainResponse:
+    async def _explain(
+        self, message: reading_pb2.ExplainServingRequest, call: Call
+    ) -> reading_pb2.ExplainServingResponse:
         return rollouts.explanation_message(await self._operations.explain(*rollouts.explain(message)))
 
     async def _preview(self, message: reading_pb2.PreviewRampRequest, call: Call) -> reading_pb2.PreviewRampResponse:
@@ -202,10 +214,10 @@ class LifecycleServicer:
         found = await self._operations.read_activity(activity.active_periods(message))
         return activity.activity_message(found)
 
-    async def _replicas(self, message: reading_pb2.ReplicasRequest, call: Call) -> reading_pb2.ReplicasResponse:
+    async def _replicas(self, message: reading_pb2.ListReplicasRequest, call: Call) -> reading_pb2.ListReplicasResponse:
         replicas, version = await self._operations.read.replicas()
-        return reading_pb2.ReplicasResponse(
-            replicas=[rollouts.replica_message(each) for each in replicas], version=version
+        return reading_pb2.ListReplicasResponse(
+            replicas=[rollouts.replica_message(each) for each in replicas], rollout_version=version
         )
 
     async def _watch_audit(self, message: reading_pb2.WatchAuditRequest, call: Call) -> None:
@@ -217,7 +229,7 @@ class LifecycleServicer:
 
 
 async def send(call: Call, message: Any, timeout: timedelta) -> None:
-    """Send one message of a stream. Raises `Overloaded` if nothing is read for `timeout`, else `InternalFault`."""
+    """Send one message of a stream. Raises `Overloaded` if nothing is read for `timeout`, else `InternalError`."""
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             await call.write(message)
@@ -227,4 +239,4 @@ async def send(call: Call, message: Any, timeout: timedelta) -> None:
             retry_after=timedelta(0),
         ) from None
     except BaseError:
-        raise InternalFault("the stream broke; ask again") from None
+        raise InternalError("the stream broke; ask again") from None

@@ -100,8 +100,8 @@ class OperatorSettings(Section):
     streams: int = setting(64, ge=1, description="Most calls at a time on one connection of an operator.")
 
     @property
-    def anybody(self) -> bool:
-        """Whether anybody could come in."""
+    def configured(self) -> bool:
+        """Whether there is a key or an issuer: else the sidecar does not listen for operators."""
         return bool(self.keys or self.key or self.issuer)
 
     def _check(self) -> None:

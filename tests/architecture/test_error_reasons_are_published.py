@@ -7,6 +7,8 @@ from subagents.errors.v1 import error_reason_pb2
 from subagents_errors import CallFailure, InvalidRequest, SubagentsError, all_errors, error_of_reason
 
 PREFIX = "ERROR_REASON_"
+SHARED = frozenset({"INTERNAL"})
+"""Reasons that mean the same for a failed RPC and for the outcome of one call."""
 PUBLISHED: Mapping[str, int] = dict(error_reason_pb2.ErrorReason.items())
 
 
@@ -15,7 +17,11 @@ def violations(
 ) -> Iterator[str]:
     """Yield each reason that is missing, doubled, or stands for nothing."""
     reasons = [cls.reason for cls in classes] + list(failures)
-    yield from (f"{reason} stands for two things" for reason, count in Counter(reasons).items() if count > 1)
+    yield from (
+        f"{reason} stands for two things"
+        for reason, count in Counter(reasons).items()
+        if count > 1 + (reason in SHARED)
+    )
     yield from (f"{reason} is not in ErrorReason" for reason in reasons if PREFIX + reason not in published)
     for name, number in published.items():
         if number and name.removeprefix(PREFIX) not in reasons:

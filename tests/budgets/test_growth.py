@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from scripts.benchmark.sidecar_server import MEMORY, SQLITE, Varied
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.record_memory import JournalContents
+from sidecar.adapters.sqlite.worker import Worker
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.budgets.live_objects import live_objects
 from tests.budgets.meter import CountingLoop, Meter, Spot
@@ -33,8 +34,8 @@ NUMBERS: Final = ("builtins.int", "builtins.float")
 """Left out: the budget of retries keeps the time of each call for some seconds, and Python shares small numbers."""
 LONG: Final = 60.0
 KEPT_BY_A_LANE: Final = (
-    "sidecar.core.session.incoming.Incoming",
-    "sidecar.core.session.outgoing.Outgoing",
+    "sidecar.core.session.incoming.IncomingValidator",
+    "sidecar.core.session.outgoing.OutgoingQueue",
     "sidecar.rpc.methods.Call",
     "sidecar.rpc.session.lane.Lane",
     "sidecar.rpc.session.writing.LaneWriter",
@@ -136,9 +137,16 @@ async def objects_counted(record: str, folder: Path) -> tuple[Counter[str], Coun
         for memory in the_live(InProcessMemory):
             memory._bounds = replace(memory._bounds, episodes=FEW)
         await ended_turns(sidecar, 2 * TURNS)
-        before = live_objects()
+        before = await settled_objects()
         await ended_turns(sidecar, TURNS)
-        return before, live_objects()
+        return before, await settled_objects()
+
+
+async def settled_objects() -> Counter[str]:
+    """Return what is there once threads have let go of their last jobs, which is a moment after the answers."""
+    for worker in the_live(Worker):
+        await worker.run(lambda: None)
+    return live_objects()
 
 
 async def garbage_counted(record: str, folder: Path) -> int:

@@ -80,14 +80,15 @@ LOADS = {
     "health --config /nowhere": (41, COMMON),
     "validate examples/config": (71, CHECKING),
     "codeowners examples/config": (44, CHECKING),
+    "doctor --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
     "subagent list --target unix:/nowhere": (44, CALLING),
     "subagent ramp shop 5 --reason x --target unix:/nowhere": (63, CALLING),
     "subagent kill shop --reason x --target unix:/nowhere": (49, CALLING),
     "subagent decommission list --target unix:/nowhere": (50, CALLING),
     "end-turn x --reason y --target unix:/nowhere": (49, CALLING),
-    "turns --target unix:/nowhere": (24, CALLING),
-    "turn x --target unix:/nowhere": (24, CALLING),
+    "turns --target unix:/nowhere": (25, CALLING),
+    "turn x --target unix:/nowhere": (25, CALLING),
     "replay x --config /nowhere": (43, COMMON),
     "history export x --principal y --config /nowhere": (46, COMMON),
     "migrate --config /nowhere": (44, COMMON),
@@ -97,7 +98,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (96, f"{COMMON} {DRAWN}"),
+    "--help": (97, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

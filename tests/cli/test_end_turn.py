@@ -5,6 +5,7 @@ import json
 
 from sidecar.cli.subagent.activity import end_turn
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from tests.support.enum_words import word
 from tests.support.fake_runner import hangs
 from tests.support.operator_desk import Answers, Desk, typed, wish
 from tests.support.operators import an_operated_sidecar
@@ -45,8 +46,8 @@ async def test_ending_again_says_how_it_ended_and_an_unknown_turn_is_refused() -
         code, again = await desk.object(end_turn, wish("turn-1"))
         refused, out, errors = await desk.say(end_turn, wish("turn-2"), as_json=True)
 
-    assert (code, again) == (0, {"turn_id": "turn-1", "ended_before": True, "close_reason": "ended", "children": 0})
-    assert ended.routing_decision.close_reason == "ended"
+    assert (code, again) == (0, {"turn_id": "turn-1", "ended_before": True, "close_reason": "ended", "child_count": 0})
+    assert word(ended.routing_decision, "close_reason") == "ended"
     assert (refused, json.loads(out)["problem"]["reason"]) == (1, "UNKNOWN_TURN")
     assert "next: `sidecar turns --state open`" in errors
 
@@ -63,7 +64,7 @@ async def test_only_an_operator_who_means_it_ends_a_turn() -> None:
         for ask in (Answers(yes=False), None):
             code, _, errors = await desk.say(end_turn, wish("turn-1", yes=False), ask=ask)
             assert (code, "What runs in turn-1 is stopped" in errors) == (2, ask is None)
-        assert (await bench.sidecar.end(bound)).routing_decision.close_reason == "ended"
+        assert word((await bench.sidecar.end(bound)).routing_decision, "close_reason") == "ended"
         assert bench.reports.of("say_who_ends") == []
 
 

@@ -114,7 +114,7 @@ async def test_open_turns_are_named_and_nothing_is_erased(settings: Path) -> Non
     await write(settings, a_turn_of(ADA, "turn-1"), a_turn_of(ADA, "turn-2", 50, ended=False))
     code, out, _ = sidecar(settings, *ERASE, "--yes", "--json")
     told = json.loads(out)
-    assert (code, told["open_turns"], told["facts"], told["done"]) == (1, ["turn-2"], 0, False)
+    assert (code, told["open_turns"], told["fact_count"], told["done"]) == (1, ["turn-2"], 0, False)
     assert left(settings, [ADA.encode()])
 
 

@@ -13,6 +13,7 @@ from sidecar.cli.subagent.views import show_list, show_slot
 from sidecar.cli.validate.validate_refs import rollouts_in
 from sidecar.policy.lifecycle import Verdict
 from tests.support.builders import a_card
+from tests.support.enum_words import lines_of
 from tests.support.operator_desk import INSIDE, Answers, Desk, wish
 from tests.support.operators import an_operated_sidecar, gated
 from tests.support.requirement import requirement
@@ -64,13 +65,13 @@ async def test_what_gates_said_last_is_not_what_a_rule_refused() -> None:
     async with an_operated_sidecar() as bench:
         await bench.promoted(ramp=500)
         refused = await bench.refused("RetireFlags")
-        said = (await bench.status()).definitions[0].gates_said
+        said = (await bench.status()).definitions[0].last_gate_answers
         bench.gates.say["pre_ramp"] = Verdict.FAIL
         await bench.refused("SetRamp", ramp_basis_points=600)
-        later = (await bench.status()).definitions[0].gates_said
+        later = (await bench.status()).definitions[0].last_gate_answers
 
-    assert (refused.reason, said) == ("TRANSITION_REFUSED", "pre_ramp: pass: as scripted")
-    assert later == "GATE_FAILED: pre_ramp: fail: as scripted"
+    assert (refused.reason, lines_of(said)) == ("TRANSITION_REFUSED", ["pre_ramp: pass: as scripted"])
+    assert lines_of(later) == ["pre_ramp: fail: as scripted"]
 
 
 async def test_the_list_says_that_flags_are_unreachable_which_is_neither_on_nor_off() -> None:
@@ -128,7 +129,7 @@ async def test_one_slot_is_shown_with_all_that_is_known_of_it() -> None:
     assert "killed 2026-11-22 12:00:00 UTC by ada@example: it tells lies" in after
     assert (code, [each["state"] for each in shown["definitions"]]) == (0, ["promote", "rollback"])
     assert missing[0] == 1
-    assert "(UNKNOWN_SUBAGENT)\nnext: `sidecar subagent list`" in missing[2]
+    assert "(UNKNOWN_DEFINITION)\nnext: `sidecar subagent list`" in missing[2]
 
 
 @requirement("PF1-D-8")
@@ -171,10 +172,14 @@ async def test_a_ramp_rises_by_fractions_of_a_percent_and_to_everybody_only_when
     assert "done: promote, active, ramp 0.25 %" in first[1]
     assert (alone[0], "give --yes" in alone[2], refused[0], refused[2]) == (2, True, 2, "nothing was done\n")
     assert no.asked == yes.asked == ["shop will serve everybody. Go on?"]
-    assert (done, result["steps"][0]["ramp_basis_points"], result["steps"][0]["gates"]) == (
+    assert (
+        done,
+        result["steps"][0]["ramp_basis_points"],
+        [each["gate"] for each in result["steps"][0]["gate_answers"]],
+    ) == (
         0,
         10_000,
-        ["pre_full: pass: as scripted"],
+        ["pre_full"],
     )
     assert (retired[0], "retire ai_assistant_subagent_shop, " in retired[1]) == (0, True)
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from sidecar.cli.output.json_output import enum_word, message_from_json, message_to_json
 from sidecar.cli.subagent import activity, cleanup, decommission, verbs
 from sidecar.cli.subagent import views as reading
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.output.json_output import message_from_json, message_to_json
+from sidecar.cli.subagent.output.gate_words import gates_words
+from sidecar.cli.subagent.output.tables import audit_line, slot_lines
 from sidecar.core.rollout.checkout_inspection import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -68,7 +70,7 @@ async def test_every_value_is_spelt_as_operators_write_it() -> None:
 def test_what_was_spelt_for_programs_is_read_again() -> None:
     """And so is what protobuf itself writes, as older records have it."""
     record = pb.Decommission(next_step=pb.CLEANUP_STEP_BLOCKS)
-    record.steps.add(step=pb.CLEANUP_STEP_MODULES, code=pb.CODE_FATE_DEPRECATED)
+    record.steps.add(step=pb.CLEANUP_STEP_MODULES, code=pb.CODE_STATUS_DEPRECATED)
     status = pb.DecommissionStatus(definition_id="shop", decommission=record)
     older = MessageToDict(status, preserving_proto_field_name=True)
 
@@ -97,7 +99,7 @@ async def test_a_refusal_of_the_sidecar_has_its_reason(command: str) -> None:
     async with an_operated_sidecar() as bench:
         code, said = await Desk(bench).object(ask, *arguments)
 
-    assert (code, said["problem"]["reason"]) == (1, "UNKNOWN_SUBAGENT")
+    assert (code, said["problem"]["reason"]) == (1, "UNKNOWN_DEFINITION")
     assert "sidecar subagent" in said["problem"]["next"]
 
 
@@ -143,3 +145,20 @@ async def test_the_list_says_who_is_decommissioned_and_whose_decommission_runs(t
         ("decommissioning", "rollback"),
         ("decommissioned", "rollback"),
     ]
+
+
+def test_a_value_of_a_newer_sidecar_is_shown_as_its_number() -> None:
+    """In JSON, in tables and in lines; nothing fails."""
+    newer: Any = pb.DefinitionStatus(definition_id="shop", digest="d")
+    newer.state, newer.flag_pair = 99, 98
+    newer.last_gate_answers.add(gate="pre_ramp").verdict = 97
+    row: Any = pb.AuditRow(sequence=1)
+    row.actor_role, row.rollout.kind = 96, 95
+
+    shown = message_to_json(newer)
+    lines = slot_lines(pb.SlotStatus(definitions=[newer]))
+    assert (shown["state"], shown["flag_pair"], shown["last_gate_answers"][0]["verdict"]) == (99, 98, 97)
+    assert "unknown (99)" in "".join(part.text for line in lines for part in line)
+    assert "pre_ramp: unknown (97)" in gates_words(newer)
+    assert "unknown (95)" in "".join(part.text for part in audit_line(row))
+    assert enum_word(pb.LifecycleState, 99) == "unknown (99)"

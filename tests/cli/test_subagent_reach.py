@@ -227,7 +227,7 @@ async def test_the_history_says_who_did_what_and_why_and_goes_on_if_wished() -> 
     assert "dev -> test  (operator; " in out
     assert "by ada@example (operator): it is good" in out
     assert "refused  0 % -> 5 %  TRANSITION_REFUSED: " in out
-    assert [json.loads(row)["number"] for row in rows.splitlines()] == ["2", "3"]
+    assert [json.loads(row)["sequence"] for row in rows.splitlines()] == ["2", "3"]
 
 
 async def _promoted_after(begun: asyncio.Event, desk: Desk) -> None:

@@ -27,5 +27,5 @@ async def test_the_history_shows_who_was_refused_and_with_which_key() -> None:
     refused = [json.loads(row) for row in rows.splitlines()][-2:]
     assert [(row["actor"], row["actor_key"], row["actor_role"]) for row in refused] == [
         ("eve@example", bench.signer.key_id, "viewer"),
-        ("", bench.watchdog.key_id, ""),
+        ("", bench.watchdog.key_id, "unspecified"),
     ]

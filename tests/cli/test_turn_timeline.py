@@ -31,9 +31,9 @@ def a_child(
     child = record_pb2.RecordedChild(
         child_id=f"child-{step}",
         sub_agent_id=name,
-        step_idx=step,
+        emission_index=step,
         parent_child_id=parent,
-        context_json=json.dumps({"sub_agent_id": name}),
+        contract_json=json.dumps({"sub_agent_id": name}),
     )
     child.opened_at.FromDatetime(after(events[0][0]))
     for number, (seconds, short, summary) in enumerate(events, start=1):
@@ -43,11 +43,11 @@ def a_child(
             child_id=child.child_id,
             sequence=number,
             name=f"agent.{full}",
-            actor="parent" if short in {"closed", "integration_accepted"} else "sidecar",
+            actor="EVENT_ACTOR_PARENT" if short in {"closed", "integration_accepted"} else "EVENT_ACTOR_SIDECAR",
             summary=summary,
             details_json=json.dumps(details),
         )
-        event.time.FromDatetime(after(seconds))
+        event.occurred_at.FromDatetime(after(seconds))
     return child
 
 
@@ -58,16 +58,18 @@ def a_turn(*children: record_pb2.RecordedChild, seconds: float | None = 4.0) -> 
         turn=record_pb2.TurnRow(turn_id="turn-1", episode_id="episode-1", principal="user-1", state=state),
         children=children,
     )
-    turn.turn.began_at.FromDatetime(BEGIN)
+    turn.turn.started_at.FromDatetime(BEGIN)
     if seconds is not None:
         turn.turn.ended_at.FromDatetime(after(seconds))
-    dispatch = turn.dispatches.add(dispatch_id="dispatch-1", calls=len(children), owner="sidecar-1", owner_alive=True)
+    dispatch = turn.dispatches.add(
+        dispatch_id="dispatch-1", call_count=len(children), owner_instance_id="sidecar-1", owner_alive=True
+    )
     for child in children:
         failed = "failed" in [event.name.removeprefix("agent.subagent_") for event in child.events]
         outcome = dispatch.outcomes.add(
             child_id=child.child_id,
             outcome=OUTCOMES["failed" if failed else "succeeded"],
-            emission_index=child.step_idx,
+            emission_index=child.emission_index,
         )
         outcome.duration.FromTimedelta(timedelta(seconds=1))
     return turn
@@ -143,7 +145,8 @@ def test_a_turn_is_drawn_as_bars_on_one_axis_with_a_line_for_each_event() -> Non
 def test_expanded_it_shows_contracts_and_every_detail() -> None:
     """Pretty-printed under the child and under each event; without `expand` none of it."""
     turn = a_turn(REWARDS)
-    turn.narration, turn.close_reason, turn.routing_decision_json = "Sorry.", "ended", '{"turn_id":"turn-1"}'
+    turn.narration, turn.close_reason = "Sorry.", outcome_pb2.TURN_CLOSE_REASON_ENDED
+    turn.routing_decision.turn_id = "turn-1"
     expanded, condensed = drawn(turn, expand=True), drawn(turn)
 
     assert expanded.count('"number": ') == 2

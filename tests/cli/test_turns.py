@@ -115,7 +115,7 @@ async def test_a_turn_is_shown_with_every_event_of_every_child() -> None:
 
     assert [child["sub_agent_id"] for child in turn["children"]] == ["shop", "rewards"]
     for child in turn["children"]:
-        assert child["context"]["parent"]["run_id"] == "t-1"
+        assert child["contract"]["parent"]["run_id"] == "t-1"
         for event in child["events"]:
             assert f"{event['actor']:<10} {event['summary']}" in condensed
             assert isinstance(event["details"], dict)
@@ -165,7 +165,7 @@ async def test_episodes_are_listed_and_read() -> None:
         missing, _, errors = await run(at, show_episode, EpisodeWish("episode-1", "user-2"))
 
     assert out.splitlines()[1].split()[2:] == ["episode-1", "user-1", "1", "shop"]
-    assert json.loads(rows)[0]["turns"] == 1
+    assert json.loads(rows)[0]["turn_count"] == 1
     assert code == RecordExit.OK
     assert "user       Any offers?" in said
     assert "shop was asked: what is new?" in said

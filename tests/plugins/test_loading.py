@@ -265,3 +265,11 @@ def test_a_broken_built_in_is_reported_by_its_module() -> None:
 
     with pytest.raises(PluginProblem, match="built-in Nothing"):
         load_plugins([Nothing()], PluginSelection())
+
+
+def test_installed_plugins_are_known_by_the_module_of_their_code(site: SitePackages) -> None:
+    """A blocking call is attributed to its distribution by this; built-ins have the sidecar's own modules."""
+    site.install("flags-good", GOOD.format(name="good"), entry="good-plugin")
+
+    assert load("good-plugin").modules() == {"flags_good": "flags-good"}
+    assert load().modules() == {}

@@ -26,7 +26,7 @@ async def test_a_drain_refuses_new_turns_lets_the_others_go_on_and_can_be_taken_
         late = await failure_of(bench.admin.Drain(pb.DrainRequest(reason="no", resume=True), metadata=bench.role()))
 
     assert (drained.draining, drained.open_turns, refused.reason) == (True, 1, "DRAINING")
-    assert (status.ready, list(status.blocks)) == (False, ["ada@example has it drained: a new kernel"])
+    assert (status.ready, list(status.blockers)) == (False, ["ada@example has it drained: a new kernel"])
     assert (back.draining, late.reason) == (False, "DRAINING")
 
 
@@ -50,7 +50,7 @@ async def test_the_status_says_who_answers_and_what_is_open() -> None:
         await bench.step("Kill", header={"expected_revision": None})
         status = await bench.admin.GetStatus(pb.GetStatusRequest(), metadata=bench.role())
 
-    assert (status.version, status.instance, status.ready) == ("1.0", "instance-of-the-tests", True)
+    assert (status.version, status.instance_id, status.ready) == ("1.0", "instance-of-the-tests", True)
     assert (status.open_turns, status.pending_kills, status.calls_in_flight) == (1, 1, 1)
     assert status.rollout_version > 0
 
@@ -65,7 +65,7 @@ async def test_a_whole_record_verifies_and_says_what_it_cannot_know() -> None:
         news = [each async for each in stream]
 
     assert [(each.done, list(each.findings)) for each in news] == [(True, [])]
-    assert news[0].turns == 1
+    assert news[0].turn_count == 1
     assert "no checkpoints" in news[0].notices[0]
 
 
@@ -125,9 +125,14 @@ async def test_the_content_of_a_user_is_erased_and_the_log_does_not_say_whose() 
         news = [each async for each in bench.admin.VerifyLog(pb.VerifyLogRequest(), timeout=10, metadata=token)]
 
     assert (len(refused.open_turn_ids), refused.done) == (1, False)
-    assert (found.turns, found.facts, found.done) == (1, 0, False)
-    assert (done.turns, done.facts > 0, done.HasField("conversations"), done.done) == (1, True, True, True)
-    assert (again.turns, again.facts, again.done) == (0, 0, True)
+    assert (found.turn_count, found.fact_count, found.done) == (1, 0, False)
+    assert (done.turn_count, done.fact_count > 0, done.HasField("conversation_count"), done.done) == (
+        1,
+        True,
+        True,
+        True,
+    )
+    assert (again.turn_count, again.fact_count, again.done) == (0, 0, True)
     assert [list(each.findings) for each in news] == [[]]
     assert [reason for _, reason in bench.erasures] == ["they asked for it"] * 3
 

@@ -7,6 +7,7 @@ from typing import Any
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.operations.rules import AdmissionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from tests.support.enum_words import word
 from tests.support.fake_runner import waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.records import kept
@@ -41,7 +42,7 @@ async def test_turns_that_nobody_ends_never_keep_others_from_being_bound() -> No
         works = await running(sidecar, await sidecar.bind(turn_id="t-works"), may_end)
         bound = [await sidecar.bind(turn_id=f"t-{number}") for number in range(40)]
 
-        assert (await sidecar.end(bound[34])).routing_decision.close_reason == "parent_lost"
+        assert word((await sidecar.end(bound[34])).routing_decision, "close_reason") == "parent_lost"
         ended = kept(sidecar, RoutingRecord)
         assert [record.turn_id for record in ended] == [f"t-{number}" for number in range(35)]
         assert sidecar.recorder.of("idle_turn_ended") == [("room",)] * 35
@@ -61,8 +62,8 @@ async def test_a_turn_that_is_asked_for_is_not_the_next_to_be_ended() -> None:
         await sidecar.dispatch(first, "ask_shop")
         await sidecar.bind(turn_id="t-3")
 
-        assert (await sidecar.end(second)).routing_decision.close_reason == "parent_lost"
-        assert [child.final_status for child in (await sidecar.end(first)).children] == ["completed"]
+        assert word((await sidecar.end(second)).routing_decision, "close_reason") == "parent_lost"
+        assert [word(child, "final_status") for child in (await sidecar.end(first)).children] == ["completed"]
 
 
 async def test_turns_are_refused_while_too_many_work_and_told_when_to_come_back() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
+from tests.support.enum_words import word
 from tests.support.fake_runner import hangs, ignores_cancel, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.records import event_named
@@ -101,7 +102,7 @@ async def test_a_sub_agent_that_does_not_stop_is_not_waited_for() -> None:
         ended = await sidecar.end(bound)
 
         assert (reply.outcomes, reply.of("call-1").narration) == (["FAILED"], "")
-        assert [child.final_status for child in ended.children] == ["failed"]
+        assert [word(child, "final_status") for child in ended.children] == ["failed"]
         assert (await sidecar.resume(bound, "d-1")).result == reply.result
 
 

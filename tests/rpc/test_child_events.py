@@ -24,6 +24,7 @@ from sidecar.policy.protocols import EnricherRefused, NarrationPart, RefusalKind
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools
+from tests.support.enum_words import word
 from tests.support.fake_runner import Script, ScriptedRunner, answers, hangs, lies, raises, waits_for
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.records import event_named, event_names, events_of, kept, records_of
@@ -91,9 +92,9 @@ async def test_every_kind_of_failure_ends_a_child_as_failed_with_its_cause(kind:
         (ended,) = (await sidecar.end(bound)).children
 
     failed = event_named(sidecar, child, "failed").details()
-    assert ended.final_status == "failed"
+    assert word(ended, "final_status") == "failed"
     assert failed["reason" if kind == "integration" else "cause"] == cause
-    assert ended.close_reason == ("integration_failed" if kind == "integration" else "execution_failed")
+    assert word(ended, "close_reason") == ("integration_failed" if kind == "integration" else "execution_failed")
 
 
 @requirement("SX-20", "SX-21", "SX-51")
@@ -242,7 +243,7 @@ async def test_the_same_turn_twice_leaves_the_same_log() -> None:
             ended = await sidecar.end(bound)
             logs.append(
                 [(event_names(sidecar, each.child_id), each.sub_agent_id) for each in reply.result.outcomes]
-                + [(child.step_idx, child.sub_agent_id, child.final_status) for child in ended.children]
+                + [(child.emission_index, child.sub_agent_id, word(child, "final_status")) for child in ended.children]
             )
     assert logs[0] == logs[1]
 

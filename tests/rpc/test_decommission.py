@@ -25,12 +25,13 @@ from tests.support.decommissions import (
     shop,
     take,
 )
+from tests.support.enum_words import word
 from tests.support.operators import an_operated_sidecar, gated
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
 ENTRY, REFERENCES, MODULES, BLOCKS, EVALS_AND_TOOLS = STEPS
-EVALS, TOOLS = pb.CLEANUP_MATTER_EVALS, pb.CLEANUP_MATTER_TOOLS
+EVALS, TOOLS = pb.CLEANUP_SUBJECT_EVALS, pb.CLEANUP_SUBJECT_TOOLS
 RETAIN, REMOVE = pb.CLEANUP_CHOICE_RETAIN, pb.CLEANUP_CHOICE_REMOVE
 
 
@@ -83,8 +84,8 @@ async def test_a_definition_is_taken_away_step_by_step_as_the_configuration_lets
     assert "the tool find is still there, and nobody else uses it" in refused.message
     assert "pay" not in refused.message
     assert ended.decommission.HasField("finished_at")
-    assert (ended.decommission.evals.choice, ended.decommission.evals.by) == (RETAIN, "bo@example")
-    assert (open_ones, all_of_it.definition_id, list(all_of_it.left)) == ([], "shop", [])
+    assert (ended.decommission.evals.choice, ended.decommission.evals.decided_by) == (RETAIN, "bo@example")
+    assert (open_ones, all_of_it.definition_id, list(all_of_it.remaining)) == ([], "shop", [])
 
 
 @requirement("PF1-D-43")
@@ -99,12 +100,12 @@ async def test_each_step_is_on_the_audit_beside_the_transitions_and_says_who_and
         rows = (await bench.audit())[-3:]
 
     first, refused, step = rows
-    assert (first.decommission.step, step.decommission.step) == ("begin", "entry")
+    assert (word(first.decommission, "kind"), word(step.decommission, "kind")) == ("begin", "entry")
     assert (step.decommission.source_state, step.decommission.target_state) == (pb.LIFECYCLE_STATE_ROLLBACK,) * 2
     assert (step.actor, step.reason) == ("bo@example", "the patch is merged")
     assert step.decommission.trigger == pb.TRIGGER_OPERATOR
     assert step.decommission.cohort.agent_definition_version == "definitions-1"
-    assert (refused.rollout.what, "out of order" in refused.rollout.detail) == ("refused", True)
+    assert (word(refused.rollout, "kind"), "out of order" in refused.rollout.detail) == ("refused", True)
 
 
 @requirement("PF1-FR-11a")
@@ -121,7 +122,7 @@ async def test_no_step_is_taken_while_anybody_names_it_and_nothing_else_fills_th
 
     assert refused.reason == "TRANSITION_REFUSED"
     assert "concierge still names shop in `sub_agents`" in refused.message
-    assert any("concierge still names shop" in said for said in before.left)
+    assert any("concierge still names shop" in said for said in before.remaining)
     assert taken.decommission.next_step == REFERENCES
 
 
@@ -203,7 +204,7 @@ async def test_a_configuration_that_was_never_loaded_holds_every_step() -> None:
         [status] = await listed(bench)
 
     assert "it has not been loaded" in refused.message
-    assert "cannot be found out" in status.left[0]
+    assert "cannot be found out" in status.remaining[0]
 
 
 @pytest.mark.parametrize(
@@ -212,10 +213,10 @@ async def test_a_configuration_that_was_never_loaded_holds_every_step() -> None:
         ({"step": 0}, "step must be one of CLEANUP_STEP_ENTRY"),
         ({"step": 99}, "step must be one of CLEANUP_STEP_ENTRY"),
         ({"step": MODULES, "confirmed": "x"}, "code is missing"),
-        ({"step": ENTRY, "code": pb.CODE_FATE_GONE}, "code goes with step 3 only"),
+        ({"step": ENTRY, "code": pb.CODE_STATUS_GONE}, "code goes with step 3 only"),
         ({"step": MODULES, "code": 7, "confirmed": "x"}, "code must be one of"),
-        ({"step": MODULES, "code": pb.CODE_FATE_GONE, "confirmed": "x\ny"}, "confirmed holds control"),
-        ({"step": MODULES, "code": pb.CODE_FATE_GONE, "confirmed": "x" * 1001}, "confirmed is over 1000"),
+        ({"step": MODULES, "code": pb.CODE_STATUS_GONE, "confirmed": "x\ny"}, "confirmed holds control"),
+        ({"step": MODULES, "code": pb.CODE_STATUS_GONE, "confirmed": "x" * 1001}, "confirmed is over 1000"),
     ],
 )
 async def test_bad_requests_are_told_what_is_wrong(fields: dict[str, Any], said: str) -> None:
@@ -317,7 +318,7 @@ async def test_of_two_operators_at_once_one_takes_the_step_and_the_other_reads_a
     lost = [each for each in both if isinstance(each, BaseException)]
     assert len(lost) == 1
     assert (await failure_of(_raise(lost[0]))).reason == "REVISION_CONFLICT"
-    assert (again.changed, [row.decommission.step for row in rows]) == (False, ["begin", "entry"])
+    assert (again.changed, [word(row.decommission, "kind") for row in rows]) == (False, ["begin", "entry"])
 
 
 async def _raise(error: BaseException) -> None:

@@ -11,6 +11,7 @@ from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, Ru
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
+from tests.support.enum_words import word
 from tests.support.fake_runner import Script, ScriptedRunner, hangs
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.records import StoreThatCanBeAway, event_named, event_names, events_of, kept
@@ -159,7 +160,7 @@ async def test_the_end_of_the_turn_ends_what_was_delegated() -> None:
         ended = await sidecar.end(bound)
         await reading
 
-        assert [each.final_status for each in ended.children] == ["failed", "failed"]
+        assert [word(each, "final_status") for each in ended.children] == ["failed", "failed"]
         assert end_of(sidecar, "rewards")[1:] == ("failed", True)
         assert sidecar.operations.grants.alive == 0
 

@@ -12,6 +12,7 @@ from sidecar.policy.protocols import RunnerError
 from subagents.errors.v1 import error_reason_pb2
 from subagents_errors import CallFailure
 from tests.support.builders import a_card, with_limits
+from tests.support.enum_words import word
 from tests.support.fake_runner import (
     Script,
     answers,
@@ -91,7 +92,9 @@ async def test_every_call_has_an_outcome_whatever_share_of_them_fails(failing: i
         reply = await sidecar.dispatch(bound, *(f"ask_{name}" for name in names))
         assert reply.outcomes == ["FAILED"] * failing + ["SUCCEEDED"] * (5 - failing)
         ended = await sidecar.end(bound)
-        assert [child.final_status for child in ended.children] == ["failed"] * failing + ["completed"] * (5 - failing)
+        assert [word(child, "final_status") for child in ended.children] == ["failed"] * failing + ["completed"] * (
+            5 - failing
+        )
         assert ended.gate_passed == (failing == 0)
 
 

@@ -21,6 +21,7 @@ from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
+from tests.support.enum_words import word
 from tests.support.fake_runner import ScriptedRunner, answers, hangs, meets, raises
 from tests.support.harness import Reply, running_sidecar_for_tests
 from tests.support.records import event_named
@@ -70,7 +71,7 @@ async def test_an_attempt_past_its_timeout_ends_like_one_that_raised() -> None:
         assert timed_out.outcome == raised.outcome == outcome_pb2.OUTCOME_FAILED
         assert timed_out.status.axis == raised.status.axis == errors_pb.FAILURE_AXIS_EXECUTION
         assert sidecar.runner.cancelled == ["shop"]
-        assert [(child.final_status, child.close_reason) for child in ended.children] == [
+        assert [(word(child, "final_status"), word(child, "close_reason")) for child in ended.children] == [
             ("failed", "execution_failed"),
             ("failed", "execution_failed"),
         ]
@@ -171,4 +172,4 @@ async def test_what_the_record_cannot_hold_fails_its_own_call_only(event: Runner
         reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards")
         assert (reply.outcomes, reason_of(reply)) == (["FAILED", "SUCCEEDED"], expected)
         ended = await sidecar.end(bound)
-        assert [child.final_status for child in ended.children] == ["failed", "completed"]
+        assert [word(child, "final_status") for child in ended.children] == ["failed", "completed"]

@@ -44,8 +44,8 @@ async def test_explain_says_that_a_user_is_outside_the_percentage() -> None:
     async with an_operated_sidecar(gated("shop")) as bench:
         await bench.promoted(ramp=5000)
         bench.flags.shares[COHORT] = 2000
-        request = pb.ExplainRequest(slot="shop", principal=outside)
-        explained = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+        request = pb.ExplainServingRequest(slot="shop", principal=outside)
+        explained = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
 
     assert "is outside the 20 % of users for whom its flags are on" in str(explained)
 

@@ -9,6 +9,7 @@ import pytest
 from sidecar.core.definitions.cards.card import Card
 from subagents.lifecycle.v1 import flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
 
@@ -51,8 +52,8 @@ async def test_a_pause_outlives_a_revision_that_names_no_flag(revisions: list[Ca
             await later(bench)
             await bench.configured(revision)
         paused = await served(bench)
-        request = pb.ExplainRequest(slot="shop", principal=before[0])
-        explained = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+        request = pb.ExplainServingRequest(slot="shop", principal=before[0])
+        explained = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
         shown = await the_shop(bench)
         await later(bench)
         await bench.step("SwitchFlagOn", flag=flags_pb2.FLAG_KIND_COHORT)
@@ -60,7 +61,7 @@ async def test_a_pause_outlives_a_revision_that_names_no_flag(revisions: list[Ca
 
     assert 80 < len(before) < 120
     assert (paused, after) == ([], before)
-    assert [each.words for each in explained.verdicts] == [f"its flag {COHORT} is off: nobody is exposed"]
+    assert [each.explanation for each in explained.verdicts] == [f"its flag {COHORT} is off: nobody is exposed"]
     assert [flag.name for flag in shown.flags] == [KILL, COHORT]
     assert [said for said in shown.drifts if said.startswith(f"its entry no longer names {KILL}, which gates it")] != []
 
@@ -89,7 +90,11 @@ async def test_that_a_revision_names_no_flag_is_on_the_audit_once() -> None:
         await bench.promoted(ramp=500)
         for revision in (UNFLAGGED, REWORDED, FLAGGED):
             await bench.configured(revision)
-        told = [(row.rollout.what, row.rollout.detail) for row in await bench.audit() if row.actor == "configuration"]
+        told = [
+            (word(row.rollout, "kind"), row.rollout.detail)
+            for row in await bench.audit()
+            if row.actor == "configuration"
+        ]
         again = await the_shop(bench)
 
     assert [each for each in told if each[0].startswith("flags")] == [("flags_kept", KILL)]

@@ -56,7 +56,7 @@ async def test_the_summary_stands_in_for_the_older_turns() -> None:
         episode = await episode_of(sidecar)
         whole = await episode_of(sidecar, view=history_pb2.EPISODE_VIEW_FULL)
 
-    assert (written.revision, written.size.turns, bound.compaction_due) == (1, 2, NOT_DUE)
+    assert (written.revision, written.size.turn_count, bound.compaction_due) == (1, 2, NOT_DUE)
     assert (episode.summary.text, episode.summary.up_to_turn_id) == ("They talked about shoes.", "t-3")
     assert [turn.turn_id for turn in episode.turns] == ["t-4", "t-5", "t-6"]
     assert [turn.turn_id for turn in whole.turns] == [f"t-{number}" for number in range(1, 7)]

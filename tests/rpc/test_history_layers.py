@@ -49,7 +49,7 @@ async def test_an_episode_is_read_back_as_user_messages_and_narration() -> None:
         "what is new?",
         "Two offers fit.",
     )
-    assert (episode.turns_left_out, episode.size.turns, episode.HasField("summary")) == (0, 2, False)
+    assert (episode.turns_left_out, episode.size.turn_count, episode.HasField("summary")) == (0, 2, False)
 
 
 @requirement("PC1-FR-10f", "PC1-D-28")
@@ -156,7 +156,7 @@ async def test_an_end_that_is_repeated_is_kept_once() -> None:
         for _ in range(2):
             await sidecar.end(bound, narration="Hello!")
 
-        assert (await episode_of(sidecar)).size.turns == 1
+        assert (await episode_of(sidecar)).size.turn_count == 1
 
 
 async def test_a_failed_sub_agent_leaves_nothing_of_its_own() -> None:

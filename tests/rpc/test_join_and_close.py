@@ -8,6 +8,7 @@ import pytest
 from sidecar.core.identifiers import TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
+from tests.support.enum_words import word
 from tests.support.fake_runner import answers, hangs, raises
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.records import event_named, event_names, events_of
@@ -26,7 +27,7 @@ async def close(sidecar: SidecarForTests, bound: pb.BindTurnResponse, child_id: 
 
 def ends(children: Any) -> list[tuple[str, str]]:
     """Return how children ended, in emission order."""
-    return [(child.final_status, child.close_reason) for child in children]
+    return [(word(child, "final_status"), word(child, "close_reason")) for child in children]
 
 
 @requirement("SX-25", "SX-31", "SX-29")
@@ -47,7 +48,7 @@ async def test_the_parent_closes_every_child_whatever_became_of_it() -> None:
         ]
         for outcome, child in zip(reply.result.outcomes, ended.children, strict=True):
             stored = event_named(sidecar, outcome.child_id, "subagent_closed").details()
-            assert stored["final_status"] == child.final_status
+            assert stored["final_status"] == word(child, "final_status")
 
 
 @requirement("SX-22", "SX-30", "SX-34", "SX-52")
@@ -204,7 +205,7 @@ async def test_the_run_succeeds_only_with_every_child_closed_and_integrated(
 
         names = [event_names(sidecar, outcome.child_id)[-1] for outcome in reply.result.outcomes]
         assert (names, ended.gate_passed) == (["closed", "closed"], passed)
-        assert (ended.children[1].final_status == "completed") == passed
+        assert (word(ended.children[1], "final_status") == "completed") == passed
 
 
 @requirement("SX-37")
@@ -252,4 +253,4 @@ async def test_the_end_of_a_turn_cannot_contradict_an_earlier_verdict(first: Any
         ended = await sidecar.end(bound, integrations=[pb.Integration(child_id=child, verdict=first)])
 
         assert refused.reason == "CHILD_CLOSED"
-        assert (ended.children[0].final_status == "completed") == (first == ACCEPTED)
+        assert (word(ended.children[0], "final_status") == "completed") == (first == ACCEPTED)

@@ -4,6 +4,7 @@ import pytest
 
 from sidecar.core.identifiers import Slot
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requirement import requirement
 
@@ -28,7 +29,7 @@ async def test_a_definition_in_test_whose_flag_exists_is_killed(on: bool) -> Non
         (moved,) = [row.transition for row in await bench.audit() if row.HasField("transition")][1:]
         promoted = await bench.refused("Transition", target_state=pb.LIFECYCLE_STATE_PROMOTE)
 
-    assert (killed.state, killed.changed, list(killed.reached)) == (
+    assert (killed.state, killed.changed, list(word(killed, "reached"))) == (
         pb.LIFECYCLE_STATE_ROLLBACK,
         True,
         ["replica", "record"],
@@ -73,6 +74,6 @@ async def test_a_kill_in_test_is_on_record_though_the_flag_cannot_be_seen_any_mo
         await bench.rollout.stops.record.look()
         rollout = await bench.store.rollout(Slot("shop"))
 
-    assert list(held.reached) == ["replica"]
+    assert list(word(held, "reached")) == ["replica"]
     assert rollout is not None
     assert [(each.state, each.killed is not None) for each in rollout.definitions.values()] == [("rollback", True)]

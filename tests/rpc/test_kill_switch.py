@@ -22,6 +22,7 @@ from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
 from sidecar.observability.tracing import sender
 from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.policy.audit import AuditEntry
+from tests.support.enum_words import word
 from tests.support.fake_runner import waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.otlp_receiver import otlp_receiver
@@ -106,7 +107,7 @@ async def test_the_flag_off_while_a_turn_runs_ends_new_turns_and_leaves_that_one
         assert (await reply).outcomes == ["SUCCEEDED"]
         assert (await run.sidecar.dispatch(bound, "ask_shop", dispatch_id="d-2")).outcomes == ["SUCCEEDED"]
         (child, again) = (await run.sidecar.end(bound)).children
-        assert (child.final_status, again.final_status) == ("completed", "completed")
+        assert (word(child, "final_status"), word(again, "final_status")) == ("completed", "completed")
 
 
 @requirement("PF1-FR-8a")

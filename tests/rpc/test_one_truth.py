@@ -31,10 +31,10 @@ async def test_what_is_in_rollback_has_no_ramp_anywhere_but_in_the_audit(method:
         (one,) = (await bench.status()).definitions
         verdicts = []
         for at in (None, bench.clock.now()):
-            request = pb.ExplainRequest(slot="shop", principal=INSIDE)
+            request = pb.ExplainServingRequest(slot="shop", principal=INSIDE)
             if at is not None:
                 request.at.FromDatetime(at)
-            said = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+            said = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
             verdicts += [each.ramp_basis_points for each in said.verdicts]
         moved = [row.transition for row in await bench.audit() if row.HasField("transition")][-1]
 

@@ -7,6 +7,7 @@ import grpc
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.policy.lifecycle import PolicyAnswer, StepFacts
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
+from tests.support.enum_words import word
 from tests.support.operators import ADA, OperatedSidecar, an_operated_sidecar
 from tests.support.requests import Failure, failure_of
 
@@ -62,7 +63,7 @@ async def test_a_key_that_was_used_for_what_it_is_not_for_is_on_the_audit() -> N
         await bench.rollout.refusals.write()
         row = (await bench.audit())[-1]
 
-    assert (row.rollout.what, row.actor, row.actor_key) == ("refused", "", bench.watchdog.key_id)
+    assert (word(row.rollout, "kind"), row.actor, row.actor_key) == ("refused", "", bench.watchdog.key_id)
     assert row.rollout.detail.startswith("ROLE_TOKEN_INVALID: ")
 
 

@@ -29,7 +29,7 @@ LIFECYCLE: Final = "/subagents.lifecycle.v1.LifecycleService/"
 MAY_CALL: Final = {
     "Transition": "operator",
     "SetRamp": "operator automation",
-    "Configure": "operator",
+    "ConfigureRollout": "operator",
     "RampDown": "operator automation breaker",
     "AcknowledgeBreach": "operator",
     "OverrideGate": "operator",
@@ -44,13 +44,13 @@ MAY_CALL: Final = {
     "TakeDecommissionStep": "operator",
     "DecideDecommission": "operator",
     "UndoDecommission": "operator",
-    "Get": "viewer operator automation",
+    "GetRollout": "viewer operator automation",
     "GetFlags": "viewer operator automation",
-    "List": "viewer operator automation",
-    "Explain": "viewer operator automation",
+    "ListRollouts": "viewer operator automation",
+    "ExplainServing": "viewer operator automation",
     "PreviewRamp": "viewer operator automation",
     "WatchAudit": "viewer operator automation",
-    "Replicas": "viewer operator automation",
+    "ListReplicas": "viewer operator automation",
     "ListDecommissions": "viewer operator automation",
     "ListPlugins": "viewer operator",
     "Drain": "operator",
@@ -164,7 +164,9 @@ async def test_a_token_that_is_not_whole_ours_and_of_now_opens_nothing() -> None
     async with an_operated_sidecar() as bench:
         found = {}
         for name, (forge, _) in FORGED.items():
-            failure = await raw_failure(bench.channel, f"{LIFECYCLE}List", metadata=[(ROLE_TOKEN_KEY, forge(bench))])
+            failure = await raw_failure(
+                bench.channel, f"{LIFECYCLE}ListRollouts", metadata=[(ROLE_TOKEN_KEY, forge(bench))]
+            )
             assert (failure.code, failure.reason) == (grpc.StatusCode.UNAUTHENTICATED, "ROLE_TOKEN_INVALID"), name
             found[name] = failure.metadata["cause"]
 
@@ -174,7 +176,9 @@ async def test_a_token_that_is_not_whole_ours_and_of_now_opens_nothing() -> None
 async def test_two_tokens_are_none() -> None:
     """A proxy that appends one cannot choose who calls."""
     async with an_operated_sidecar() as bench:
-        failure = await raw_failure(bench.channel, f"{LIFECYCLE}List", metadata=(*bench.role("viewer"), *bench.role()))
+        failure = await raw_failure(
+            bench.channel, f"{LIFECYCLE}ListRollouts", metadata=(*bench.role("viewer"), *bench.role())
+        )
 
     assert (failure.reason, failure.metadata["cause"]) == ("ROLE_TOKEN_INVALID", "repeated")
 
@@ -183,11 +187,11 @@ async def test_a_token_counts_from_30_seconds_before_its_beginning_until_its_end
     """Clocks differ a little; a token is no nonce, which is what request ids are for."""
     async with an_operated_sidecar() as bench:
         metadata = bench.role(nbf=NOON + 30, exp=NOON + 60)
-        early = [await reason_with(bench, "List", metadata) for _ in range(2)]
+        early = [await reason_with(bench, "ListRollouts", metadata) for _ in range(2)]
         bench.clock.time = bench.clock.time.fromtimestamp(NOON + 59, bench.clock.time.tzinfo)
-        late = await reason_with(bench, "List", metadata)
+        late = await reason_with(bench, "ListRollouts", metadata)
         bench.clock.time = bench.clock.time.fromtimestamp(NOON + 60, bench.clock.time.tzinfo)
-        over = await reason_with(bench, "List", metadata)
+        over = await reason_with(bench, "ListRollouts", metadata)
 
     assert (early, late, over) == (["", ""], "", "ROLE_TOKEN_INVALID")
 
@@ -197,7 +201,7 @@ async def test_each_refusal_is_reported_with_who_tried_what() -> None:
     async with an_operated_sidecar() as bench:
         await reason_with(bench, "Kill", bench.role("viewer", sub="eve@example", jti="t-9"))
         await reason_with(bench, "Kill", [(ROLE_TOKEN_KEY, altered(bench.token(), sub="boss@example"))])
-        await reason_with(bench, "List", bench.role("viewer"))
+        await reason_with(bench, "ListRollouts", bench.role("viewer"))
 
     eve = Caller("eve@example", Role.VIEWER, "t-9", bench.signer.key_id)
     assert bench.reports.of("refused") == [(f"{LIFECYCLE}Kill", "role", eve), (f"{LIFECYCLE}Kill", "signature", None)]
@@ -221,7 +225,7 @@ async def test_operators_are_served_with_a_deadline_that_dispatch_would_not_begi
             "/subagents.dispatch.v1.DispatchService/EndTurn",
             metadata=bench.sidecar.metadata,
         )
-        listed = await reason_with(bench, "List", bench.role())
+        listed = await reason_with(bench, "ListRollouts", bench.role())
 
     assert (turn.reason, listed) == ("ADMISSION_REFUSED", "")
 

@@ -1,6 +1,7 @@
 """A raise while the cohort flag is off is taken, and says that it serves nobody, and what comes after the pause."""
 
 from sidecar.cli.subagent import verbs
+from tests.support.enum_words import gate_lines
 from tests.support.operator_desk import INSIDE, Desk, wish
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requirement import requirement
@@ -32,7 +33,7 @@ async def test_the_answer_of_a_raise_in_a_pause_says_who_is_served_now_and_after
         after = await bench.offers(INSIDE)
 
     assert [list(each.warnings) for each in (dry, raised, repeated)] == [[SAID]] * 3
-    assert (raised.changed, list(raised.gates)) == (True, ["pre_ramp: pass: as scripted"])
+    assert (raised.changed, gate_lines(raised)) == (True, ["pre_ramp: pass: as scripted"])
     assert (during, after) == ([], ["ask_shop"])
 
 

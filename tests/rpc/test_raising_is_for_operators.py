@@ -8,6 +8,7 @@ import pytest
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.core.roles import Role
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requirement import requirement
 
@@ -33,7 +34,7 @@ async def test_a_pipeline_cannot_raise_a_ramp(before: int, to: int, dry_run: boo
         stood, asked = await standing(bench), len(bench.gates.asked)
         refused = await bench.refused("SetRamp", ramp_basis_points=to, header={"dry_run": dry_run}, **PIPELINE)
         await bench.rollout.refusals.write()
-        rows = [row for row in await bench.audit() if row.rollout.what == "refused"]
+        rows = [row for row in await bench.audit() if word(row.rollout, "kind") == "refused"]
         after = await standing(bench)
 
     assert (refused.code, refused.reason) == (grpc.StatusCode.PERMISSION_DENIED, "ROLE_REQUIRED")
@@ -42,7 +43,7 @@ async def test_a_pipeline_cannot_raise_a_ramp(before: int, to: int, dry_run: boo
     assert (after, len(bench.gates.asked)) == (stood, asked)
     caller = Caller("pipeline@ci", Role.AUTOMATION, "t-1", bench.signer.key_id)
     assert bench.reports.of("refused") == [(METHOD, "role", caller)]
-    assert [(row.actor, row.actor_role) for row in rows] == [("pipeline@ci", "automation")] * (not dry_run)
+    assert [(row.actor, word(row, "actor_role")) for row in rows] == [("pipeline@ci", "automation")] * (not dry_run)
 
 
 async def test_a_refusal_by_role_is_not_kept_so_that_an_operator_may_take_the_very_step() -> None:
@@ -84,13 +85,13 @@ async def test_each_row_of_the_audit_says_as_which_role_it_was_asked_for() -> No
         await bench.step("Kill", role="breaker", sub="watchdog@example")
         rows = await bench.audit()
 
-    roles = {(row.actor, row.actor_role) for row in rows}
+    roles = {(row.actor, word(row, "actor_role")) for row in rows}
     assert roles == {
-        ("configuration", ""),
+        ("configuration", "unspecified"),
         ("ada@example", "operator"),
         ("pipeline@ci", "automation"),
         ("eve@example", "viewer"),
         ("watchdog@example", "breaker"),
     }
     (killed,) = [row for row in rows if row.transition.target_state == pb.LIFECYCLE_STATE_ROLLBACK]
-    assert killed.actor_role == "breaker"
+    assert word(killed, "actor_role") == "breaker"

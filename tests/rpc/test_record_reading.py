@@ -17,6 +17,7 @@ from sidecar.core.identifiers import InstanceId
 from sidecar.operations.rules import RecordRules
 from subagents.history.v1 import record_pb2
 from tests.support.builders import a_card, with_limits
+from tests.support.enum_words import word
 from tests.support.fake_runner import answers, calls_tool, hangs, raises
 from tests.support.harness import SLOTS, SidecarForTests, running_sidecar_for_tests
 from tests.support.records import StoreThatCanBeAway, events_of
@@ -60,9 +61,9 @@ async def test_every_delegated_action_leaves_a_trace_with_summary_and_details() 
         turn = await seen(sidecar, turn_id)
 
     assert [child.sub_agent_id for child in turn.children] == ["shop", "rewards", "support"]
-    assert [child.step_idx for child in turn.children] == [0, 1, 2]
+    assert [child.emission_index for child in turn.children] == [0, 1, 2]
     for child in turn.children:
-        assert json.loads(child.context_json)["parent"]["run_id"] == turn_id
+        assert json.loads(child.contract_json)["parent"]["run_id"] == turn_id
         assert names(child.events)[:2] == ["created", "started"]
         assert names(child.events)[-1] == "closed"
         assert "attempt" in names(child.events)
@@ -72,8 +73,8 @@ async def test_every_delegated_action_leaves_a_trace_with_summary_and_details() 
             assert event.summary, event.name
             assert "\n" not in event.summary
             assert isinstance(json.loads(event.details_json), dict)
-            assert event.actor in {"sidecar", "parent", "sub-agent"}
-            assert event.HasField("time")
+            assert word(event, "actor") in {"sidecar", "parent", "sub_agent"}
+            assert event.HasField("occurred_at")
             assert event.event_id
     assert "integration_accepted" in names(turn.children[0].events)
     assert "failed" in names(turn.children[1].events)
@@ -82,20 +83,19 @@ async def test_every_delegated_action_leaves_a_trace_with_summary_and_details() 
 
 @requirement("SX-39")
 async def test_a_turn_is_shown_with_its_dispatch_its_end_and_its_routing() -> None:
-    """Outcomes with their answers, the narration, and the routing decision as JSON."""
+    """Outcomes with their answers, the narration, and the routing decision."""
     async with running_sidecar_for_tests() as sidecar:
         sidecar.runner.use("shop", answers("Two offers."))
         turn = await seen(sidecar, await a_turn(sidecar, "ask_shop", "ask_rewards", turn_id="t-1"))
 
     (dispatch,) = turn.dispatches
-    assert (dispatch.calls, dispatch.owner_alive, dispatch.epoch) == (2, True, 0)
+    assert (dispatch.call_count, dispatch.owner_alive, dispatch.takeover_count) == (2, True, 0)
     assert [(each.sub_agent_id, each.emission_index) for each in dispatch.outcomes] == [("shop", 0), ("rewards", 1)]
     assert dispatch.outcomes[0].narration == "Two offers."
-    assert (turn.narration, turn.close_reason) == ("Here you are.", "ended")
-    assert (turn.turn.state, turn.turn.children, turn.turn.failed) == (record_pb2.TURN_STATE_ENDED, 2, 0)
-    assert turn.turn.ended_at.ToNanoseconds() >= turn.turn.began_at.ToNanoseconds()
-    routing = json.loads(turn.routing_decision_json)
-    assert [call["sub_agent_id"] for call in routing["calls"]] == ["shop", "rewards"]
+    assert (turn.narration, word(turn, "close_reason")) == ("Here you are.", "ended")
+    assert (turn.turn.state, turn.turn.child_count, turn.turn.failed_child_count) == (record_pb2.TURN_STATE_ENDED, 2, 0)
+    assert turn.turn.ended_at.ToNanoseconds() >= turn.turn.started_at.ToNanoseconds()
+    assert [call.sub_agent_id for call in turn.routing_decision.calls] == ["shop", "rewards"]
     assert (turn.texts_left_out, turn.events_left_out) == (0, 0)
 
 
@@ -105,7 +105,7 @@ async def test_an_open_turn_is_shown_as_far_as_it_has_come() -> None:
         turn = await seen(sidecar, await a_turn(sidecar, "ask_shop", turn_id="t-1", end=False))
 
     assert turn.turn.state == record_pb2.TURN_STATE_OPEN
-    assert (turn.narration, turn.routing_decision_json, turn.turn.HasField("ended_at")) == ("", "", False)
+    assert (turn.narration, turn.HasField("routing_decision"), turn.turn.HasField("ended_at")) == ("", False, False)
     assert names(turn.children[0].events)[-1] == "waiting_for_merge"
 
 
@@ -118,7 +118,7 @@ async def test_children_can_be_asked_for_one_by_one() -> None:
 
     assert [child.child_id for child in turn.children] == [second]
     assert [each.child_id for each in turn.dispatches[0].outcomes] == [second]
-    assert turn.turn.children == 2
+    assert turn.turn.child_count == 2
 
 
 @pytest.mark.parametrize(("room", "events_too"), [(12_000, False), (4_000, True)])
@@ -181,7 +181,7 @@ async def test_a_turn_is_shown_with_the_same_row_as_in_the_list() -> None:
         turn_id: record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_") for turn_id, row in rows.items()
     }
     assert states == {"t-lost": "LOST", "t-open": "OPEN", "t-ended": "ENDED", "t-empty": "ENDED"}
-    assert (rows["t-ended"].children, rows["t-ended"].failed) == (2, 1)
+    assert (rows["t-ended"].child_count, rows["t-ended"].failed_child_count) == (2, 1)
 
 
 async def test_lists_are_filtered_by_episode_slot_and_state() -> None:
@@ -211,7 +211,7 @@ async def test_episodes_are_listed_by_their_last_use() -> None:
         rows = await episodes(sidecar)
         newest = await episodes(sidecar, 1)
 
-    assert [(row.episode_id, row.principal, row.turns) for row in rows] == [
+    assert [(row.episode_id, row.principal, row.turn_count) for row in rows] == [
         ("e-1", "user-2", 1),
         ("e-1", "user-1", 2),
         ("e-2", "user-1", 1),

@@ -7,6 +7,7 @@ import pytest
 from sidecar.policy.lifecycle import PolicyAnswer
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 from tests.rpc.raw_calls import raw_failure
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.operators_outside import BEGAN
 from tests.support.requests import failure_of
@@ -17,7 +18,7 @@ LIFECYCLE: Final = "/subagents.lifecycle.v1.LifecycleService/"
 async def refused_rows(bench: OperatedSidecar) -> list[reading_pb2.AuditRow]:
     """Return the rows of refused steps, once what was noted is written."""
     await bench.rollout.refusals.write()
-    return [row for row in await bench.audit() if row.rollout.what == "refused"]
+    return [row for row in await bench.audit() if word(row.rollout, "kind") == "refused"]
 
 
 async def test_a_step_that_the_role_does_not_allow_is_on_the_audit() -> None:
@@ -29,7 +30,7 @@ async def test_a_step_that_the_role_does_not_allow_is_on_the_audit() -> None:
         viewer, automation = await refused_rows(bench)
 
     assert (viewer.actor, viewer.actor_key) == ("eve@example", bench.signer.key_id)
-    assert (viewer.rollout.subagent_id, viewer.reason) == ("shop", "because a test says so")
+    assert (viewer.rollout.definition_id, viewer.reason) == ("shop", "because a test says so")
     assert viewer.rollout.detail == (
         "ROLE_REQUIRED: the role viewer may not call Transition; it takes: operator; asked for: Transition"
     )
@@ -52,7 +53,7 @@ async def test_who_has_no_genuine_token_names_no_definition_or_tries_it_dry_leav
             await raw_failure(bench.channel, f"{LIFECYCLE}Kill", body, metadata)
         await bench.refused("Kill", "nobody-knows-it", role="viewer")
         await bench.refused("Kill", role="viewer", header={"dry_run": True})
-        await raw_failure(bench.channel, f"{LIFECYCLE}Get", b"", bench.role("breaker"))
+        await raw_failure(bench.channel, f"{LIFECYCLE}GetRollout", b"", bench.role("breaker"))
 
         assert await refused_rows(bench) == []
         assert len(bench.reports.of("refused")) == 8
@@ -85,13 +86,16 @@ async def test_an_old_revision_and_a_used_request_id_are_on_the_audit_and_can_be
         old = await bench.refused("Transition", header={"expected_revision": 99, "request_id": "once"}, **to_test)
         moved = await bench.step("Transition", header={"request_id": "once"}, **to_test)
         used = await failure_of(
-            bench.step("Configure", header={"request_id": "once"}, mode=reading_pb2.ROLLOUT_MODE_FULL)
+            bench.step("ConfigureRollout", header={"request_id": "once"}, mode=reading_pb2.ROLLOUT_MODE_FULL)
         )
         first, second = await refused_rows(bench)
 
     assert (old.reason, used.reason, moved.changed) == ("REVISION_CONFLICT", "REQUEST_ID_REUSED", True)
     assert first.rollout.detail.startswith("REVISION_CONFLICT: the rollout of shop has revision")
-    assert second.rollout.detail == "REQUEST_ID_REUSED: request_id was used for another request; asked for: Configure"
+    assert (
+        second.rollout.detail
+        == "REQUEST_ID_REUSED: request_id was used for another request; asked for: ConfigureRollout"
+    )
 
 
 async def test_with_the_store_away_the_refusal_is_answered_all_the_same() -> None:

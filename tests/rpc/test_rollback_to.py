@@ -15,6 +15,7 @@ from sidecar.operations.rollout.store.ports import RolloutWrite
 from subagents.lifecycle.v1 import lifecycle_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.rpc.test_rollout_targets import INSIDE, MID, NEW, OLD, replaced, served
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -82,7 +83,7 @@ async def test_a_dead_target_refuses_the_rollback_and_the_operator_names_another
         unchanged = await bench.revision()
         answer = await bench.step("RollBack", "shop3", target_digest=OLD.digest)
         serving = await served(bench)
-        (activated,) = [row for row in await bench.audit() if row.rollout.what == "activated"][-1:]
+        (activated,) = [row for row in await bench.audit() if word(row.rollout, "kind") == "activated"][-1:]
 
     assert (refused.reason, unchanged) == ("TRANSITION_REFUSED", revision)
     assert f"cannot take the place of shop3: {why}; name another target, or nobody" in refused.message
@@ -112,15 +113,15 @@ async def test_naming_nobody_leaves_the_slot_empty_until_an_operator_fills_it() 
         "shop2": "it was killed",
         "shop3": "it is in rollback; only promote is served",
     }
-    (emptied,) = [each for each in rows if each.what == "slot_emptied"]
-    assert (emptied.subagent_id, emptied.detail) == ("shop3", f"instead of the recorded target shop2 ({MID.digest})")
+    (emptied,) = [each for each in rows if word(each, "kind") == "slot_emptied"]
+    assert (emptied.definition_id, emptied.detail) == ("shop3", f"instead of the recorded target shop2 ({MID.digest})")
 
 
 async def explained(bench: OperatedSidecar) -> dict[str, str]:
     """Return what is said of each definition for a user."""
-    request = pb.ExplainRequest(slot="shop", principal=INSIDE)
-    answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
-    return {each.definition_id: each.words for each in answer.verdicts}
+    request = pb.ExplainServingRequest(slot="shop", principal=INSIDE)
+    answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
+    return {each.definition_id: each.explanation for each in answer.verdicts}
 
 
 @requirement("PF1-D-50")
@@ -138,9 +139,9 @@ async def test_the_past_shows_who_was_named_and_that_nobody_was() -> None:
             await bench.step(method, name, **fields)
             times.append(bench.clock.now())
         for at in times:
-            request = pb.ExplainRequest(slot="shop", principal=INSIDE)
+            request = pb.ExplainServingRequest(slot="shop", principal=INSIDE)
             request.at.FromDatetime(at)
-            answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+            answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
             found.append(answer.served_digest)
 
     assert found == [NEW.digest, "", OLD.digest]

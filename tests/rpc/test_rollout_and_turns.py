@@ -7,6 +7,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.call_counting import CallCounter
+from tests.support.enum_words import word
 from tests.support.fake_runner import answers
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
@@ -64,13 +65,17 @@ async def test_a_ramp_that_rises_is_no_transition() -> None:
     """Three shares: the state stays `promote`, and no lifecycle event is written."""
     async with an_operated_sidecar() as bench:
         await bench.promoted()
-        before = [row.number for row in await bench.audit() if row.HasField("transition")]
+        before = [row.sequence for row in await bench.audit() if row.HasField("transition")]
         answers_of = [await bench.step("SetRamp", ramp_basis_points=ramp) for ramp in (500, 5000, 10_000)]
         rows = await bench.audit()
 
     assert {each.state for each in answers_of} == {PROMOTE}
-    assert [row.number for row in rows if row.HasField("transition")] == before
-    assert [row.rollout.after_basis_points for row in rows if row.rollout.what == "ramp_set"] == [500, 5000, 10_000]
+    assert [row.sequence for row in rows if row.HasField("transition")] == before
+    assert [row.rollout.after_basis_points for row in rows if word(row.rollout, "kind") == "ramp_set"] == [
+        500,
+        5000,
+        10_000,
+    ]
 
 
 @requirement("PF1-D-66")

@@ -6,6 +6,7 @@ from typing import Final
 from sidecar.policy.lifecycle import PolicyAnswer, Step, StepFacts, Verdict
 from sidecar_lifecycle_examples.observation_time import ObservationTime
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from tests.support.enum_words import gate_lines, word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
 
@@ -25,14 +26,14 @@ async def arms(bench: OperatedSidecar, principal: str = INSIDE) -> dict[str, lis
 async def test_an_experiment_serves_the_treatment_arm_and_leaves_the_control_arm_without() -> None:
     """At each ramp: who is inside and not in the control arm; `full` knows no arms."""
     async with an_operated_sidecar() as bench:
-        await bench.step("Configure", mode=EXPERIMENT, curve_basis_points=[500, 10_000])
+        await bench.step("ConfigureRollout", mode=EXPERIMENT, curve_basis_points=[500, 10_000])
         await bench.promoted()
         nobody = await arms(bench)
         await bench.step("SetRamp", ramp_basis_points=500)
         some, outside = await arms(bench), await arms(bench, OUTSIDE)
         await bench.step("SetRamp", ramp_basis_points=10_000)
         everybody = await arms(bench, OUTSIDE)
-        await bench.step("Configure", mode=FULL, curve_basis_points=[500, 10_000])
+        await bench.step("ConfigureRollout", mode=FULL, curve_basis_points=[500, 10_000])
         full = await arms(bench, OUTSIDE)
 
     assert nobody == outside == {"treatment": [], "": [], "control": []}
@@ -60,7 +61,7 @@ async def test_a_ramp_curve_is_declared_for_each_sub_agent_and_none_is_imposed()
     """Without one any step may be taken; with one its steps only, upwards; the other sub-agent is not touched."""
     async with an_operated_sidecar(gated("shop"), gated("rewards")) as bench:
         fresh = [list((await bench.status(slot)).curve_basis_points) for slot in ("shop", "rewards")]
-        await bench.step("Configure", mode=EXPERIMENT, curve_basis_points=[500, 2500, 10_000])
+        await bench.step("ConfigureRollout", mode=EXPERIMENT, curve_basis_points=[500, 2500, 10_000])
         await bench.promoted()
         refused = await bench.refused("SetRamp", ramp_basis_points=700)
         taken = [(await bench.step("SetRamp", ramp_basis_points=to)).ramp_basis_points for to in (500, 10_000, 700)]
@@ -80,10 +81,10 @@ async def test_the_rollout_config_shows_everything_that_such_a_config_holds() ->
     old, new = gated("shop", enabled_via_flag=None), gated("shop2", slot="shop")
     async with an_operated_sidecar(old, unflagged_at_once=True) as bench:
         await bench.configured(old, new)
-        await bench.step("Configure", "shop2", mode=EXPERIMENT, curve_basis_points=[1000, 10_000])
+        await bench.step("ConfigureRollout", "shop2", mode=EXPERIMENT, curve_basis_points=[1000, 10_000])
         await bench.promoted(1000, "shop2")
         status = await bench.status()
-        rows = [row for row in await bench.audit() if row.rollout.what == "configured"]
+        rows = [row for row in await bench.audit() if word(row.rollout, "kind") == "configured"]
 
     by_id = {each.definition_id: each for each in status.definitions}
     assert (status.mode, list(status.curve_basis_points)) == (EXPERIMENT, [1000, 10_000])
@@ -103,11 +104,13 @@ async def test_what_makes_no_sense_as_a_config_is_refused_and_changes_nothing() 
         await bench.configured(old, new)
         before = await bench.status()
         curves = ([2500, 500], [500, 500], [0, 500], [500, 10_001], [10_000])
-        refused = [await bench.refused("Configure", mode=EXPERIMENT, curve_basis_points=curve) for curve in curves]
-        modeless = await bench.refused("Configure", curve_basis_points=[500])
-        endless = await bench.refused("Configure", mode=EXPERIMENT, curve_basis_points=range(1, 102))
-        others = await bench.refused("Configure", "shop2", mode=FULL)
-        same = await bench.step("Configure", mode=EXPERIMENT)
+        refused = [
+            await bench.refused("ConfigureRollout", mode=EXPERIMENT, curve_basis_points=curve) for curve in curves
+        ]
+        modeless = await bench.refused("ConfigureRollout", curve_basis_points=[500])
+        endless = await bench.refused("ConfigureRollout", mode=EXPERIMENT, curve_basis_points=range(1, 102))
+        others = await bench.refused("ConfigureRollout", "shop2", mode=FULL)
+        same = await bench.step("ConfigureRollout", mode=EXPERIMENT)
         after = await bench.status()
 
     assert {each.reason for each in refused} == {"TRANSITION_REFUSED"}
@@ -135,25 +138,25 @@ async def test_nobody_lets_a_control_arm_in_past_the_gate_or_the_policies() -> N
         await bench.promoted(500)
         bench.gates.asked.clear()
         bench.gates.say["pre_ramp"] = Verdict.FAIL
-        failed = await bench.refused("Configure", mode=FULL)
+        failed = await bench.refused("ConfigureRollout", mode=FULL)
         bench.gates.say["pre_ramp"] = None
-        held = await bench.refused("Configure", mode=FULL)
+        held = await bench.refused("ConfigureRollout", mode=FULL)
         kept = await arms(bench)
         bench.gates.say["pre_ramp"] = Verdict.PASS
         bench.policies.append(("denies", Denies()))
-        denied = await bench.refused("Configure", mode=FULL)
+        denied = await bench.refused("ConfigureRollout", mode=FULL)
         bench.policies.clear()
-        passed = await bench.step("Configure", mode=FULL)
+        passed = await bench.step("ConfigureRollout", mode=FULL)
         asked = [(each.gate, each.from_ramp, each.to_ramp) for each in bench.gates.asked]
         bench.gates.say["pre_ramp"] = None
         bench.policies.append(("denies", Denies()))
-        back = await bench.step("Configure", mode=EXPERIMENT)
+        back = await bench.step("ConfigureRollout", mode=EXPERIMENT)
         again = await arms(bench)
 
     assert (failed.reason, held.reason, denied.reason) == ("GATE_FAILED", "GATE_HELD", "POLICY_DENIED")
     assert kept["control"] == again["control"] == []
     assert asked == [("pre_ramp", 500, 500)] * 3
-    assert (list(passed.gates), passed.changed, back.changed) == (["pre_ramp: pass: as scripted"], True, True)
+    assert (gate_lines(passed), passed.changed, back.changed) == (["pre_ramp: pass: as scripted"], True, True)
 
 
 async def test_the_control_arm_comes_in_only_after_the_time_of_observation() -> None:
@@ -161,11 +164,11 @@ async def test_the_control_arm_comes_in_only_after_the_time_of_observation() -> 
     async with an_operated_sidecar() as bench:
         await bench.promoted(500)
         bench.policies.append(("observation-time", ObservationTime({"at_least": "4h"})))
-        denied = await bench.refused("Configure", mode=FULL)
+        denied = await bench.refused("ConfigureRollout", mode=FULL)
         bench.policies.clear()
-        await bench.step("Configure", mode=FULL)
+        await bench.step("ConfigureRollout", mode=FULL)
         bench.policies.append(("observation-time", ObservationTime({"at_least": "4h"})))
-        back = await bench.step("Configure", mode=EXPERIMENT)
+        back = await bench.step("ConfigureRollout", mode=EXPERIMENT)
 
     assert (denied.reason, back.changed) == ("POLICY_DENIED", True)
     assert "the last change is watched until" in denied.message
@@ -178,13 +181,13 @@ async def test_explain_knows_the_mode_of_a_time_in_the_past() -> None:
         moments = [bench.clock.now()]
         for mode in (FULL, EXPERIMENT):
             bench.clock.time += timedelta(minutes=1)
-            await bench.step("Configure", mode=mode)
+            await bench.step("ConfigureRollout", mode=mode)
             moments.append(bench.clock.now())
         verdicts = []
         for at in moments:
-            request = pb.ExplainRequest(slot="shop", principal=INSIDE, experiment_arm="control")
+            request = pb.ExplainServingRequest(slot="shop", principal=INSIDE, experiment_arm="control")
             request.at.FromDatetime(at)
-            answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+            answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
             verdicts.append(bool(answer.served_digest))
 
     assert verdicts == [False, True, False]
@@ -197,9 +200,9 @@ async def test_explain_tells_the_control_arm_from_a_cohort_flag_that_is_off() ->
         await bench.promoted(500)
         for arm, on in (("control", True), ("treatment", False)):
             bench.flags.on["ai_assistant_subagent_shop_cohort"] = on
-            request = pb.ExplainRequest(slot="shop", principal=INSIDE, experiment_arm=arm)
-            answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
-            words.append([each.words for each in answer.verdicts])
+            request = pb.ExplainServingRequest(slot="shop", principal=INSIDE, experiment_arm=arm)
+            answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
+            words.append([each.explanation for each in answer.verdicts])
 
     assert words == [
         ["the user is in the control arm, and the rollout is an experiment"],

@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.policy.lifecycle import PolicyAnswer, StepFacts, Verdict
 from subagents.lifecycle.v1 import lifecycle_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from tests.support.enum_words import gate_lines, word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requests import Failure, failure_of
 from tests.support.requirement import requirement
@@ -30,7 +31,9 @@ async def test_of_two_operators_at_once_one_wins_and_the_other_learns_the_presen
         failure = await failure_of(rejecting(lost[0]))
         again = {"expected_revision": int(failure.metadata["revision"])}
         then = await bench.step("SetRamp", ramp_basis_points=1000, header=again, sub="grace@example")
-        ramps = [row.rollout.after_basis_points for row in await bench.audit() if row.rollout.what == "ramp_set"]
+        ramps = [
+            row.rollout.after_basis_points for row in await bench.audit() if word(row.rollout, "kind") == "ramp_set"
+        ]
 
     assert (len(won), len(lost), failure.code, failure.reason) == (1, 1, grpc.StatusCode.ABORTED, "REVISION_CONFLICT")
     assert int(failure.metadata["revision"]) == seen["expected_revision"] + 1
@@ -89,7 +92,11 @@ async def test_a_dry_run_asks_the_gates_and_writes_nothing() -> None:
         after = await bench.status(), len(await bench.audit())
         taken = await bench.step("SetRamp", ramp_basis_points=500, header={"request_id": "step-1"})
 
-    assert (shown.ramp_basis_points, shown.changed, list(shown.gates)) == (500, False, ["pre_ramp: pass: as scripted"])
+    assert (shown.ramp_basis_points, shown.changed, gate_lines(shown)) == (
+        500,
+        False,
+        ["pre_ramp: pass: as scripted"],
+    )
     assert (after[0].definitions[0].ramp_basis_points, after[1]) == (0, rows)
     assert taken.changed
 
@@ -170,11 +177,11 @@ async def test_a_name_that_nobody_has_is_not_found_and_steps_of_the_safe_kind_ne
     async with an_operated_sidecar() as bench:
         await bench.promoted(ramp=500)
         unknown = [await bench.refused(method, "nobody") for method in ("Kill", "RollBack", "Activate")]
-        gone = await failure_of(bench.lifecycle.Get(pb.GetRequest(slot="nobody"), metadata=bench.role()))
+        gone = await failure_of(bench.lifecycle.GetRollout(pb.GetRolloutRequest(slot="nobody"), metadata=bench.role()))
         down = await bench.step("RampDown", breach_id="floor-7", header={"expected_revision": None})
         killed = await bench.step("Kill", header={"expected_revision": None}, role="breaker")
 
-    assert {each.reason for each in (*unknown, gone)} == {"UNKNOWN_SUBAGENT"}
+    assert {each.reason for each in (*unknown, gone)} == {"UNKNOWN_DEFINITION"}
     assert (down.changed, killed.changed, killed.state) == (True, True, pb.LIFECYCLE_STATE_ROLLBACK)
 
 
@@ -183,8 +190,8 @@ async def away(bench: OperatedSidecar) -> list[Failure]:
     head = {"expected_revision": 4}
     return [
         await bench.refused("SetRamp", ramp_basis_points=900, header=head),
-        await failure_of(bench.lifecycle.List(pb.ListRequest(), metadata=bench.role())),
-        await failure_of(bench.lifecycle.Explain(pb.ExplainRequest(slot="shop"), metadata=bench.role())),
+        await failure_of(bench.lifecycle.ListRollouts(pb.ListRolloutsRequest(), metadata=bench.role())),
+        await failure_of(bench.lifecycle.ExplainServing(pb.ExplainServingRequest(slot="shop"), metadata=bench.role())),
     ]
 
 
@@ -201,8 +208,8 @@ async def test_with_the_store_away_steps_fail_a_kill_holds_and_nobody_is_served_
 
     assert {each.reason for each in failures} == {"STORE_UNAVAILABLE"}
     assert (before, during, after) == (["ask_shop"], ["ask_shop"], [])
-    assert "record" not in killed.reached
-    assert "replica" in killed.reached
+    assert "record" not in word(killed, "reached")
+    assert "replica" in word(killed, "reached")
     assert killed.warnings
 
 

@@ -12,6 +12,7 @@ from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -24,10 +25,10 @@ OUTSIDE: Final = "user-0"
 
 async def why(bench: OperatedSidecar, principal: str, **fields: Any) -> tuple[str, str]:
     """Ask why; return the first verdict and its words."""
-    request = pb.ExplainRequest(slot="shop", principal=principal, **fields)
-    answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role("viewer"))
+    request = pb.ExplainServingRequest(slot="shop", principal=principal, **fields)
+    answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role("viewer"))
     name = surface_pb2.CandidateVerdict.Name(answer.verdicts[0].verdict)
-    return name.removeprefix("CANDIDATE_VERDICT_"), answer.verdicts[0].words
+    return name.removeprefix("CANDIDATE_VERDICT_"), answer.verdicts[0].explanation
 
 
 async def test_the_list_shows_every_slot_its_flags_how_fresh_they_are_and_who_is_bound_to_it() -> None:
@@ -36,9 +37,9 @@ async def test_the_list_shows_every_slot_its_flags_how_fresh_they_are_and_who_is
         await bench.promoted(ramp=500)
         await bench.offers(INSIDE)
         await bench.offers(OUTSIDE)
-        answer = await bench.lifecycle.List(pb.ListRequest(), timeout=10, metadata=bench.role("viewer"))
+        answer = await bench.lifecycle.ListRollouts(pb.ListRolloutsRequest(), timeout=10, metadata=bench.role("viewer"))
         bench.flags.away = True
-        stale = await bench.lifecycle.List(pb.ListRequest(), timeout=10, metadata=bench.role("viewer"))
+        stale = await bench.lifecycle.ListRollouts(pb.ListRolloutsRequest(), timeout=10, metadata=bench.role("viewer"))
 
     rewards, shop = answer.slots
     assert (rewards.slot, rewards.definitions[0].ramp_basis_points, rewards.definitions[0].pinned_turns) == (
@@ -84,8 +85,8 @@ async def test_the_past_is_explained_from_the_audit() -> None:
     async with an_operated_sidecar(gated("shop"), gated("shop2", slot="shop")) as bench:
 
         async def hour_passes() -> None:
-            answer = await bench.lifecycle.Explain(
-                pb.ExplainRequest(slot="shop", principal=INSIDE), metadata=bench.role()
+            answer = await bench.lifecycle.ExplainServing(
+                pb.ExplainServingRequest(slot="shop", principal=INSIDE), metadata=bench.role()
             )
             expected.append((answer.served_digest, [each.verdict for each in answer.verdicts]))
             hours.append(bench.clock.now())
@@ -107,8 +108,8 @@ async def test_the_past_is_explained_from_the_audit() -> None:
         await hour_passes()
         found = []
         for hour in hours:
-            request = pb.ExplainRequest(slot="shop", principal=INSIDE, at=timestamp(hour))
-            answer = await bench.lifecycle.Explain(request, metadata=bench.role())
+            request = pb.ExplainServingRequest(slot="shop", principal=INSIDE, at=timestamp(hour))
+            answer = await bench.lifecycle.ExplainServing(request, metadata=bench.role())
             found.append((answer.served_digest, [each.verdict for each in answer.verdicts]))
             assert answer.assumptions
 
@@ -135,7 +136,7 @@ async def test_a_preview_counts_who_would_come_and_go_and_names_nobody() -> None
     assert (up.known, up.inside, up.joining, up.leaving, list(up.gates)) == (7, 5, 1, 0, ["pre_ramp"])
     assert (down.joining, down.leaving, list(down.gates)) == (0, 4, [])
     assert (whole.joining, list(whole.gates)) == (2, ["pre_full"])
-    assert gone.reason == "UNKNOWN_SUBAGENT"
+    assert gone.reason == "UNKNOWN_DEFINITION"
 
 
 async def test_a_preview_is_of_the_definition_that_is_named_and_says_which() -> None:
@@ -165,13 +166,13 @@ async def test_who_watches_the_audit_hears_of_each_row_once_and_goes_on_where_it
         async with asyncio.timeout(5):
             second = await anext(aiter(stream))
         stream.cancel()
-        seen = pb.WatchAuditRequest(after=first.rows[-1].number, no_follow=True)
+        seen = pb.WatchAuditRequest(after_sequence=first.rows[-1].sequence, no_follow=True)
         again = [each async for each in bench.lifecycle.WatchAudit(seen, timeout=10, metadata=bench.role())]
         other = pb.WatchAuditRequest(slot="rewards", no_follow=True)
         nothing = [each async for each in bench.lifecycle.WatchAudit(other, timeout=10, metadata=bench.role())]
 
     moved = second.rows[0].transition
-    assert [row.rollout.what for row in first.rows] == ["definition_seen"]
+    assert [word(row.rollout, "kind") for row in first.rows] == ["definition_seen"]
     assert (moved.source_state, moved.target_state) == (pb.LIFECYCLE_STATE_DEV, pb.LIFECYCLE_STATE_TEST)
     assert (again, nothing) == ([second], [])
 
@@ -188,17 +189,19 @@ async def test_the_audit_is_read_however_large_its_rows_are() -> None:
         await bench.store.write(write)
         rows = await bench.audit()
     assert [len(row.rollout.detail) for row in rows[-30:]] == [200_000] * 30
-    assert [row.number for row in rows] == sorted(row.number for row in rows)
+    assert [row.sequence for row in rows] == sorted(row.sequence for row in rows)
 
 
 async def test_the_replicas_say_which_version_their_binds_show() -> None:
     """A step is in effect once the replica shows its version: right away at the one that was asked."""
     async with an_operated_sidecar() as bench:
         result = await bench.step("Transition", target_state=pb.LIFECYCLE_STATE_TEST)
-        answer = await bench.lifecycle.Replicas(pb.ReplicasRequest(), timeout=10, metadata=bench.role())
+        answer = await bench.lifecycle.ListReplicas(pb.ListReplicasRequest(), timeout=10, metadata=bench.role())
 
-    assert [(each.version >= result.version > 0, each.alive) for each in answer.replicas] == [(True, True)]
-    assert answer.version == result.version
+    assert [(each.rollout_version >= result.rollout_version > 0, each.alive) for each in answer.replicas] == [
+        (True, True)
+    ]
+    assert answer.rollout_version == result.rollout_version
 
 
 @requirement("PF1-D-22", "PF1-D-23", "PF1-D-24", "PF1-D-26")
@@ -213,7 +216,7 @@ async def test_a_roll_back_brings_back_whom_it_replaced_and_only_one_is_active_a
         before = len(await bench.audit())
         await bench.step("RollBack", "shop2")
         after = {each.definition_id: (each.active, each.state) for each in (await bench.status()).definitions}
-        moves = [row.transition.subagent_id for row in (await bench.audit())[before:] if row.HasField("transition")]
+        moves = [row.transition.definition_id for row in (await bench.audit())[before:] if row.HasField("transition")]
         ramps = [each.ramp_basis_points for each in (await bench.status()).definitions]
         refused = await bench.refused("Activate", "shop2")
 

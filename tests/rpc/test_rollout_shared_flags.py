@@ -8,6 +8,7 @@ import pytest
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import ModelId
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
 
@@ -114,5 +115,5 @@ async def test_with_the_store_away_the_shared_flag_is_switched_off_since_nothing
         head = {**of(NEXT), "expected_revision": 0}
         bench.store.away = True
         answer = await bench.step("Kill", header=head)
-        assert list(answer.reached) == ["replica", "flag"]
+        assert list(word(answer, "reached")) == ["replica", "flag"]
         assert bench.flags.on[FLAG] is False

@@ -10,6 +10,7 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.policy.lifecycle import Verdict
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card, a_catalogue
+from tests.support.enum_words import gate_lines
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requests import failure_from
 from tests.support.requirement import requirement
@@ -112,7 +113,7 @@ async def test_only_promotion_asks_pre_merge_and_without_its_pass_nothing_moves(
 
     assert (failed.reason, failed.metadata["gate"], held.reason) == ("GATE_FAILED", "pre_merge", "GATE_HELD")
     assert (waiting, still, answer.state, answer.ramp_basis_points, answer.active) == (TEST, TEST, PROMOTE, 0, False)
-    assert answer.gates == ["pre_merge: pass: as scripted"]
+    assert gate_lines(answer) == ["pre_merge: pass: as scripted"]
 
 
 @requirement("PF1-FR-3a", "PF1-D-17")
@@ -210,7 +211,7 @@ async def test_a_gate_that_says_no_leaves_the_ramp_and_everybody_in_it_where_the
     assert (failed.reason, failed.metadata["gate"]) == ("GATE_FAILED", gate)
     assert (status.state, status.ramp_basis_points, later, raised.ramp_basis_points) == (PROMOTE, 500, 500, to)
     assert offered == (["ask_shop"], [])
-    assert gate in status.gates_said
+    assert gate in [each.gate for each in status.last_gate_answers]
 
 
 @requirement("PF1-FR-4c")
@@ -233,7 +234,7 @@ async def test_an_operator_may_let_one_fail_pass_for_one_step_and_for_nothing_el
 
     assert (other.reason, away.reason, needless.reason) == ("GATE_FAILED", "GATE_HELD", "TRANSITION_REFUSED")
     assert again.reason == "GATE_FAILED"
-    assert passed.gates == ["pre_ramp: fail: as scripted; passed by an operator's override"]
+    assert gate_lines(passed) == ["pre_ramp: fail: as scripted; passed by an operator's override"]
 
 
 @requirement("PF1-D-4", "PF1-D-64")

@@ -9,6 +9,7 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2, routing_pb2
 from subagents.errors.v1 import error_reason_pb2
 from tests.support.builders import a_card, a_catalogue
+from tests.support.enum_words import word
 from tests.support.fake_runner import answers, raises, reports
 from tests.support.harness import SidecarForTests, outcome_name, running_sidecar_for_tests
 from tests.support.requests import a_call
@@ -150,7 +151,7 @@ async def test_the_record_holds_what_the_turn_was_bound_to() -> None:
         assert decision.binding_digest == bound.surface.binding_digest
         assert list(decision.candidates) == list(bound.surface.candidates)
         assert (decision.episode_id, decision.orchestrator_id) == ("e-7", "concierge")
-        assert (decision.close_reason, decision.principal_asserted_by) == ("ended", "orchestrator")
+        assert (word(decision, "close_reason"), decision.principal_asserted_by) == ("ended", "orchestrator")
         fields = [field.name for field in decision.cohort.DESCRIPTOR.fields]
         assert fields == [
             "agent_definition_version",
@@ -186,7 +187,7 @@ async def test_a_child_that_the_parent_rejects_fails_the_gate() -> None:
                 child_id=reply.of("call-1").child_id, verdict=pb.VERDICT_REJECTED, reason="contradicts itself"
             )
             ended = await sidecar.end(bound, integrations=[rejected])
-            assert [(each.final_status, each.close_reason) for each in ended.children] == [
+            assert [(word(each, "final_status"), word(each, "close_reason")) for each in ended.children] == [
                 ("failed", "integration_failed"),
                 ("completed", "integrated"),
             ]

@@ -81,7 +81,7 @@ async def test_an_operation_whose_deadline_has_passed_begins_nothing(seconds: fl
         late.deadline.seconds = int(seconds)
         late.deadline.SetInParent()
         await lane.send(late, operation(2, bind_turn=a_bind(turn_id="turn-2")))
-        assert (await lane.ended(1)).reason in {"ADMISSION_REFUSED", "OUT_OF_TIME"}
+        assert (await lane.ended(1)).reason in {"ADMISSION_REFUSED", "DEADLINE_EXCEEDED"}
         assert (await lane.ended(2)).code == 0
     assert sidecar.runner.started == []
 

@@ -145,7 +145,7 @@ async def test_an_operation_has_its_own_deadline() -> None:
             operation(2, 0.8, dispatch=sidecar.dispatch_request(bound, "ask_shop")),
             operation(3, bind_turn=a_bind(turn_id="turn-10")),
         )
-        assert (await lane.ended(1)).reason in ("ADMISSION_REFUSED", "OUT_OF_TIME")
+        assert (await lane.ended(1)).reason in ("ADMISSION_REFUSED", "DEADLINE_EXCEEDED")
         assert (await lane.ended(3)).code == 0
         outcome = (await lane.frames(2))[-1].result.outcomes[0]
     assert outcome.status.reason == pb_reason("JOIN_DEADLINE")
@@ -169,7 +169,7 @@ async def test_more_operations_than_allowed_are_refused_one_by_one() -> None:
         sidecar.runner.use("shop", hangs())
         bound = await sidecar.bind()
         lane = raw_lane(sidecar)
-        assert (await lane.say_hello()).most_operations == 1
+        assert (await lane.say_hello()).max_operations == 1
         await lane.send(operation(1, dispatch=sidecar.dispatch_request(bound, "ask_shop")))
         await sidecar.runner.until_started("shop")
         await lane.send(operation(2, bind_turn=a_bind(turn_id="turn-2")))

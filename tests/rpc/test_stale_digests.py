@@ -36,7 +36,7 @@ async def test_a_step_about_a_content_that_was_revised_meanwhile_is_a_conflict(
         unknown = await bench.refused(method, "nobody", header={"digest": BEFORE.digest}, **fields)
         after = await bench.status()
 
-    assert (stale.reason, unknown.reason) == ("REVISION_CONFLICT", "UNKNOWN_SUBAGENT")
+    assert (stale.reason, unknown.reason) == ("REVISION_CONFLICT", "UNKNOWN_DEFINITION")
     assert stale.metadata["digest"] == NOW.digest
     assert (stale.metadata["slot"], stale.metadata["revision"]) == ("shop", str(revision))
     assert (after.revision, after.definitions[0].ramp_basis_points) == (revision, 500)

@@ -5,6 +5,7 @@ from typing import Any
 
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
+from tests.support.enum_words import word
 from tests.support.fake_runner import waits_for
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.records import StoreThatCanBeAway, event_named, event_names
@@ -30,7 +31,7 @@ async def test_an_answer_that_could_not_be_recorded_is_not_passed_on() -> None:
         (child,) = (await sidecar.end(bound)).children
 
         assert (outcome.status.reason, outcome.narration) == (errors_pb.ERROR_REASON_RECORD_UNAVAILABLE, "")
-        assert (child.final_status, child.close_reason) == ("failed", "integration_failed")
+        assert (word(child, "final_status"), word(child, "close_reason")) == ("failed", "integration_failed")
         cause = event_named(sidecar, outcome.child_id, "integration_failed").details()
         assert cause == {"reason": "RECORD_UNAVAILABLE"}
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from subagents.lifecycle.v1 import flags_pb2, reading_pb2
+from tests.support.enum_words import word
 from tests.support.operator_desk import INSIDE
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requests import failure_of
@@ -33,7 +34,7 @@ async def test_a_pause_takes_the_sub_agent_from_everybody_and_its_end_gives_it_b
         away = await bench.offers(INSIDE, turn_id="turn-2")
         resumed = await bench.step(END, flag=flags_pb2.FLAG_KIND_COHORT)
         back = await bench.offers(INSIDE, turn_id="turn-3")
-        rows = [row for row in await bench.audit() if row.rollout.what == "flag_switched"]
+        rows = [row for row in await bench.audit() if word(row.rollout, "kind") == "flag_switched"]
 
     assert (served, away, back) == (["ask_shop"], [], ["ask_shop"])
     assert (paused.changed, paused.revision, paused.ramp_basis_points) == (True, revision, 500)
@@ -61,7 +62,7 @@ async def test_where_somebody_else_has_the_flags_the_edit_is_told_and_nothing_is
         done = await bench.step(PAUSE, header=head)
         on = await bench.step(END, flag=flags_pb2.FLAG_KIND_COHORT)
         writable = [each.writable for each in (await flags_of(bench)).definitions]
-        happened = [row.rollout.what for row in await bench.audit()]
+        happened = [word(row.rollout, "kind") for row in await bench.audit()]
 
     assert (list(told.edits), told.changed, before[COHORT]) == ([f"set {COHORT} to False"], False, True)
     assert list(dry.edits) == []
@@ -79,7 +80,7 @@ async def test_a_refusal_is_on_the_audit_and_repeated_and_says_what_to_do() -> N
         row = (await bench.audit())[-1]
 
     assert refused.reason == "TRANSITION_REFUSED"
-    assert (row.rollout.what, row.actor) == ("refused", "ada@example")
+    assert (word(row.rollout, "kind"), row.actor) == ("refused", "ada@example")
     assert "a raise of the ramp does that" in row.rollout.detail
     assert bench.flags.on == {}
 
@@ -131,4 +132,4 @@ async def test_flags_are_read_with_backend_freshness_and_whoever_shares_them() -
     assert (fresh.backend.name, fresh.backend.fresh, fresh.writable, fresh.flag_pair) == ("memory", True, True, 4)
     assert [each.definition_id for each in fresh.flags[0].shared_with] == ["rewards"]
     assert (stale.backend.fresh, stale.flags[0].value) == (False, reading_pb2.FLAG_VALUE_UNREACHABLE)
-    assert unknown.reason == "UNKNOWN_SUBAGENT"
+    assert unknown.reason == "UNKNOWN_DEFINITION"

@@ -8,13 +8,32 @@ import pytest
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.events import (
+    COMPLETED_STATUS,
+    FAILED_STATUS,
+    OPERATOR,
+    PARENT,
+    PARENT_LOST,
+    SIDECAR,
+    SUB_AGENT,
+)
+from sidecar.core.roles import Role
+from sidecar.core.rollout.decommission_facts import CleanupStep
+from sidecar.core.rollout.events import GateVerdict, RolloutEventKind
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
+from sidecar.operations.turn.state.turn_ends import ENDED, ENDED_BY_OPERATOR
+from sidecar.policy.kinds import PluginKind
+from sidecar.policy.loading import PluginState
+from sidecar.rpc.admin_servicer import PLUGIN_KIND, PLUGIN_STATE
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import duration, timestamp
+from sidecar.rpc.translate.steps import STOP_REACH
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents_errors import Axis, CallFailure
+
+CHILD_CLOSE_REASONS = ("integrated", "integration_failed", "execution_failed", "turn_ended")
 
 
 @pytest.mark.parametrize(
@@ -30,6 +49,28 @@ def test_every_value_of_ours_has_a_number_and_no_number_is_left_over(table: Any,
     """But UNSPECIFIED, which is never sent."""
     assert list(table) == list(ours)
     assert sorted([0, *table.values()]) == sorted(theirs.values())
+
+
+@pytest.mark.parametrize(
+    ("table", "ours"),
+    [
+        (enums.FINAL_STATUS, (COMPLETED_STATUS, FAILED_STATUS)),
+        (enums.EVENT_ACTOR, (SIDECAR, PARENT, SUB_AGENT, OPERATOR)),
+        (enums.TURN_CLOSE_REASON, ("", ENDED, PARENT_LOST, ENDED_BY_OPERATOR)),
+        (enums.CHILD_CLOSE_REASON, (*CHILD_CLOSE_REASONS, PARENT_LOST, ENDED_BY_OPERATOR)),
+        (enums.ROLLOUT_EVENT_KIND, tuple(RolloutEventKind)),
+        (enums.DECOMMISSION_EVENT_KIND, ("begin", "decide", "undo", *CleanupStep)),
+        (enums.ACTOR_ROLE, ("", *Role)),
+        (enums.GATE_VERDICT, tuple(GateVerdict)),
+        (STOP_REACH, ("replica", "flag", "record")),
+        (PLUGIN_KIND, tuple(PluginKind)),
+        (PLUGIN_STATE, tuple(PluginState)),
+    ],
+)
+def test_every_word_of_the_record_has_a_number(table: Any, ours: Any) -> None:
+    """A word without a number would fail the answer that holds it."""
+    assert [word for word in ours if word not in table] == []
+    assert [word for word in ours if word and not table[word]] == []
 
 
 def test_every_reason_and_axis_of_a_call_has_a_number() -> None:

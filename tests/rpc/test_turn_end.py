@@ -8,6 +8,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.records import TurnEnded
 from sidecar.operations.rules import AdmissionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from tests.support.enum_words import word
 from tests.support.fake_runner import hangs, waits_for
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.records import StoreThatCanBeAway, event_named, event_names, kept, records_of
@@ -42,7 +43,7 @@ async def test_the_end_of_a_turn_stops_what_still_runs() -> None:
 
         assert reply.outcomes[:2] == ["FAILED", "NOT_STARTED"]
         assert reply.of("call-1").status.message == "The turn ended before there was an answer."
-        assert ended.children[0].final_status == "failed"
+        assert word(ended.children[0], "final_status") == "failed"
         assert len(ended.routing_decision.calls) == 3
         assert sidecar.runner.cancelled[0] == "shop"
 
@@ -103,7 +104,7 @@ async def test_an_end_that_could_not_be_recorded_can_be_repeated() -> None:
         store.away = False
         ended = await sidecar.end(bound)
 
-        assert [each.final_status for each in ended.children] == ["completed"]
+        assert [word(each, "final_status") for each in ended.children] == ["completed"]
         assert event_names(sidecar, child).count("closed") == 1
         assert len(sidecar.recorder.of("turn_routed")) == 1
 
@@ -166,7 +167,7 @@ async def test_a_parent_that_comes_back_late_is_told_how_its_turn_was_closed() -
         ended = await sidecar.end(bound, narration="too late")
 
         assert ended.state == pb.START_STATE_ATTACHED
-        assert (ended.routing_decision.close_reason, ended.gate_passed) == ("parent_lost", False)
+        assert (word(ended.routing_decision, "close_reason"), ended.gate_passed) == ("parent_lost", False)
         assert records_of(sidecar) == before
 
 
@@ -198,7 +199,7 @@ async def test_a_parent_that_comes_after_an_end_that_may_be_on_record_is_not_tol
         ended = await sidecar.end(bound, narration="too late")
 
         assert ended.state == pb.START_STATE_ATTACHED
-        assert (ended.routing_decision.close_reason, ended.gate_passed) == ("parent_lost", False)
+        assert (word(ended.routing_decision, "close_reason"), ended.gate_passed) == ("parent_lost", False)
         assert [each.close_reason for each in kept(sidecar, RoutingRecord)] == ["parent_lost"]
 
 

@@ -26,6 +26,7 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_errors import CallFailure
 from tests.support.builders import a_card, with_limits
+from tests.support.enum_words import word
 from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.records import StoreThatCanBeAway
@@ -141,7 +142,7 @@ async def test_a_child_that_may_be_repeated_is_taken_over_with_another_attempt()
         assert (await failure_of(pair.first.call_tool(grant, "notes", "{}"))).reason == "GRANT_SPENT"
         settled = [each.outcome.call_id for each in pair.kept(CallSettled)]
         assert sorted(settled) == ["call-1", "call-2"]
-        assert [each.final_status for each in (await pair.second.end(bound)).children] == ["completed"]
+        assert [word(each, "final_status") for each in (await pair.second.end(bound)).children] == ["completed"]
 
 
 async def test_a_child_without_an_attempt_left_fails_with_its_sidecar() -> None:
@@ -182,7 +183,7 @@ async def test_an_answer_whose_record_was_not_confirmed_does_not_count_after_a_t
 
         assert outcome.status.reason == ErrorReason.ERROR_REASON_RECORD_UNAVAILABLE
         assert [each.outcome.outcome for each in pair.kept(CallSettled)] == ["succeeded", "failed"]
-        assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "failed")]
+        assert [(each.child_id, word(each, "final_status")) for each in ended.children] == [(child, "failed")]
         assert not ended.routing_decision.gate_passed
         listening.cancel()
 
@@ -221,8 +222,15 @@ async def test_what_was_taken_to_close_a_child_does_not_run_elsewhere() -> None:
         cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d-1", call_id="call-1")
         cancelled = await pair.second.stub.CancelCall(cancel, metadata=pair.second.metadata)
 
-        assert (again.child.final_status, other.reason, cancelled.cancelled) == ("completed", "CHILD_CLOSED", True)
-        assert [each.final_status for each in (await pair.second.end(bound)).children] == ["failed", "completed"]
+        assert (word(again.child, "final_status"), other.reason, cancelled.cancelled) == (
+            "completed",
+            "CHILD_CLOSED",
+            True,
+        )
+        assert [word(each, "final_status") for each in (await pair.second.end(bound)).children] == [
+            "failed",
+            "completed",
+        ]
         listening.cancel()
 
 
@@ -235,7 +243,7 @@ async def test_the_end_of_a_turn_at_the_other_sidecar_stops_what_runs_at_the_fir
 
         ended = await pair.second.end(bound, narration="Nothing found.")
 
-        assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "failed")]
+        assert [(each.child_id, word(each, "final_status")) for each in ended.children] == [(child, "failed")]
         assert pair.events_of(child)[-1] == "subagent_closed"
         pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].calls.stop_all(
             CallFailure.CALL_CANCELLED
@@ -257,7 +265,7 @@ async def test_a_second_dispatch_of_a_turn_goes_on_counting_at_the_other_sidecar
 
         assert [each.step_idx for each in pair.kept(ChildOpened)] == [0, 1, 2]
         ended = await pair.second.end(bound_again)
-        assert [each.final_status for each in ended.children] == ["completed"] * 3
+        assert [word(each, "final_status") for each in ended.children] == ["completed"] * 3
         assert len(ended.routing_decision.calls) == 3
 
 
@@ -295,7 +303,7 @@ async def test_an_idle_turn_in_which_another_sidecar_works_is_left_to_that_one()
         may_end.set()
         assert (await works).outcomes == ["SUCCEEDED"]
         ended = await pair.first.end(bound)
-        assert [child.final_status for child in ended.children] == ["completed"]
+        assert [word(child, "final_status") for child in ended.children] == ["completed"]
         assert (await failure_of(pair.second.dispatch(left, "ask_shop"))).reason == "TURN_ENDED"
 
 
@@ -334,7 +342,7 @@ async def test_what_one_could_not_write_before_another_took_its_dispatch_is_made
 
         assert resumed.outcomes == ["SUCCEEDED"]
         assert [each.outcome.outcome for each in pair.kept(CallSettled)] == ["succeeded"]
-        assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "completed")]
+        assert [(each.child_id, word(each, "final_status")) for each in ended.children] == [(child, "completed")]
         assert [each for each in pair.first.recorder.of("anomaly") if each[0].endswith("_defect")] == []
 
 

@@ -11,6 +11,7 @@ from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 from sidecar.rpc.translate.fields import timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card
+from tests.support.enum_words import word
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
 from tests.support.whole_chain import running_chain
@@ -36,8 +37,8 @@ async def started_again(bench: OperatedSidecar, *, at_once: bool) -> None:
 
 async def explained_at(bench: OperatedSidecar, when: Timestamp) -> str:
     """Return what served a user at a time, as the audit has it."""
-    request = pb.ExplainRequest(slot="shop", principal=INSIDE, at=when)
-    answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+    request = pb.ExplainServingRequest(slot="shop", principal=INSIDE, at=when)
+    answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
     return str(answer.served_digest)
 
 
@@ -70,8 +71,8 @@ async def test_a_new_entry_without_a_flag_is_served_once_it_names_one_and_is_pro
         began = await standing(bench)
         await bench.step("Transition", target_state=pb.LIFECYCLE_STATE_TEST)
         refused = await bench.refused("Transition", target_state=pb.LIFECYCLE_STATE_PROMOTE)
-        request = pb.ExplainRequest(slot="shop", principal=INSIDE)
-        explained = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+        request = pb.ExplainServingRequest(slot="shop", principal=INSIDE)
+        explained = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
         await bench.configured(gated("shop"))
         await bench.step("Transition", target_state=pb.LIFECYCLE_STATE_PROMOTE)
         await bench.step("SetRamp", ramp_basis_points=500)
@@ -80,7 +81,7 @@ async def test_a_new_entry_without_a_flag_is_served_once_it_names_one_and_is_pro
     assert began == (pb.LIFECYCLE_STATE_DEV, False, 0)
     assert refused.reason == "TRANSITION_REFUSED"
     assert "add `enabled_via_flag: ai_assistant_subagent_shop` to its entry" in refused.message
-    (words,) = [each.words for each in explained.verdicts]
+    (words,) = [each.explanation for each in explained.verdicts]
     assert words == "it is in test and names no flag, which promotion needs; only promote is served"
     assert served == ["ask_shop"]
 
@@ -109,14 +110,14 @@ async def test_the_setting_also_serves_what_was_on_record_before_it_was_on() -> 
         await started_again(bench, at_once=True)
         explained = [await explained_at(bench, when) for when in (began, timestamp(bench.clock.now()))]
         after = await bench.offers(INSIDE, turn_id="turn-2")
-        seen = [row.rollout for row in await bench.audit() if row.rollout.what == "definition_seen"]
+        seen = [row.rollout for row in await bench.audit() if word(row.rollout, "kind") == "definition_seen"]
         await started_again(bench, at_once=True)
 
         assert (before, after) == ([], ["ask_shop"])
         assert explained == ["", UNFLAGGED.digest]
         assert [each.after_basis_points for each in seen] == [0, 10_000]
         assert "rollout.serve_unflagged_entries_at_once" in seen[-1].detail
-        assert len([row for row in await bench.audit() if row.rollout.what == "definition_seen"]) == 2
+        assert len([row for row in await bench.audit() if word(row.rollout, "kind") == "definition_seen"]) == 2
 
 
 async def test_the_setting_serves_nothing_in_a_slot_that_a_kill_has_emptied() -> None:

@@ -28,7 +28,7 @@ async def periods(bench: OperatedSidecar, **cohort: Any) -> list[Period]:
     """Return begin, end and ramp of each."""
     request = pb.ListActivePeriodsRequest(definition_id="shop", **cohort)
     answer = await bench.lifecycle.ListActivePeriods(request, timeout=10, metadata=bench.role("viewer"))
-    return [(_time(each, "began_at"), _time(each, "ended_at"), each.ramp_basis_points) for each in answer.periods]
+    return [(_time(each, "started_at"), _time(each, "ended_at"), each.ramp_basis_points) for each in answer.periods]
 
 
 def _time(period: pb.ActivePeriod, name: str) -> datetime | None:
@@ -129,8 +129,8 @@ async def test_a_question_without_a_cohort_is_refused() -> None:
 
 async def why(bench: OperatedSidecar, at: datetime) -> list[object]:
     """Return what is explained of a user at a time."""
-    request = reading_pb2.ExplainRequest(slot="shop", principal=INSIDE, at=timestamp(at))
-    answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+    request = reading_pb2.ExplainServingRequest(slot="shop", principal=INSIDE, at=timestamp(at))
+    answer = await bench.lifecycle.ExplainServing(request, timeout=10, metadata=bench.role())
     return [(each.digest, each.verdict, each.ramp_basis_points, list(each.flags)) for each in answer.verdicts]
 
 

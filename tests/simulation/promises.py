@@ -97,7 +97,7 @@ gate: nonsense|gate: other rules|gate: pass|gate: pending|gate: raises|gate: wit
 policy broken|request id used again|sidecar starts again|sidecar: kill|sidecar: pause
 sink takes and says it did not|store away|store commits and says it did not|store hangs|store refuses|store slow
 told: GATE_FAILED|told: GATE_HELD|told: POLICY_DENIED|told: REQUEST_ID_REUSED|told: REVISION_CONFLICT
-told: ROLE_REQUIRED|told: STORE_UNAVAILABLE|told: TRANSITION_REFUSED|told: UNKNOWN_SUBAGENT|told: done|told: nothing
+told: ROLE_REQUIRED|told: STORE_UNAVAILABLE|told: TRANSITION_REFUSED|told: UNKNOWN_DEFINITION|told: done|told: nothing
 wall clock jumps|asked: begin|asked: configure|asked: decide|asked: take|asked: undo|done: begin|done: configure cohort
 done: configure experiment|done: configure full|done: decide|done: take 1|done: take 2|done: take 3|done: take 4
 done: take 5|done: undo|done: rolled back to another|done: rolled back to nobody

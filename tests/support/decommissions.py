@@ -73,7 +73,7 @@ def fields_of(step: int) -> dict[str, Any]:
     """Return what belongs to a step."""
     given: dict[str, Any] = {"step": step}
     if step == pb.CLEANUP_STEP_MODULES:
-        given["code"] = pb.CODE_FATE_GONE
+        given["code"] = pb.CODE_STATUS_GONE
     if step in {pb.CLEANUP_STEP_MODULES, pb.CLEANUP_STEP_EVALS_AND_TOOLS}:
         given["confirmed"] = WORD
     return given
@@ -81,7 +81,7 @@ def fields_of(step: int) -> dict[str, Any]:
 
 async def decide(bench: OperatedSidecar, matter: int, choice: int, **fields: Any) -> lifecycle_pb2.StepResult:
     """Decide."""
-    return await bench.step("DecideDecommission", matter=matter, choice=choice, **fields)
+    return await bench.step("DecideDecommission", subject=matter, choice=choice, **fields)
 
 
 async def listed(bench: OperatedSidecar, *, finished: bool = False) -> list[pb.DecommissionStatus]:
@@ -94,7 +94,7 @@ async def listed(bench: OperatedSidecar, *, finished: bool = False) -> list[pb.D
 async def ended(bench: OperatedSidecar) -> None:
     """Let the configuration have nothing of `shop` any more, keep its evals and tools, and take every step left."""
     await loaded(bench, configuration(rewards(), tools="find pay", blocks="tone"))
-    for matter in (pb.CLEANUP_MATTER_EVALS, pb.CLEANUP_MATTER_TOOLS):
+    for matter in (pb.CLEANUP_SUBJECT_EVALS, pb.CLEANUP_SUBJECT_TOOLS):
         await decide(bench, matter, pb.CLEANUP_CHOICE_RETAIN)
     for step in STEPS:
         await take(bench, step)

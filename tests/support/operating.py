@@ -87,7 +87,7 @@ class Operator:
 
     async def status(self, name: str = SUBAGENT) -> reading_pb2.SlotStatus:
         """Return a slot."""
-        status: reading_pb2.SlotStatus = (await self.ask("Get", reading_pb2.GetRequest(slot=name))).status
+        status: reading_pb2.SlotStatus = (await self.ask("GetRollout", reading_pb2.GetRolloutRequest(slot=name))).status
         return status
 
     async def definition(self, name: str = SUBAGENT) -> reading_pb2.DefinitionStatus:

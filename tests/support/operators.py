@@ -152,7 +152,9 @@ class OperatedSidecar:
 
     async def status(self, slot: str = "shop") -> reading_pb2.SlotStatus:
         """Return a slot as operators see it."""
-        answer = await self.lifecycle.Get(reading_pb2.GetRequest(slot=slot), timeout=10, metadata=self.role())
+        answer = await self.lifecycle.GetRollout(
+            reading_pb2.GetRolloutRequest(slot=slot), timeout=10, metadata=self.role()
+        )
         return answer.status
 
     async def audit(self) -> list[reading_pb2.AuditRow]:

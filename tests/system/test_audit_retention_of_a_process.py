@@ -55,9 +55,9 @@ async def test_rows_go_after_ninety_days_under_a_signed_marker_and_the_record_st
             await bench.killed("shop")
             await bench.offers("turn-2")
             await until(lambda: _all_handed_on(folder))
-            written = [row.number for row in await bench.audit()]
+            written = [row.sequence for row in await bench.audit()]
         async with operated_here(folder, KEPT_90_DAYS, private, _days(89)) as bench:
-            assert [row.number for row in await bench.audit()] == written
+            assert [row.sequence for row in await bench.audit()] == written
         async with operated_here(folder, KEPT_90_DAYS, private, _days(91)) as bench:
             await until(lambda: _is_gone(bench, max(written)))
             asked = activity_pb2.ListActivePeriodsRequest(definition_id="support", principal="user-1")
@@ -70,7 +70,7 @@ async def test_rows_go_after_ninety_days_under_a_signed_marker_and_the_record_st
     assert isinstance(key, Ed25519PrivateKey)
     assert (marker.rows, marker.number) == (len(written), max(written))
     assert Ed25519Signer(key).sign(marker.signed_bytes()) == marker.signature
-    assert [each.HasField("began_at") for each in still.periods] == [False]
+    assert [each.HasField("started_at") for each in still.periods] == [False]
     assert still.HasField("known_from")
     assert offered == ["ask_support"]
     assert code == 0, said
@@ -97,7 +97,7 @@ async def _all_handed_on(folder: Path) -> bool:
 
 
 async def _is_gone(bench: Operator, number: int) -> bool:
-    return all(row.number > number for row in await bench.audit())
+    return all(row.sequence > number for row in await bench.audit())
 
 
 async def _markers(folder: Path) -> tuple[AuditMarker, ...]:

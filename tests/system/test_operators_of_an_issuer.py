@@ -63,7 +63,7 @@ async def test_operators_of_an_issuer_are_told_apart_by_their_groups(folder: Pat
     with serving(issuer.jwks()) as served:
         async with operated(folder, served.url) as (stub, metrics):
             await until_known(stub, staff)
-            listed = await stub.List(reading_pb2.ListRequest(), metadata=((ROLE_TOKEN_KEY, staff),))
+            listed = await stub.ListRollouts(reading_pb2.ListRolloutsRequest(), metadata=((ROLE_TOKEN_KEY, staff),))
             refused = await failure_of(stub.Kill(kill, metadata=((ROLE_TOKEN_KEY, staff),)))
             strange = stranger.token("ec-1", now)
             unknown = await failure_of(stub.Kill(kill, metadata=((ROLE_TOKEN_KEY, strange),)))
@@ -83,7 +83,7 @@ async def until_known(stub: Any, token: str) -> None:
     async with asyncio.timeout(10):
         while True:
             try:
-                await stub.List(reading_pb2.ListRequest(), metadata=((ROLE_TOKEN_KEY, token),))
+                await stub.ListRollouts(reading_pb2.ListRolloutsRequest(), metadata=((ROLE_TOKEN_KEY, token),))
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(0)
             else:

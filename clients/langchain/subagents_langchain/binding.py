@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 
 from subagents_client import Episode, SidecarClient, SubagentsError, TurnRequest
-from subagents_errors import DependencyAway, OutOfTime, Overloaded
+from subagents_errors import DeadlineExceeded, DependencyUnavailable, Overloaded
 from subagents_langchain.history import start_of_turn
 from subagents_langchain.open_turn import ForeignTurn, OpenTurn, SidecarState, begun, is_open, request_of
 from subagents_langchain.outcomes.artifacts import dispatches_in
@@ -65,7 +65,7 @@ class Binding:
             hand.turn = await self._client.bind_turn(hand.request)
             hand.tools = tools_of(hand.turn)
             hand.episode = await reading
-        except (DependencyAway, Overloaded, OutOfTime) as error:
+        except (DependencyUnavailable, Overloaded, DeadlineExceeded) as error:
             hand.unbound_because = error
         finally:
             reading.cancel()

@@ -19,7 +19,7 @@ from subagents_client import (
     SubagentsError,
     ToolCall,
 )
-from subagents_errors import DependencyAway, UnknownDispatch
+from subagents_errors import DependencyUnavailable, UnknownDispatch
 from subagents_langchain.calls import declared_intents, is_sub_agent_call, unreadable_calls
 from subagents_langchain.history import calls_of
 from subagents_langchain.open_turn import dispatch_id
@@ -100,7 +100,7 @@ class ResponseDispatches:
 
     def _turn(self) -> BoundTurn:
         if self.hand.turn is None:
-            raise self.hand.unbound_because or DependencyAway(UNBOUND)
+            raise self.hand.unbound_because or DependencyUnavailable(UNBOUND)
         return self.hand.turn
 
     async def _earlier(self, name: str) -> DispatchResult | None:

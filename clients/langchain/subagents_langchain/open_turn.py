@@ -85,7 +85,7 @@ async def is_open(client: SidecarClient, request: TurnRequest) -> tuple[TurnRequ
     that every later run finds it.
 
     Raises:
-        DependencyAway, OutOfTime: the record cannot be read now.
+        DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
     """
     earlier: list[DispatchResult] = []
     while True:

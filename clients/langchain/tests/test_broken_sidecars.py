@@ -14,7 +14,7 @@ from clients.langchain.tests.support.scripted_model import Messages, ScriptedMod
 from clients.langchain.tests.support.talking import talking
 from clients.langchain.tests.support.verticals import Verticals
 from subagents_client import ClientTimeouts, Outcome, SidecarClient, TurnRequest
-from subagents_errors import DependencyAway, OutOfTime
+from subagents_errors import DeadlineExceeded, DependencyUnavailable
 from subagents_langchain import ENGLISH, Answer, Orchestrator, OrchestratorRules, validate_history
 from tests.support.fake_runner import hangs
 from tests.support.sidecar_process import place, serving
@@ -93,7 +93,7 @@ async def test_a_turn_that_cannot_be_bound_goes_on_without_sub_agents(tmp_path: 
         answer = await Orchestrator(client, model).answer(turn, [HumanMessage("?")])
 
     validate_history(answer.messages)
-    assert isinstance(answer.unbound_because, DependencyAway | OutOfTime)
+    assert isinstance(answer.unbound_because, DependencyUnavailable | DeadlineExceeded)
     assert answer.read == f"Hm.\n\n{ENGLISH.nothing}"
     assert model.offered == [[], []]
     assert "cannot be reached" in model.prompts[0]

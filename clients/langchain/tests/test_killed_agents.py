@@ -121,6 +121,6 @@ async def until_settled(sidecar: SidecarProcess) -> None:
         (row,) = (await client.history.list_turns()).turns
         while True:
             turn = await client.history.get_turn(row.turn_id)
-            if all(len(one.outcomes) == one.calls for one in turn.dispatches):
+            if all(len(one.outcomes) == one.call_count for one in turn.dispatches):
                 return
             await asyncio.sleep(0)

@@ -7,7 +7,17 @@ The other half, hosting sub-agents, is in `subagents_client.runner`; what adapte
 
 from subagents_client.client import SidecarClient
 from subagents_client.dispatch_stream import DispatchStream, RunningDispatch
-from subagents_client.ending import ChildSummary, Integration, RoutedCall, RoutingDecision, TurnEnd, Verdict
+from subagents_client.ending import (
+    ChildCloseReason,
+    ChildSummary,
+    FinalStatus,
+    Integration,
+    RoutedCall,
+    RoutingDecision,
+    TurnCloseReason,
+    TurnEnd,
+    Verdict,
+)
 from subagents_client.events import (
     CallSnapshot,
     CallState,
@@ -28,6 +38,7 @@ from subagents_client.history_values import (
     EpisodeSummary,
     EpisodeTurn,
     EpisodeView,
+    EventActor,
     EventBatch,
     RecordedChild,
     RecordedDispatch,
@@ -85,6 +96,7 @@ __all__ = [
     "CandidateVerdict",
     "CapBehaviour",
     "ChildEvent",
+    "ChildCloseReason",
     "ChildSummary",
     "Cohort",
     "CompactionDue",
@@ -101,7 +113,9 @@ __all__ = [
     "EpisodeSummary",
     "EpisodeTurn",
     "EpisodeView",
+    "EventActor",
     "EventBatch",
+    "FinalStatus",
     "Gap",
     "Integration",
     "IntentReport",
@@ -137,6 +151,7 @@ __all__ = [
     "TurnRequest",
     "TurnRow",
     "TurnSource",
+    "TurnCloseReason",
     "TurnState",
     "Verdict",
     "failed_call",

@@ -89,7 +89,8 @@ class SidecarClient:
 
         Raises:
             UnknownOrchestrator, TurnIdReused, InvalidRequest, Unauthenticated: the request or the set-up is wrong.
-            DependencyAway, Overloaded, OutOfTime: the sidecar could not do it now; the turn goes on without sub-agents.
+            DependencyUnavailable, Overloaded, DeadlineExceeded: the sidecar could not do it now; the turn goes on
+                without sub-agents.
 
         Source: PC2-FR-1, PC2-FR-2.
         """
@@ -127,7 +128,7 @@ class SidecarClient:
 
         Raises:
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the history cannot be read now; the turn goes on without.
+            DependencyUnavailable, DeadlineExceeded: the history cannot be read now; the turn goes on without.
 
         Source: PC1-FR-10, PC1-D-26.
         """
@@ -165,7 +166,7 @@ class SidecarClient:
         Raises:
             SummaryOutdated: somebody else has written one meanwhile; read the episode again.
             CompactionNotDue, RecentTurnsIntact, InvalidRequest: it is not to be written.
-            DependencyAway, OutOfTime: it cannot be written now; the next turn will say again that it is due.
+            DependencyUnavailable, DeadlineExceeded: it cannot be written now; the next turn says again that it is due.
 
         Source: PC1-FR-11.
         """
@@ -200,4 +201,5 @@ def _message(request: TurnRequest, turn_id: str) -> dispatch_pb2.BindTurnRequest
         location=request.location,
         experiment_arm=request.experiment_arm,
         date=request.date,
+        required_features=request.required_features,
     )

@@ -28,7 +28,14 @@ from subagents_client.session.operation import LaneOperation
 from subagents_client.surface import Surface
 from subagents_client.synthetic_outcomes import synthesised_result
 from subagents_client.wire import Frames, Wire
-from subagents_errors import DependencyAway, InternalFault, OutOfTime, Overloaded, SubagentsError, UnknownDispatch
+from subagents_errors import (
+    DeadlineExceeded,
+    DependencyUnavailable,
+    InternalError,
+    Overloaded,
+    SubagentsError,
+    UnknownDispatch,
+)
 
 
 class Stage(Enum):
@@ -182,19 +189,21 @@ class DispatchStream:
             self._take(message.frame)
         else:
             self._let_go()
-            await self._broken(InternalFault("the stream ended before its result"), answered=False)
+            await self._broken(InternalError("the stream ended before its result"), answered=False)
 
     async def _open(self) -> Frames | None:
         limit = self._lost or Deadline(self._wire.limits.unreachable_after, self._wire.surroundings.now)
         if not await self._wire.connected(min(limit.left(), self._deadline.left())):
-            self._give_up(DependencyAway(unreachable("Dispatch", self._wire.target)))
+            self._give_up(DependencyUnavailable(unreachable("Dispatch", self._wire.target)))
             return None
         if self._stage is Stage.UNCERTAIN and self._sent_to:
             await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
             self._give_up(
-                OutOfTime("the dispatch's deadline has passed: give it a longer timeout, or raise Limits.dispatch")
+                DeadlineExceeded(
+                    "the dispatch's deadline has passed: give it a longer timeout, or raise Limits.dispatch"
+                )
             )
             return None
         assignment = self._assignment
@@ -245,7 +254,7 @@ class DispatchStream:
         surroundings, limits = self._wire.surroundings, self._wire.limits
         self._lost = self._lost or Deadline(limits.unreachable_after, surroundings.now)
         pause = backoff_before(self._failures + 1, error, limits, surroundings.chance)
-        again = is_retryable(error) or (not answered and isinstance(error, InternalFault))
+        again = is_retryable(error) or (not answered and isinstance(error, InternalError))
         refused_often = answered and self._failures >= limits.most_attempts
         if not again or refused_often or pause >= min(self._lost.left(), self._deadline.left()):
             self._give_up(error)
@@ -277,4 +286,4 @@ def _caller_can_mend(error: SubagentsError) -> bool:
     """Whether the request, not the moment, is at fault: then an exception serves better than made-up outcomes."""
     if isinstance(error, Overloaded):
         return error.retry_after is None
-    return not isinstance(error, DependencyAway | OutOfTime | InternalFault)
+    return not isinstance(error, DependencyUnavailable | DeadlineExceeded | InternalError)

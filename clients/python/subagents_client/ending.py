@@ -31,6 +31,43 @@ class Integration:
     reason: str = ""
 
 
+@unique
+class FinalStatus(StrEnum):
+    """How the work of one child ended."""
+
+    UNSPECIFIED = "unspecified"
+    """One that this version does not know."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@unique
+class ChildCloseReason(StrEnum):
+    """Why one child was closed."""
+
+    UNSPECIFIED = "unspecified"
+    """One that this version does not know."""
+    INTEGRATED = "integrated"
+    INTEGRATION_FAILED = "integration_failed"
+    EXECUTION_FAILED = "execution_failed"
+    TURN_ENDED = "turn_ended"
+    """Without a verdict, of a child whose card sets `close_on_completion: false`."""
+    PARENT_LOST = "parent_lost"
+    ENDED_BY_OPERATOR = "ended_by_operator"
+
+
+@unique
+class TurnCloseReason(StrEnum):
+    """Why one turn ended."""
+
+    UNSPECIFIED = "unspecified"
+    """It is open, or the reason is one that this version does not know."""
+    ENDED = "ended"
+    PARENT_LOST = "parent_lost"
+    """Its parent never ended it; the sidecar closed it."""
+    ENDED_BY_OPERATOR = "ended_by_operator"
+
+
 @dataclass(frozen=True, slots=True)
 class ChildSummary:
     """The end state of one child.
@@ -38,16 +75,16 @@ class ChildSummary:
     Attributes:
         child_id: which child.
         sub_agent_id: the slot that was asked.
-        step_idx: place of the call over all dispatches of the turn, from 0.
-        final_status: `completed` or `failed`.
-        close_reason: e.g. `integrated`, `execution_failed`, `parent_lost`.
+        emission_index: place of the call over all dispatches of the turn, from 0.
+        final_status: whether its result went into the answer.
+        close_reason: why it was closed.
     """
 
     child_id: str
     sub_agent_id: str
-    step_idx: int
-    final_status: str
-    close_reason: str
+    emission_index: int
+    final_status: FinalStatus
+    close_reason: ChildCloseReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +122,7 @@ class RoutingDecision:
     binding_digest: str
     bound_at: datetime | None
     ended_at: datetime | None
-    close_reason: str
+    close_reason: TurnCloseReason
     overhead: timedelta
     principal_asserted_by: str
     gate_passed: bool

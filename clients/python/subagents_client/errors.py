@@ -19,13 +19,13 @@ from subagents_client.session.operation import DETAILS_KEY, OperationNotSent
 from subagents_errors import (
     AlreadyExists,
     Conflict,
-    DependencyAway,
+    DeadlineExceeded,
+    DependencyUnavailable,
     FieldProblem,
-    InternalFault,
+    InternalError,
     InvalidRequest,
     NotAllowed,
-    NotKnown,
-    OutOfTime,
+    NotFound,
     Overloaded,
     Refused,
     SubagentsError,
@@ -40,31 +40,31 @@ Detail = TypeVar("Detail", bound=Message)
 
 STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
-    NotKnown: grpc.StatusCode.NOT_FOUND,
+    NotFound: grpc.StatusCode.NOT_FOUND,
     Refused: grpc.StatusCode.FAILED_PRECONDITION,
     Conflict: grpc.StatusCode.ABORTED,
     AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
     Overloaded: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    OutOfTime: grpc.StatusCode.DEADLINE_EXCEEDED,
-    DependencyAway: grpc.StatusCode.UNAVAILABLE,
-    InternalFault: grpc.StatusCode.INTERNAL,
+    DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
+    DependencyUnavailable: grpc.StatusCode.UNAVAILABLE,
+    InternalError: grpc.StatusCode.INTERNAL,
 }
 """Base class to status. A subclass has the status of its base."""
 
 CLASS_OF: Final = {code: cls for cls, code in STATUS_OF.items()} | {grpc.StatusCode.OUT_OF_RANGE: InvalidRequest}
-"""Status to base class; any other status is an `InternalFault`."""
+"""Status to base class; any other status is an `InternalError`."""
 
 
 ADVICE: Final[dict[type[SubagentsError], str]] = {
-    DependencyAway: "check that the sidecar runs and that the address is its socket, then try again",
-    OutOfTime: "try again with a longer timeout; see Limits",
+    DependencyUnavailable: "check that the sidecar runs and that the address is its socket, then try again",
+    DeadlineExceeded: "try again with a longer timeout; see Limits",
     Overloaded: "send less at a time, and come back after `retry_after` if it is set",
     Unauthenticated: "check that the boot secret is the one that the sidecar wrote at its last start",
     NotAllowed: "use a socket and credentials that this request is meant for",
     InvalidRequest: "correct the request; `fields` says what is wrong where",
-    NotKnown: "check the id; the sidecar may have been restarted since, then bind again",
+    NotFound: "check the id; the sidecar may have been restarted since, then bind again",
     Conflict: "read the present state, then decide again",
     SubagentsError: "do not repeat the request as it is; the sidecar's log has the details",
 }
@@ -91,7 +91,7 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "
     """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
     code = failure.code()
     sent = not isinstance(failure, OperationNotSent)
-    base = CLASS_OF.get(code, InternalFault)
+    base = CLASS_OF.get(code, InternalError)
     status = _status_in(failure)
     info = _first(status, ErrorInfo)
     if status is None or info is None or info.domain != DOMAIN:
@@ -111,12 +111,12 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "
 
 def unreachable(method: str, target: str = "") -> str:
     """Return the message for a sidecar that no connection leads to."""
-    return f"no answer to {_where(method, target)}: {ADVICE[DependencyAway]}"
+    return f"no answer to {_where(method, target)}: {ADVICE[DependencyUnavailable]}"
 
 
 def _unexplained(code: grpc.StatusCode, method: str, target: str) -> str:
     """Return the message of a failure that the peer did not explain; the transport's words may hold anything."""
-    advice = ADVICE.get(CLASS_OF.get(code, InternalFault), ADVICE[SubagentsError])
+    advice = ADVICE.get(CLASS_OF.get(code, InternalError), ADVICE[SubagentsError])
     return f"no answer to {_where(method, target)} ({code.name}): {advice}"
 
 

@@ -33,7 +33,7 @@ class CallStateChanged:
     """A call began to wait, to run, or settled (then `outcome` says how)."""
 
     sequence: int
-    time: datetime
+    occurred_at: datetime
     call_id: str
     state: CallState
     outcome: Outcome | None
@@ -45,7 +45,7 @@ class StatusUpdate:
 
     Attributes:
         sequence: ascending within the dispatch, from 1.
-        time: when it happened.
+        occurred_at: when it happened.
         call_id: the call it is about; empty when several share it.
         type: a type of the configured vocabulary.
         sub_agent_ids: slots that reported it, in emission order.
@@ -54,7 +54,7 @@ class StatusUpdate:
     """
 
     sequence: int
-    time: datetime
+    occurred_at: datetime
     call_id: str
     type: str
     sub_agent_ids: Sequence[str]
@@ -67,7 +67,7 @@ class Gap:
     """Events between two sequences, both included, that can no longer be delivered."""
 
     sequence: int
-    time: datetime
+    occurred_at: datetime
     from_sequence: int
     to_sequence: int
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum, unique
 
+from subagents_client.ending import RoutingDecision, TurnCloseReason
 from subagents_client.outcomes import CallOutcome
 
 
@@ -20,26 +21,38 @@ class TurnState(StrEnum):
     """Its parent never ended it; the sidecar closed it."""
 
 
+@unique
+class EventActor(StrEnum):
+    """What caused an event of a child."""
+
+    UNSPECIFIED = "unspecified"
+    """One that this version does not know."""
+    SIDECAR = "sidecar"
+    PARENT = "parent"
+    SUB_AGENT = "sub_agent"
+    OPERATOR = "operator"
+
+
 @dataclass(frozen=True, slots=True)
 class TurnRow:
     """One turn in a list.
 
     Attributes:
-        began_at: of the first dispatch; of the end if there was none.
+        started_at: of the first dispatch; of the end if there was none.
         ended_at: None while it is open.
         sub_agent_ids: slots that were called, each once, in emission order.
-        children: how many, delegated ones included; `failed` of them were closed as failed.
+        child_count: delegated children included; `failed_child_count` of them were closed as failed.
     """
 
     turn_id: str
     episode_id: str
     principal: str
     state: TurnState
-    began_at: datetime
+    started_at: datetime
     ended_at: datetime | None
     sub_agent_ids: Sequence[str]
-    children: int
-    failed: int
+    child_count: int
+    failed_child_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +74,7 @@ class ChildEvent:
 
     Attributes:
         sequence: from 1, without gaps, for each child.
-        actor: who caused it: `sidecar`, `parent` or `sub-agent`.
+        actor: what caused it.
         summary: one line.
         details_json: everything else, a JSON object; empty if it was left out for size.
     """
@@ -70,8 +83,8 @@ class ChildEvent:
     child_id: str
     sequence: int
     name: str
-    time: datetime
-    actor: str
+    occurred_at: datetime
+    actor: EventActor
     summary: str
     details_json: str
     previous_link: str
@@ -83,9 +96,9 @@ class RecordedChild:
     """One delegated execution.
 
     Attributes:
-        step_idx: emission index over the turn, from 0.
+        emission_index: place of its call over all dispatches of the turn, from 0.
         parent_child_id: the child that delegated to it; empty if the orchestrator called it.
-        context_json: the delegation contract; empty if it was left out for size.
+        contract_json: the delegation contract; empty if it was left out for size.
         events: in order; empty in an `EventBatch`.
     """
 
@@ -93,28 +106,28 @@ class RecordedChild:
     dispatch_id: str
     call_id: str
     sub_agent_id: str
-    step_idx: int
+    emission_index: int
     parent_child_id: str
     opened_at: datetime
-    context_json: str
+    contract_json: str
     events: Sequence[ChildEvent]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedDispatch:
-    """One dispatch; `outcomes` has one for each of the `calls` that has settled, in emission order.
+    """One dispatch; `outcomes` has one for each of the `call_count` calls that has settled, in emission order.
 
     Attributes:
-        owner: the running sidecar that goes on with it; `owner_alive` says whether it is believed to run.
-        epoch: how often another sidecar has taken it over.
+        owner_instance_id: the sidecar that runs it; `owner_alive` says whether that one is believed to run.
+        takeover_count: how often another sidecar has taken it over.
     """
 
     dispatch_id: str
     opened_at: datetime
     settle_by: datetime
-    calls: int
-    owner: str
-    epoch: int
+    call_count: int
+    owner_instance_id: str
+    takeover_count: int
     owner_alive: bool
     outcomes: Sequence[CallOutcome]
 
@@ -124,8 +137,9 @@ class RecordedTurn:
     """All that is on record of one turn.
 
     Attributes:
-        routing_decision_json: JSON of `subagents.dispatch.v1.RoutingDecision`; empty while the turn is open.
-        narration, close_reason: empty while it is open.
+        routing_decision: what was routed where; None while the turn is open.
+        narration: empty while the turn is open.
+        close_reason: unspecified while the turn is open.
         texts_left_out: long texts that did not fit into the answer; ask for fewer children.
         events_left_out: events that did not fit; `watch_events` brings them all.
     """
@@ -133,9 +147,9 @@ class RecordedTurn:
     turn: TurnRow
     dispatches: Sequence[RecordedDispatch]
     children: Sequence[RecordedChild]
-    routing_decision_json: str
+    routing_decision: RoutingDecision | None
     narration: str
-    close_reason: str
+    close_reason: TurnCloseReason
     texts_left_out: int
     events_left_out: int
 
@@ -155,9 +169,9 @@ class EpisodeRow:
 
     episode_id: str
     principal: str
-    turns: int
-    first_at: datetime
-    last_at: datetime
+    turn_count: int
+    first_turn_at: datetime
+    last_turn_at: datetime
     sub_agent_ids: Sequence[str]
 
 
@@ -239,8 +253,8 @@ class EpisodeTurn:
 class EpisodeSize:
     """How much a model would be given: turns after the summary, and an estimate of the tokens of it all."""
 
-    turns: int
-    tokens: int
+    turn_count: int
+    token_count: int
 
 
 @dataclass(frozen=True, slots=True)

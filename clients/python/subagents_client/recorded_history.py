@@ -11,7 +11,7 @@ from subagents_client.errors import error_and_origin
 from subagents_client.history_values import EpisodeRow, EventBatch, RecordedTurn, TurnPage, TurnState
 from subagents_client.retrying import backoff_before, is_retryable, retry_idempotent
 from subagents_client.wire import Wire
-from subagents_errors import InternalFault, SubagentsError
+from subagents_errors import InternalError, SubagentsError
 
 
 class RecordedHistory:
@@ -42,7 +42,7 @@ class RecordedHistory:
 
         Raises:
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
         request = history_pb2.ListTurnsRequest(
             page_size=page_size,
@@ -64,7 +64,7 @@ class RecordedHistory:
         Raises:
             UnknownTurn: nothing is on record of it.
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
 
         Source: SX-39, SX-40.
         """
@@ -79,7 +79,7 @@ class RecordedHistory:
 
         Raises:
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
         request = history_pb2.ListEpisodesRequest(max_episodes=max_episodes)
         limit = timeout or self._wire.limits.unary
@@ -98,7 +98,7 @@ class RecordedHistory:
         Raises:
             UnknownTurn: nothing is on record of it.
             InvalidRequest: the request is wrong.
-            DependencyAway, OutOfTime: the record cannot be read now.
+            DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
 
         Source: PC1-FR-10d.
         """
@@ -143,14 +143,14 @@ class RecordedHistory:
                     if message.ended:
                         return
                 failures += 1
-                error: SubagentsError = InternalFault("the stream ended before the turn did")
+                error: SubagentsError = InternalError("the stream ended before the turn did")
             except grpc.aio.AioRpcError as failure:
                 failures += 1
                 error = error_and_origin(failure, "WatchEvents", self._wire.target)[0]
             finally:
                 stream.cancel()
             if failures >= self._wire.limits.most_attempts or not (
-                is_retryable(error) or isinstance(error, InternalFault)
+                is_retryable(error) or isinstance(error, InternalError)
             ):
                 raise error
             surroundings = self._wire.surroundings

@@ -14,14 +14,14 @@ import grpc
 
 from subagents_client.errors import error_and_origin
 from subagents_client.runtime import Chance, ClientRuntime, ClientTimeouts, Deadline
-from subagents_errors import DependencyAway, Draining, Overloaded, RecordConflict, SubagentsError
+from subagents_errors import DependencyUnavailable, Draining, Overloaded, RecordConflict, SubagentsError
 
 Answer = TypeVar("Answer")
 
 
 def is_retryable(error: SubagentsError) -> bool:
     """Whether a request that is safe to repeat may be repeated after this failure."""
-    return isinstance(error, DependencyAway | RecordConflict) or (
+    return isinstance(error, DependencyUnavailable | RecordConflict) or (
         isinstance(error, Overloaded) and error.retry_after is not None
     )
 

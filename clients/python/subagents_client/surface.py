@@ -34,6 +34,7 @@ class TurnRequest:
         location: where the user is, in words; None: explicitly unknown.
         experiment_arm: arm of an experiment that the caller assigned; empty: none.
         date: the user's date as `YYYY-MM-DD`; empty: today in UTC.
+        required_features: features of the sidecar's contract that the turn relies on, at most 32.
     """
 
     principal: str
@@ -45,6 +46,7 @@ class TurnRequest:
     location: str | None = None
     experiment_arm: str = ""
     date: str = ""
+    required_features: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from typing import Final, Protocol, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, routing_pb2, surface_pb2
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
-from subagents_client.ending import ChildSummary, RoutedCall, RoutingDecision, TurnEnd
 from subagents_client.events import (
     CallSnapshot,
     CallState,
@@ -53,17 +52,18 @@ class EnumTable(Protocol):
         """Return every name with its number."""
 
 
-def _table(kind: type[Member], names: EnumTable, prefix: str) -> Mapping[int, Member]:
+def table(kind: type[Member], names: EnumTable, prefix: str) -> Mapping[int, Member]:
+    """Return our members by the numbers of an enum of the wire."""
     ours = {f"{prefix}_{one.name}": one for one in kind}
     return {number: ours[name] for name, number in names.items() if name in ours}
 
 
-VERDICTS: Final = _table(CandidateVerdict, surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT")
-START_STATES: Final = _table(StartState, dispatch_pb2.StartState, "START_STATE")
-CALL_STATES: Final = _table(CallState, dispatch_pb2.CallState, "CALL_STATE")
-OUTCOMES: Final = _table(Outcome, outcome_pb2.Outcome, "OUTCOME")
-COMPACTION: Final = _table(CompactionDue, dispatch_pb2.CompactionDue, "COMPACTION_DUE")
-CAPS: Final = _table(CapBehaviour, outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR")
+VERDICTS: Final = table(CandidateVerdict, surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT")
+START_STATES: Final = table(StartState, dispatch_pb2.StartState, "START_STATE")
+CALL_STATES: Final = table(CallState, dispatch_pb2.CallState, "CALL_STATE")
+OUTCOMES: Final = table(Outcome, outcome_pb2.Outcome, "OUTCOME")
+COMPACTION: Final = table(CompactionDue, dispatch_pb2.CompactionDue, "COMPACTION_DUE")
+CAPS: Final = table(CapBehaviour, outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR")
 REASONS: Final = {number: name.removeprefix("ERROR_REASON_") for name, number in error_reason_pb2.ErrorReason.items()}
 """Numbers of the wire to our members. A number newer than this version is in none of them."""
 
@@ -142,11 +142,11 @@ def _call_state(number: int) -> CallState:
 
 def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
     """Return an event, or None for a kind that this version does not know."""
-    at = timestamp(message.time)
+    at = timestamp(message.occurred_at)
     match message.WhichOneof("kind"):
         case "state_changed":
             settled = message.state_changed.state == dispatch_pb2.CALL_STATE_SETTLED
-            ended = _outcome(message.state_changed.outcome) if settled else None
+            ended = outcome_of(message.state_changed.outcome) if settled else None
             state = _call_state(message.state_changed.state)
             return CallStateChanged(message.sequence, at, message.call_id, state, ended)
         case "status":
@@ -166,7 +166,8 @@ def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
             return None
 
 
-def _outcome(number: int) -> Outcome:
+def outcome_of(number: int) -> Outcome:
+    """Return how a call ended; one that this version does not know counts as failed."""
     return OUTCOMES.get(number, Outcome.FAILED)
 
 
@@ -176,12 +177,13 @@ def result(dispatch_id: str, message: dispatch_pb2.DispatchResult) -> DispatchRe
         dispatch_id=dispatch_id,
         outcomes=[call_outcome(one) for one in message.outcomes],
         intents=intent_report(message.intents),
-        cap=_cap(message.cap),
+        cap=cap(message.cap),
         overhead=message.overhead.ToTimedelta(),
     )
 
 
-def _cap(number: int) -> CapBehaviour:
+def cap(number: int) -> CapBehaviour:
+    """Return whether the calls stayed within the cap."""
     return CAPS.get(number, CapBehaviour.UNSPECIFIED)
 
 
@@ -193,7 +195,7 @@ def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
         sub_agent_id=message.sub_agent_id,
         child_id=message.child_id,
         emission_index=message.emission_index,
-        outcome=_outcome(message.outcome),
+        outcome=outcome_of(message.outcome),
         narration=message.narration,
         components=[Component(one.name, one.tool_input_json, one.component_data_json) for one in message.components],
         data_unavailable=message.data_unavailable,
@@ -214,72 +216,17 @@ def reason(number: int) -> str:
     return REASONS.get(number, "UNSPECIFIED")
 
 
-def _axis(number: int) -> Axis:
+def axis(number: int) -> Axis:
+    """Return which kind of failure a call had."""
     return Axis(number) if number in tuple(Axis) else Axis.NONE
 
 
 def _call_status(message: error_reason_pb2.CallStatus) -> CallStatus:
-    return CallStatus(reason(message.reason), _axis(message.axis), message.message)
+    return CallStatus(reason(message.reason), axis(message.axis), message.message)
 
 
 def intent_report(message: outcome_pb2.IntentReport) -> IntentReport:
     """Return how many intents a response had."""
     return IntentReport(
         message.declared, message.emitted, message.failsafe, message.switched, message.prior_context_missing
-    )
-
-
-def child_summary(message: dispatch_pb2.ChildSummary) -> ChildSummary:
-    """Return the end state of one child."""
-    return ChildSummary(
-        message.child_id, message.sub_agent_id, message.step_idx, message.final_status, message.close_reason
-    )
-
-
-def turn_end(message: dispatch_pb2.EndTurnResponse) -> TurnEnd:
-    """Return how a turn ended."""
-    return TurnEnd(
-        start_state(message.state),
-        [child_summary(one) for one in message.children],
-        message.gate_passed,
-        _routing_decision(message.routing_decision),
-    )
-
-
-def _routing_decision(message: routing_pb2.RoutingDecision) -> RoutingDecision:
-    return RoutingDecision(
-        turn_id=message.turn_id,
-        episode_id=message.episode_id,
-        orchestrator_id=message.orchestrator_id,
-        candidates=[candidate(one) for one in message.candidates],
-        calls=[_routed_call(one) for one in message.calls],
-        intents=[intent_report(one) for one in message.intents],
-        intent_count=message.intent_count,
-        fan_out_cap=message.fan_out_cap,
-        cap=_cap(message.cap),
-        cohort=cohort(message.cohort),
-        binding_digest=message.binding_digest,
-        bound_at=timestamp(message.bound_at) if message.HasField("bound_at") else None,
-        ended_at=timestamp(message.ended_at) if message.HasField("ended_at") else None,
-        close_reason=message.close_reason,
-        overhead=message.overhead.ToTimedelta(),
-        principal_asserted_by=message.principal_asserted_by,
-        gate_passed=message.gate_passed,
-    )
-
-
-def _routed_call(one: routing_pb2.RoutedCall) -> RoutedCall:
-    return RoutedCall(
-        call_id=one.call_id,
-        sub_agent_id=one.sub_agent_id,
-        child_id=one.child_id,
-        emission_index=one.emission_index,
-        outcome=_outcome(one.outcome),
-        reason="" if one.reason == error_reason_pb2.ERROR_REASON_UNSPECIFIED else reason(one.reason),
-        axis=_axis(one.axis),
-        started_at=timestamp(one.started_at) if one.HasField("started_at") else None,
-        settled_at=timestamp(one.settled_at) if one.HasField("settled_at") else None,
-        attempts=one.attempts,
-        status_events=one.status_events,
-        dispatch_id=one.dispatch_id,
     )

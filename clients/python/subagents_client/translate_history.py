@@ -9,6 +9,7 @@ from subagents_client.history_values import (
     EpisodeSize,
     EpisodeSummary,
     EpisodeTurn,
+    EventActor,
     EventBatch,
     RecordedChild,
     RecordedDispatch,
@@ -20,8 +21,10 @@ from subagents_client.history_values import (
     TurnState,
 )
 from subagents_client.translate import call_outcome, timestamp
+from subagents_client.translate_ending import routing_decision, turn_close_reason
 
 STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for state in TurnState}
+ACTORS = {record_pb2.EventActor.Value(f"EVENT_ACTOR_{actor.name}"): actor for actor in EventActor}
 """Numbers of the wire to our members; one that is newer than this version is none of them."""
 
 
@@ -37,9 +40,9 @@ def recorded_turn(message: history_pb2.GetTurnResponse) -> RecordedTurn:
         turn=_row(message.turn),
         dispatches=[_dispatch(one) for one in message.dispatches],
         children=[_child(one) for one in message.children],
-        routing_decision_json=message.routing_decision_json,
+        routing_decision=routing_decision(message.routing_decision) if message.HasField("routing_decision") else None,
         narration=message.narration,
-        close_reason=message.close_reason,
+        close_reason=turn_close_reason(message.close_reason),
         texts_left_out=message.texts_left_out,
         events_left_out=message.events_left_out,
     )
@@ -55,9 +58,9 @@ def episode_row(message: record_pb2.EpisodeRow) -> EpisodeRow:
     return EpisodeRow(
         message.episode_id,
         message.principal,
-        message.turns,
-        timestamp(message.first_at),
-        timestamp(message.last_at),
+        message.turn_count,
+        timestamp(message.first_turn_at),
+        timestamp(message.last_turn_at),
         list(message.sub_agent_ids),
     )
 
@@ -68,11 +71,11 @@ def _row(message: record_pb2.TurnRow) -> TurnRow:
         episode_id=message.episode_id,
         principal=message.principal,
         state=STATES.get(message.state, TurnState.UNSPECIFIED),
-        began_at=timestamp(message.began_at),
+        started_at=timestamp(message.started_at),
         ended_at=timestamp(message.ended_at) if message.HasField("ended_at") else None,
         sub_agent_ids=list(message.sub_agent_ids),
-        children=message.children,
-        failed=message.failed,
+        child_count=message.child_count,
+        failed_child_count=message.failed_child_count,
     )
 
 
@@ -81,9 +84,9 @@ def _dispatch(message: record_pb2.RecordedDispatch) -> RecordedDispatch:
         dispatch_id=message.dispatch_id,
         opened_at=timestamp(message.opened_at),
         settle_by=timestamp(message.settle_by),
-        calls=message.calls,
-        owner=message.owner,
-        epoch=message.epoch,
+        call_count=message.call_count,
+        owner_instance_id=message.owner_instance_id,
+        takeover_count=message.takeover_count,
         owner_alive=message.owner_alive,
         outcomes=[call_outcome(one) for one in message.outcomes],
     )
@@ -95,10 +98,10 @@ def _child(message: record_pb2.RecordedChild) -> RecordedChild:
         dispatch_id=message.dispatch_id,
         call_id=message.call_id,
         sub_agent_id=message.sub_agent_id,
-        step_idx=message.step_idx,
+        emission_index=message.emission_index,
         parent_child_id=message.parent_child_id,
         opened_at=timestamp(message.opened_at),
-        context_json=message.context_json,
+        contract_json=message.contract_json,
         events=[_event(one) for one in message.events],
     )
 
@@ -109,8 +112,8 @@ def _event(message: record_pb2.ChildEvent) -> ChildEvent:
         child_id=message.child_id,
         sequence=message.sequence,
         name=message.name,
-        time=timestamp(message.time),
-        actor=message.actor,
+        occurred_at=timestamp(message.occurred_at),
+        actor=ACTORS.get(message.actor, EventActor.UNSPECIFIED),
         summary=message.summary,
         details_json=message.details_json,
         previous_link=message.previous_link,
@@ -130,7 +133,7 @@ def episode(message: history_pb2.ReadEpisodeResponse) -> Episode:
 
 def size(message: history_pb2.EpisodeSize) -> EpisodeSize:
     """Return how large an episode is."""
-    return EpisodeSize(message.turns, message.tokens)
+    return EpisodeSize(message.turn_count, message.token_count)
 
 
 def _summary(message: history_pb2.EpisodeSummary) -> EpisodeSummary:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents_client import translate
+from subagents_client import translate_ending
 from subagents_client.dispatch_stream import DispatchCall, DispatchStream, RunningDispatch
 from subagents_client.ending import ChildSummary, Integration, TurnEnd, Verdict
 from subagents_client.outcomes import DispatchResult, ToolCall
@@ -217,7 +217,7 @@ class BoundTurn:
             reason=integration.reason,
         )
         answer = await self._wire.ask(self._wire.stub.CloseChild, request, "CloseChild", self._unary(timeout))
-        return translate.child_summary(answer.child)
+        return translate_ending.child_summary(answer.child)
 
     async def end(
         self,
@@ -245,7 +245,7 @@ class BoundTurn:
     async def _end(self, request: dispatch_pb2.EndTurnRequest, timeout: timedelta) -> TurnEnd:
         answer = await self._wire.ask(self._wire.stub.EndTurn, request, "EndTurn", timeout)
         self._ended = True
-        return translate.turn_end(answer)
+        return translate_ending.turn_end(answer)
 
     def _end_request(
         self, narration: str, integrations: Sequence[Integration], declared_intent_count: int, user_message: str

@@ -22,9 +22,9 @@ from subagents_client import (
 from subagents_errors import (
     AdmissionRefused,
     BindingDigestMismatch,
+    DeadlineExceeded,
     DeadlineTooShort,
-    DependencyAway,
-    OutOfTime,
+    DependencyUnavailable,
     RecordConflict,
     StoreUnavailable,
     UnknownDispatch,
@@ -106,7 +106,7 @@ async def test_a_sidecar_that_dies_in_the_middle_leaves_a_failed_outcome_for_eve
 
     assert first.sequence == 1
     assert result.synthesised
-    assert isinstance(result.cause, DependencyAway)
+    assert isinstance(result.cause, DependencyUnavailable)
     assert [one.call_id for one in result.outcomes] == ["call-1", "call-2"]
     assert {one.outcome for one in result.outcomes} == {Outcome.FAILED}
     assert {(one.status.reason, one.status.axis) for one in result.outcomes if one.status} == {
@@ -140,7 +140,7 @@ async def test_a_silent_sidecar_is_settled_before_the_callers_deadline() -> None
             result = await turn.dispatch_and_wait(CALLS, timeout=timedelta(milliseconds=300))
 
     assert result.synthesised
-    assert isinstance(result.cause, OutOfTime)
+    assert isinstance(result.cause, DeadlineExceeded)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from subagents.errors.v1 import error_reason_pb2
 from subagents_client import TurnRequest
 from subagents_client.errors import CLASS_OF, DOMAIN, STATUS_OF, error_and_origin, status_of, trailer_of
 from subagents_errors import (
-    DependencyAway,
+    DeadlineExceeded,
+    DependencyUnavailable,
     Draining,
     FieldProblem,
-    InternalFault,
+    InternalError,
     InvalidRequest,
-    NotKnown,
-    OutOfTime,
+    NotFound,
     Overloaded,
     StoreUnavailable,
     SubagentsError,
@@ -53,18 +53,18 @@ def test_a_status_without_details_gives_the_base_class_and_no_foreign_text(code:
     """What the transport says may hold anything, so it is not repeated."""
     error, answered = error_and_origin(failure(code), "BindTurn")
 
-    assert type(error) is CLASS_OF.get(code, InternalFault)
+    assert type(error) is CLASS_OF.get(code, InternalError)
     assert "CANARY" not in str(error)
     assert not answered
 
 
 def test_a_reason_that_this_version_does_not_know_gives_the_class_of_its_status() -> None:
     """A newer sidecar: the reason is kept in the metadata."""
-    trailer = tuple(trailer_of(NotKnown("gone", metadata={"id": "7"}), reason="UNKNOWN_PLANET"))
+    trailer = tuple(trailer_of(NotFound("gone", metadata={"id": "7"}), reason="UNKNOWN_PLANET"))
 
     error, answered = error_and_origin(failure(grpc.StatusCode.NOT_FOUND, trailer), "BindTurn")
 
-    assert type(error) is NotKnown
+    assert type(error) is NotFound
     assert error.metadata == {"id": "7", "reason": "UNKNOWN_PLANET"}
     assert answered
 
@@ -76,7 +76,7 @@ def test_details_that_cannot_be_read_are_as_good_as_none(details: bytes) -> None
         failure(grpc.StatusCode.UNAVAILABLE, (("grpc-status-details-bin", details),)), "BindTurn"
     )
 
-    assert type(error) is DependencyAway
+    assert type(error) is DependencyUnavailable
     assert not answered
 
 
@@ -104,7 +104,7 @@ async def test_a_bind_that_failed_for_now_is_sent_again_after_a_pause(error: Sub
 
 
 @pytest.mark.parametrize(
-    "error", [InvalidRequest("wrong"), Overloaded("too large"), OutOfTime("late"), InternalFault("defect")]
+    "error", [InvalidRequest("wrong"), Overloaded("too large"), DeadlineExceeded("late"), InternalError("defect")]
 )
 async def test_a_bind_that_failed_for_good_is_sent_once(error: SubagentsError) -> None:
     """Repeating it would not help, or might do harm."""
@@ -130,5 +130,5 @@ async def test_a_sidecar_that_is_gone_is_a_dependency_that_is_away() -> None:
     """No connection at all: the turn goes on without sub-agents."""
     async with scene() as here:
         await here.die()
-        with pytest.raises(DependencyAway):
+        with pytest.raises(DependencyUnavailable):
             await here.client.bind_turn(REQUEST, timeout=timedelta(milliseconds=300))

@@ -30,7 +30,7 @@ ANSWER = history_pb2.ReadEpisodeResponse(
         history_pb2.EpisodeTurn(turn_id="t-3", narration="Goodbye."),
     ],
     turns_left_out=4,
-    size=history_pb2.EpisodeSize(turns=2, tokens=99),
+    size=history_pb2.EpisodeSize(turn_count=2, token_count=99),
 )
 
 
@@ -61,7 +61,7 @@ async def test_an_episode_is_read_for_its_user_with_the_boot_secret() -> None:
     assert (sent.episode_id, sent.principal, sent.max_turns) == ("episode-1", "user-1", 5)
     assert sent.view == history_pb2.EPISODE_VIEW_FULL
     assert here.sidecar.history.secrets == ["secret-1"]
-    assert (read.revision, read.turns_left_out, read.size.tokens) == (3, 4, 99)
+    assert (read.revision, read.turns_left_out, read.size.token_count) == (3, 4, 99)
     assert read.turns[1].answers[0].narration == "ANSWERED"
     assert read.turns[1].references[0].component_ids == ["o-1"]
     assert read.turns[1].tool_messages[0].component_data_json == "DATA"
@@ -97,7 +97,7 @@ async def test_a_summary_is_written_over_the_one_that_was_read() -> None:
             await here.client.write_summary("episode-1", "user-1", "x", up_to_turn_id="t-1", expected_revision=2)
 
     assert (sent.text, sent.up_to_turn_id, sent.expected_revision) == ("They met.", "t-1", 2)
-    assert size.turns == 1
+    assert size.turn_count == 1
 
 
 async def test_the_end_of_a_turn_carries_what_the_user_said() -> None:

@@ -15,7 +15,7 @@ from subagents.tools.v1 import tools_pb2
 from subagents_client import BoundTurn, ClientRuntime, ClientTimeouts, SidecarClient
 from subagents_client.retrying import retry_idempotent
 from subagents_client.runner.gateway import Gateways
-from subagents_errors import DependencyAway, Draining, StoreUnavailable, Unauthenticated
+from subagents_errors import DependencyUnavailable, Draining, StoreUnavailable, Unauthenticated
 
 
 class Time:
@@ -66,7 +66,7 @@ async def test_a_bind_gives_up_at_its_deadline_and_not_before() -> None:
         raise away()
 
     around = ClientRuntime(now=lambda: time.now, sleep=time.sleep, chance=Random(1))
-    with pytest.raises(DependencyAway):
+    with pytest.raises(DependencyUnavailable):
         await retry_idempotent(send, "BindTurn", limits.bind, limits, around)
     assert 4.5 <= time.now < 5
 
@@ -97,7 +97,7 @@ async def test_an_unreachable_sidecar_is_named_with_its_address_and_advice() -> 
     """What failed, where, and what to do."""
     async with scene() as here:
         await here.die()
-        with pytest.raises(DependencyAway) as caught:
+        with pytest.raises(DependencyUnavailable) as caught:
             await here.client.bind_turn(here.request, timeout=timedelta(milliseconds=100))
 
     assert f"BindTurn at {here.target}" in str(caught.value)
@@ -108,7 +108,7 @@ async def test_a_tool_that_cannot_be_called_is_named_with_its_gateway(tmp_path: 
     """On the host side, too: which tool, and at which address."""
     gateways, target = Gateways(allow_remote=False), f"unix:{tmp_path}/none"
     try:
-        with pytest.raises(DependencyAway) as caught:
+        with pytest.raises(DependencyUnavailable) as caught:
             await gateways.call(target, "grant", tools_pb2.CallToolRequest(tool_id="search_offers"), 5.0)
     finally:
         await gateways.close()

@@ -11,7 +11,7 @@ from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
 from subagents_client.errors import error_from
 from subagents_client.runner import Answer, DataUnavailable, Run, RunnerHost, ToolData
-from subagents_errors import DefinitionNotHeld, InvalidRequest, MalformedMessage, NotKnown, ToolNotAllowed
+from subagents_errors import DefinitionNotHeld, InvalidRequest, MalformedMessage, NotFound, ToolNotAllowed
 from tests.support.requirement import requirement
 
 
@@ -190,7 +190,7 @@ async def test_a_slot_that_is_not_here_is_not_known(tmp_path: Path) -> None:
 
         responses = await here.run(request("moon"))
 
-    assert type(error_from(refused.value, "Run")) is NotKnown
+    assert type(error_from(refused.value, "Run")) is NotFound
     assert responses[0].narration == "moon"
 
 

@@ -13,7 +13,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from clients.python.tests.support.sidecar_side import Hosted, hosted, request, said
 from subagents_client.errors import error_and_origin, error_from
 from subagents_client.runner import HostLimits, Run, RunnerHost, TransientFailure
-from subagents_errors import DependencyAway, Draining, InternalFault, OutOfTime, Overloaded, SubagentsError
+from subagents_errors import (
+    DeadlineExceeded,
+    DependencyUnavailable,
+    Draining,
+    InternalError,
+    Overloaded,
+    SubagentsError,
+)
 
 
 async def refusal(here: Hosted, sub_agent_id: str = "shop", timeout: float = 10) -> tuple[SubagentsError, str]:
@@ -35,7 +42,7 @@ async def refusal(here: Hosted, sub_agent_id: str = "shop", timeout: float = 10)
         BaseException("secret=abc"),
         RecursionError("secret=abc"),
         asyncio.CancelledError("secret=abc"),
-        InternalFault("secret=abc"),
+        InternalError("secret=abc"),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -57,7 +64,7 @@ async def test_whatever_a_function_raises_fails_its_attempt_only(
         error, everything = await refusal(here)
         after = await here.run(request("rewards"))
 
-    assert type(error) is InternalFault
+    assert type(error) is InternalError
     assert "RUNNER_FAILED" in everything
     assert "secret" not in everything
     assert caplog.records
@@ -75,7 +82,7 @@ async def test_a_transient_failure_says_that_another_attempt_may_succeed(tmp_pat
     async with hosted(host, tmp_path) as here:
         error, everything = await refusal(here)
 
-    assert type(error) is DependencyAway
+    assert type(error) is DependencyUnavailable
     assert "secret" not in everything
 
 
@@ -130,7 +137,7 @@ async def test_a_function_that_ignores_its_cancellation_is_abandoned_and_the_hos
         release.set()
         await ended.wait()
 
-    assert isinstance(error_from(failed.value, "Run"), OutOfTime)
+    assert isinstance(error_from(failed.value, "Run"), DeadlineExceeded)
     assert abandoned == 1
     assert said(after) == ["narration", "finished"]
     assert host.abandoned == 0

@@ -6,17 +6,18 @@ from datetime import UTC, datetime
 import pytest
 
 from clients.python.tests.support.fake_sidecar_host import Scene, scene
+from subagents.dispatch.v1 import routing_pb2
 from subagents.history.v1 import history_pb2, record_pb2
 from subagents_client import ClientTimeouts, EventBatch, TurnState
-from subagents_errors import AdmissionRefused, InternalFault, StoreUnavailable, UnknownTurn
+from subagents_errors import AdmissionRefused, InternalError, StoreUnavailable, UnknownTurn
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 def a_row(turn_id: str, state: record_pb2.TurnState) -> record_pb2.TurnRow:
     """Return a row, ended if it has ended."""
-    row = record_pb2.TurnRow(turn_id=turn_id, principal="user-1", state=state, sub_agent_ids=["shop"], children=1)
-    row.began_at.FromDatetime(AT)
+    row = record_pb2.TurnRow(turn_id=turn_id, principal="user-1", state=state, sub_agent_ids=["shop"], child_count=1)
+    row.started_at.FromDatetime(AT)
     if state == record_pb2.TURN_STATE_ENDED:
         row.ended_at.FromDatetime(AT)
     return row
@@ -58,10 +59,17 @@ async def test_turns_are_listed_with_filters_and_pages() -> None:
 async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
     """Contract, events, outcomes, routing; a turn that nobody knows is an exception of its own."""
     async with scene() as here:
-        child = record_pb2.RecordedChild(child_id="child-1", context_json="{}", parent_child_id="child-0")
+        child = record_pb2.RecordedChild(child_id="child-1", contract_json="{}", parent_child_id="child-0")
         child.events.add(sequence=1, name="agent.subagent_created", summary="made", details_json="{}", link="aa")
-        turn = history_pb2.GetTurnResponse(children=[child], routing_decision_json="R", narration="N", texts_left_out=2)
-        turn.dispatches.add(dispatch_id="d-1", calls=1, owner_alive=True).outcomes.add(call_id="c-1", narration="Two.")
+        turn = history_pb2.GetTurnResponse(
+            children=[child],
+            routing_decision=routing_pb2.RoutingDecision(turn_id="t-1"),
+            narration="N",
+            texts_left_out=2,
+        )
+        turn.dispatches.add(dispatch_id="d-1", call_count=1, owner_alive=True).outcomes.add(
+            call_id="c-1", narration="Two."
+        )
         here.sidecar.history.turn = turn
         read = await here.client.history.get_turn("turn-1", child_ids=["child-1"])
         sent = here.sidecar.history.received[-1]
@@ -70,26 +78,32 @@ async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
             await here.client.history.get_turn("t")
 
     assert (sent.turn_id, list(sent.child_ids)) == ("turn-1", ["child-1"])
-    assert (read.children[0].parent_child_id, read.children[0].context_json) == ("child-0", "{}")
+    assert (read.children[0].parent_child_id, read.children[0].contract_json) == ("child-0", "{}")
     assert (read.children[0].events[0].summary, read.children[0].events[0].link) == ("made", "aa")
     assert read.dispatches[0].outcomes[0].narration == "Two."
-    assert (read.routing_decision_json, read.narration, read.texts_left_out) == ("R", "N", 2)
+    assert (read.routing_decision and read.routing_decision.turn_id, read.narration, read.texts_left_out) == (
+        "t-1",
+        "N",
+        2,
+    )
 
 
 async def test_episodes_are_listed() -> None:
     """With their principals."""
     async with scene() as here:
-        here.sidecar.history.rows.episodes.add(episode_id="e-1", principal="user-1", turns=2, sub_agent_ids=["shop"])
+        here.sidecar.history.rows.episodes.add(
+            episode_id="e-1", principal="user-1", turn_count=2, sub_agent_ids=["shop"]
+        )
         (row,) = await here.client.history.list_episodes(max_episodes=7)
         assert here.sidecar.history.received[-1].max_episodes == 7
 
-    assert (row.episode_id, row.principal, row.turns, row.sub_agent_ids) == ("e-1", "user-1", 2, ["shop"])
+    assert (row.episode_id, row.principal, row.turn_count, row.sub_agent_ids) == ("e-1", "user-1", 2, ["shop"])
 
 
 @pytest.mark.parametrize(
-    "broken_by", [StoreUnavailable("away"), InternalFault("stopped"), None], ids=["store", "stop", "end"]
+    "broken_by", [StoreUnavailable("away"), InternalError("stopped"), None], ids=["store", "stop", "end"]
 )
-async def test_a_watch_goes_on_where_it_was_cut(broken_by: StoreUnavailable | InternalFault | None) -> None:
+async def test_a_watch_goes_on_where_it_was_cut(broken_by: StoreUnavailable | InternalError | None) -> None:
     """The store is away, the sidecar stops, the stream just ends: asked for again from what was seen."""
     async with scene() as here:
         first = [batch(1, 2), *([broken_by] if broken_by else [])]

@@ -140,7 +140,7 @@ async def test_a_request_that_is_too_large_for_a_lane_harms_no_other_operation()
         lane = lanes_of(client).current()
         turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1", turn_id="turn-2"))
         with pytest.raises(SubagentsError):
-            await turn.end("x" * lane.hello.most_message_bytes)
+            await turn.end("x" * lane.hello.max_message_bytes)
         assert lanes_of(client).current() is lane
         assert await a_turn(client, "turn-3") is Outcome.SUCCEEDED
 

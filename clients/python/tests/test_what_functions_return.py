@@ -14,7 +14,7 @@ from clients.python.tests.support.sidecar_side import hosted, request
 from subagents_client.errors import error_and_origin
 from subagents_client.runner import Answer, Run, RunnerHost, TransientFailure
 from subagents_client.runner.return_values import place_of
-from subagents_errors import DependencyAway, InternalFault, SubagentsError
+from subagents_errors import DependencyUnavailable, InternalError, SubagentsError
 
 SECRET = "the user's own words"
 
@@ -65,7 +65,7 @@ async def test_a_function_that_returns_no_answer_fails_by_name_and_line(
     error = await failure_of(function, tmp_path)
 
     place = f"{function.__name__} (test_what_functions_return.py:{function.__code__.co_firstlineno})"
-    assert type(error) is InternalFault
+    assert type(error) is InternalError
     assert error.message == f"{place} {told}"
     [record] = caplog.records
     assert record.getMessage() == f"sub-agent shop failed in attempt attempt-1: {place} {told}"
@@ -82,7 +82,7 @@ async def raises_for_now(run: Run) -> str:
     raise TransientFailure(SECRET)
 
 
-@pytest.mark.parametrize(("function", "kind"), [(raises, InternalFault), (raises_for_now, DependencyAway)])
+@pytest.mark.parametrize(("function", "kind"), [(raises, InternalError), (raises_for_now, DependencyUnavailable)])
 async def test_an_error_is_one_line_with_function_file_and_line(
     function: FunctionType,
     kind: type[SubagentsError],

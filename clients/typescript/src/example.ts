@@ -17,7 +17,7 @@ import {
   type DispatchResult,
   TurnSource,
 } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
-import { Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
+import { FinalStatus, Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
 import { ErrorReason } from "./generated/subagents/errors/v1/error_reason_pb.js";
 
 /** What a turn needs: the plain RPCs have it, and so has a lane. */
@@ -102,7 +102,7 @@ async function main(socket: string, secretFile: string, overLane: boolean, wante
     const end = { surfaceToken: bound.surfaceToken, narration: "Here is what I found." };
     const { children } = await service.endTurn(end, DEADLINE);
     await lane?.close();
-    show({ ended: children.map((child) => `${child.subAgentId} ${child.finalStatus}`) });
+    show({ ended: children.map((child) => `${child.subAgentId} ${FinalStatus[child.finalStatus]}`) });
   } finally {
     sidecar.close();
   }

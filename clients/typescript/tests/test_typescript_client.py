@@ -107,7 +107,7 @@ async def _whole_turn(package: Path, way: list[str]) -> None:
     (failure,) = part(shown, "failed")
     assert (failure["failed"], failure["reason"]) == ("InvalidArgument", "INVALID_REQUEST")
     assert {"turn_id", "episode_id", "principal"} <= set(failure["fields"])
-    assert shown[-1] == {"ended": ["shop completed", "rewards completed"]}
+    assert shown[-1] == {"ended": ["shop COMPLETED", "rewards COMPLETED"]}
     assert record is not None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from subagents_client.runner import Run
-from subagents_errors import DependencyAway
+from subagents_errors import DependencyUnavailable
 
 LOG: Final = logging.getLogger("sidecar_runner_langchain")
 
@@ -32,6 +32,6 @@ async def own_turns(run: Run) -> Sequence[PastTurn]:
     """Read them through the gateway, with the grant of the attempt; go on without while the history is away."""
     try:
         return await run.read_own_turns()
-    except DependencyAway:
+    except DependencyUnavailable:
         LOG.warning("attempt %s of %s goes on without its earlier turns", run.attempt_id, run.sub_agent_id)
         return ()

@@ -21,12 +21,12 @@ from subagents.runner.v1 import runner_pb2
 from subagents_client.runner import Answer, Card, Run, Tool, TransientFailure
 from subagents_client.runner.gateway import Gateways
 from subagents_client.runner.return_values import InvalidReturnValue, answer_of, place_of_error
-from subagents_errors import DependencyAway
+from subagents_errors import DependencyUnavailable
 
 TARGET: Final = "in-process:langchain"
 OURS: Final = (AgentFailed, CardNotRunnable, InvalidReturnValue)
 """Exceptions whose texts hold nothing of the user's."""
-PASSING: Final = (TransientFailure, DependencyAway)
+PASSING: Final = (TransientFailure, DependencyUnavailable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
     SubagentsError
         InvalidRequest        the request itself is wrong; repeating it will not help
-        NotKnown              the thing that was named does not exist (here, any more)
+        NotFound              the thing that was named does not exist (here, any more)
         Refused               the present state forbids it
         Conflict              lost a race; read again and decide anew
         AlreadyExists         the same id stands for another request
         Unauthenticated       who is calling is not proven
         NotAllowed            who is calling may not do this
         Overloaded            too much at once; come back after `retry_after`
-        OutOfTime             the deadline leaves no room for the work
-        DependencyAway        something this needs is not there now
-        InternalFault         a defect of the sidecar; details are in its log only
+        DeadlineExceeded      the deadline leaves no room for the work
+        DependencyUnavailable something this needs is not there now
+        InternalError         a defect of the sidecar; details are in its log only
 
 The sidecar raises these, maps them to a gRPC status in one table (`sidecar/rpc/errors.py`), and the SDK raises the same
 class again on the caller's side. Each class carries one `reason`; every reason is a value of the proto enum
@@ -42,7 +42,7 @@ from subagents_errors.rollout import (
     RoleRequired,
     RoleTokenInvalid,
     TransitionRefused,
-    UnknownSubagent,
+    UnknownDefinition,
 )
 from subagents_errors.root import FieldProblem, SubagentsError
 from subagents_errors.tree import (
@@ -52,20 +52,21 @@ from subagents_errors.tree import (
     ChildClosed,
     CompactionNotDue,
     Conflict,
+    DeadlineExceeded,
     DeadlineTooShort,
     DefinitionNotHeld,
     DefinitionsUnavailable,
-    DependencyAway,
+    DependencyUnavailable,
     DispatchIdReused,
     Draining,
+    FeatureUnsupported,
     InlineComponent,
-    InternalFault,
+    InternalError,
     InvalidRequest,
     MalformedMessage,
     MemoryUnavailable,
     MessageTooLarge,
-    NotKnown,
-    OutOfTime,
+    NotFound,
     Overloaded,
     PriorContextMissing,
     RecentTurnsIntact,
@@ -106,21 +107,22 @@ __all__ = [
     "DefinitionNotHeld",
     "DefinitionsUnavailable",
     "DelegationRefused",
-    "DependencyAway",
+    "DependencyUnavailable",
     "DispatchIdReused",
     "Draining",
+    "FeatureUnsupported",
     "FieldProblem",
     "GrantInvalid",
     "GrantSpent",
     "InlineComponent",
-    "InternalFault",
+    "InternalError",
     "InvalidRequest",
     "MalformedMessage",
     "MemoryUnavailable",
     "MessageTooLarge",
     "NotAllowed",
-    "NotKnown",
-    "OutOfTime",
+    "NotFound",
+    "DeadlineExceeded",
     "Overloaded",
     "PriorContextMissing",
     "RecentTurnsIntact",
@@ -154,7 +156,7 @@ __all__ = [
     "RoleRequired",
     "RoleTokenInvalid",
     "TransitionRefused",
-    "UnknownSubagent",
+    "UnknownDefinition",
     "WrongListener",
     "all_errors",
     "error_of_reason",

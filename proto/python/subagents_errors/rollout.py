@@ -1,7 +1,7 @@
 """Why a step of a rollout is not taken."""
 
 from subagents_errors.authority import NotAllowed, Unauthenticated
-from subagents_errors.tree import AlreadyExists, Conflict, NotKnown, Refused
+from subagents_errors.tree import AlreadyExists, Conflict, NotFound, Refused
 
 
 class TransitionRefused(Refused):
@@ -40,10 +40,10 @@ class RequestIdReused(AlreadyExists):
     reason = "REQUEST_ID_REUSED"
 
 
-class UnknownSubagent(NotKnown):
+class UnknownDefinition(NotFound):
     """No definition, or slot, of that name is in the configuration or on record."""
 
-    reason = "UNKNOWN_SUBAGENT"
+    reason = "UNKNOWN_DEFINITION"
 
 
 class RoleRequired(NotAllowed):

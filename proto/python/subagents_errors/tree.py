@@ -29,37 +29,37 @@ class InlineComponent(InvalidRequest):
     reason = "INLINE_COMPONENT"
 
 
-class NotKnown(SubagentsError):
+class NotFound(SubagentsError):
     """What was named does not exist."""
 
-    reason = "NOT_KNOWN"
+    reason = "NOT_FOUND"
 
 
-class UnknownOrchestrator(NotKnown):
+class UnknownOrchestrator(NotFound):
     """No definition with that id has sub-agents."""
 
     reason = "UNKNOWN_ORCHESTRATOR"
 
 
-class UnknownDispatch(NotKnown):
+class UnknownDispatch(NotFound):
     """No dispatch with that id is kept here."""
 
     reason = "UNKNOWN_DISPATCH"
 
 
-class UnknownCall(NotKnown):
+class UnknownCall(NotFound):
     """The dispatch has no call with that id."""
 
     reason = "UNKNOWN_CALL"
 
 
-class UnknownChild(NotKnown):
+class UnknownChild(NotFound):
     """The turn has no child with that id."""
 
     reason = "UNKNOWN_CHILD"
 
 
-class UnknownTurn(NotKnown):
+class UnknownTurn(NotFound):
     """Nothing is on record of that turn."""
 
     reason = "UNKNOWN_TURN"
@@ -131,6 +131,12 @@ class RunsElsewhere(Refused):
     reason = "RUNS_ELSEWHERE"
 
 
+class FeatureUnsupported(Refused):
+    """The request relies on a feature that this sidecar does not offer. `metadata` names what is missing."""
+
+    reason = "FEATURE_UNSUPPORTED"
+
+
 class Conflict(SubagentsError):
     """Lost a compare-and-set: read again."""
 
@@ -197,58 +203,58 @@ class ToolBudgetExhausted(Overloaded):
     reason = "TOOL_BUDGET_EXHAUSTED"
 
 
-class OutOfTime(SubagentsError):
+class DeadlineExceeded(SubagentsError):
     """The deadline leaves no room for the work."""
 
-    reason = "OUT_OF_TIME"
+    reason = "DEADLINE_EXCEEDED"
 
 
-class DeadlineTooShort(OutOfTime):
+class DeadlineTooShort(DeadlineExceeded):
     """The client's deadline is nearer than the margin that delivering the outcomes needs."""
 
     reason = "DEADLINE_TOO_SHORT"
 
 
-class DependencyAway(SubagentsError):
+class DependencyUnavailable(SubagentsError):
     """Something this needs is not there now."""
 
-    reason = "DEPENDENCY_AWAY"
+    reason = "DEPENDENCY_UNAVAILABLE"
 
 
-class Draining(DependencyAway):
+class Draining(DependencyUnavailable):
     """The process is shutting down and takes no new turns."""
 
     reason = "DRAINING"
 
 
-class SessionOver(DependencyAway):
+class SessionOver(DependencyUnavailable):
     """The lane has reached its end, or was not read. `metadata` says which."""
 
     reason = "SESSION_OVER"
 
 
-class StoreUnavailable(DependencyAway):
+class StoreUnavailable(DependencyUnavailable):
     """The store did not confirm the write, so the work was not started."""
 
     reason = "STORE_UNAVAILABLE"
 
 
-class DefinitionsUnavailable(DependencyAway):
+class DefinitionsUnavailable(DependencyUnavailable):
     """No valid definitions have been loaded yet."""
 
     reason = "DEFINITIONS_UNAVAILABLE"
 
 
-class MemoryUnavailable(DependencyAway):
+class MemoryUnavailable(DependencyUnavailable):
     """The episode memory did not answer."""
 
     reason = "MEMORY_UNAVAILABLE"
 
 
-class InternalFault(SubagentsError):
+class InternalError(SubagentsError):
     """A defect of the sidecar. The message is neutral; details are in its log under the correlation id."""
 
-    reason = "INTERNAL_FAULT"
+    reason = "INTERNAL"
 
 
 def all_errors() -> Iterator[type[SubagentsError]]:

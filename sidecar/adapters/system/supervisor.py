@@ -69,8 +69,6 @@ class Supervisor:
         task = asyncio.current_task()
         try:
             await run()
-        except KeyboardInterrupt:
-            raise
         except asyncio.CancelledError as stray:
             if task is not None and task.cancelling():
                 raise

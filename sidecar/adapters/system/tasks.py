@@ -53,7 +53,7 @@ class OwnedTasks:
         """Keep even a plugin's `SystemExit` from ending the loop, as a task that raises it would."""
         try:
             await work
-        except (asyncio.CancelledError, KeyboardInterrupt):
+        except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  the border: what strays out of a task ends that task only
             self._on_stray(name, error)

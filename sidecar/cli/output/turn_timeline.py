@@ -9,6 +9,7 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, moment
+from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
 from subagents.dispatch.v1 import outcome_pb2
@@ -65,7 +66,7 @@ def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]
     for depth, child in as_tree(turn.children):
         yield _child(child, depth, outcomes.get(child.child_id), axis, drawing)
         if drawing.expand:
-            yield from _pretty("contract", child.context_json, 4)
+            yield from _pretty("contract", child.contract_json, 4)
         if drawing.events:
             for event in child.events:
                 yield event_line(event, axis.begin, "    ")
@@ -88,7 +89,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
     """Yield each child once with its depth: what it delegated to comes after it; order of emission otherwise."""
     known = {child.child_id for child in children}
     below: dict[str, list[record_pb2.RecordedChild]] = {}
-    for child in sorted(children, key=lambda each: each.step_idx):
+    for child in sorted(children, key=lambda each: each.emission_index):
         parent = child.parent_child_id if child.parent_child_id in known else ""
         below.setdefault(parent, []).append(child)
     waiting = [(0, child) for child in reversed(below.pop("", []))]
@@ -102,13 +103,13 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
 
 def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> TextLine:
     """Return one event: when, what, who, in one line."""
-    offset = (utc(event.time) - begin).total_seconds()
+    offset = (utc(event.occurred_at) - begin).total_seconds()
     name = short(event.name)
     return [
         Part(label),
         Part(f"{offset:+9.3f}  ", "dim"),
         Part(f"{clean(name):<21} ", STYLE_OF.get(str(STATE_AFTER.get(event.name, "")), "")),
-        Part(f"{clean(event.actor):<10} ", "dim"),
+        Part(f"{enum_word(record_pb2.EventActor, event.actor):<10} ", "dim"),
         Part(clean(event.summary)),
     ]
 
@@ -132,8 +133,8 @@ def state_of(child: record_pb2.RecordedChild) -> str:
 
 
 def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
-    begin = min([utc(turn.turn.began_at), *(utc(child.opened_at) for child in turn.children)])
-    ends = [utc(event.time) for child in turn.children for event in child.events]
+    begin = min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
+    ends = [utc(event.occurred_at) for child in turn.children for event in child.events]
     ended = turn.turn.HasField("ended_at")
     end = max([utc(turn.turn.ended_at) if ended else drawing.now, begin, *ends])
     return Axis(begin, end, max(drawing.width - LABEL - TAIL, BAR_LEAST))
@@ -141,7 +142,7 @@ def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
 
 def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
     row = turn.turn
-    state = record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_").lower()
+    state = enum_word(record_pb2.TurnState, row.state)
     took = length(axis.end - axis.begin)
     yield [
         Part("turn ", "dim"),
@@ -151,10 +152,12 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
     ]
     yield [Part(f"episode {clean(row.episode_id)}  principal {clean(row.principal)}", "dim")]
     for dispatch in turn.dispatches:
-        settled = f"{len(dispatch.outcomes)} of {dispatch.calls} calls settled"
-        moved = f", taken over {dispatch.epoch} times" if dispatch.epoch else ""
+        settled = f"{len(dispatch.outcomes)} of {dispatch.call_count} calls settled"
+        moved = f", taken over {dispatch.takeover_count} times" if dispatch.takeover_count else ""
         alive = "" if dispatch.owner_alive else " (not running any more)"
-        text = f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner)}{alive}{moved}"
+        text = (
+            f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner_instance_id)}{alive}{moved}"
+        )
         yield [Part(text, "dim")]
 
 
@@ -172,12 +175,12 @@ def _child(
 ) -> TextLine:
     state = state_of(child)
     branch = "  " * (depth - 1) + drawing.marks.branch if depth else ""
-    label = f"{branch}{child.step_idx} {clean(child.sub_agent_id)}"
+    label = f"{branch}{child.emission_index} {clean(child.sub_agent_id)}"
     if len(label) >= LABEL:
         label = label[: LABEL - 2] + "~"
     came_to = [state]
     if outcome is not None:
-        came_to.append(outcome_pb2.Outcome.Name(outcome.outcome).removeprefix("OUTCOME_").lower())
+        came_to.append(enum_word(outcome_pb2.Outcome, outcome.outcome))
         if outcome.HasField("duration"):
             came_to.append(length(outcome.duration.ToTimedelta()))
     return [
@@ -189,8 +192,8 @@ def _child(
 
 def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLine:
     """Return a bar; a child that ran at all has one cell at least."""
-    worked = [utc(event.time) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
-    closed = [utc(event.time) for event in child.events if event.name == CLOSED]
+    worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
+    closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
     begin = min(axis.cell(utc(child.opened_at)), axis.cells - 1)
     end = max(axis.cell((worked or closed or [axis.end])[0]), begin + 1)
     over = max(axis.cell((closed or [axis.end])[0]), end)
@@ -206,17 +209,19 @@ def _not_run(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
     for dispatch in turn.dispatches:
         for outcome in dispatch.outcomes:
             if not outcome.child_id:
-                how = outcome_pb2.Outcome.Name(outcome.outcome).removeprefix("OUTCOME_").lower()
+                how = enum_word(outcome_pb2.Outcome, outcome.outcome)
                 why = clean(outcome.status.message)
                 yield [Part(f"{outcome.emission_index} {clean(outcome.tool_name)}: {how}, not run. {why}", "yellow")]
 
 
 def _end(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
     if turn.close_reason:
-        yield [Part(f"end: {clean(turn.close_reason)}", "bold")]
+        yield [Part(f"end: {enum_word(outcome_pb2.TurnCloseReason, turn.close_reason)}", "bold")]
     if turn.narration:
         yield [Part("    narration: " + clean(turn.narration))]
-    yield from _pretty("routing decision", turn.routing_decision_json, 4)
+    if turn.HasField("routing_decision"):
+        routing = message_to_json(turn.routing_decision)
+        yield from _pretty("routing decision", json.dumps(routing), 4)
 
 
 def _pretty(title: str, text: str, indent: int) -> Iterator[TextLine]:
@@ -240,4 +245,4 @@ def _object(text: str) -> dict[str, object]:
 
 def duration_text(row: record_pb2.TurnRow) -> timedelta | None:
     """Return how long a turn took; None while it is open."""
-    return utc(row.ended_at) - utc(row.began_at) if row.HasField("ended_at") else None
+    return utc(row.ended_at) - utc(row.started_at) if row.HasField("ended_at") else None

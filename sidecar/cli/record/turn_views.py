@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
-
 from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, moment
+from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.cli.output.turn_timeline import Drawing, duration_text, event_line, turn_lines, utc
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, Where
-from sidecar.core.decoding import DecodeError, from_json
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
@@ -75,7 +72,7 @@ def show_turns(seeing: TurnCommands, wish: TurnsWish) -> int:
     def work(client: RecordClient, screen: Screen) -> None:
         rows, as_of = client.turns(request, wish.limit)
         if wish.as_json:
-            screen.write(_json([as_object(row) for row in rows]))
+            screen.write(_json([message_to_json(row) for row in rows]))
         elif rows:
             header = ("when (UTC)", "turn", "episode", "state", "slots", "children", "failed", "took")
             screen.show(columns(header, [_turn_cells(row) for row in rows]))
@@ -95,7 +92,7 @@ def show_turn(seeing: TurnCommands, wish: TurnWish) -> int:
             return
         turn = client.turn(wish.turn_id, wish.children)
         if wish.as_json:
-            screen.write(_json(as_object(turn)))
+            screen.write(_json(message_to_json(turn)))
         else:
             screen.show(turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), wish.expand)))
 
@@ -108,7 +105,7 @@ def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
     def work(client: RecordClient, screen: Screen) -> None:
         rows, as_of = client.episodes(limit)
         if as_json:
-            screen.write(_json([as_object(row) for row in rows]))
+            screen.write(_json([message_to_json(row) for row in rows]))
         elif rows:
             header = ("last (UTC)", "episode", "principal", "turns", "slots")
             screen.show(columns(header, [_episode_cells(row) for row in rows]))
@@ -127,7 +124,7 @@ def show_episode(seeing: TurnCommands, wish: EpisodeWish) -> int:
     def work(client: RecordClient, screen: Screen) -> None:
         episode = client.episode(request)
         if wish.as_json:
-            screen.write(_json(as_object(episode)))
+            screen.write(_json(message_to_json(episode)))
             return
         screen.show(_episode_lines(episode))
         if not episode.turns and not episode.HasField("summary"):
@@ -138,35 +135,6 @@ def show_episode(seeing: TurnCommands, wish: EpisodeWish) -> int:
             )
 
     return _seen(seeing, work)
-
-
-def as_object(message: Message) -> dict[str, Any]:
-    """Return a message for programs: names as in the proto, and what it holds as JSON text as JSON."""
-    found = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-    opened: dict[str, Any] = _opened(found)
-    return opened
-
-
-def _opened(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_opened(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    made: dict[str, Any] = {}
-    for name, each in value.items():
-        if name.endswith("_json") and isinstance(each, str):
-            made[name.removesuffix("_json")] = _decoded(each)
-        else:
-            made[name] = _opened(each)
-    return made
-
-
-def _decoded(text: str) -> Any:
-    """Return what JSON text says; None for text that was left out, and other text as it is."""
-    try:
-        return from_json(text) if text else None
-    except DecodeError:
-        return text
 
 
 def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
@@ -194,39 +162,39 @@ def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, wish: Tu
     for message in client.watch(wish.turn_id):
         for child in message.children:
             begin = begin or utc(child.opened_at)
-            names[child.child_id] = f"{child.step_idx} {clean(child.sub_agent_id)}"
+            names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
             if wish.as_json:
-                screen.write(json.dumps(as_object(event), ensure_ascii=False))
+                screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
             elif not wish.children or event.child_id in wish.children:
                 label = names.get(event.child_id, "")[:16].ljust(17)
-                screen.show([event_line(event, begin or utc(event.time), label)])
+                screen.show([event_line(event, begin or utc(event.occurred_at), label)])
     if not wish.as_json:
         turn = client.turn(wish.turn_id, wish.children)
         screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), events=False))])
 
 
 def _turn_cells(row: Any) -> list[Part]:
-    state = record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_").lower()
+    state = enum_word(record_pb2.TurnState, row.state)
     duration = duration_text(row)
     return [
-        Part(moment(utc(row.began_at))),
+        Part(moment(utc(row.started_at))),
         Part(clean(row.turn_id), "bold"),
         Part(clean(row.episode_id)),
         Part(state, STATE_STYLE.get(state, "")),
         Part(clean(",".join(row.sub_agent_ids)) or "-"),
-        Part(str(row.children)),
-        Part(str(row.failed), "red" if row.failed else ""),
+        Part(str(row.child_count)),
+        Part(str(row.failed_child_count), "red" if row.failed_child_count else ""),
         Part("-" if duration is None else length(max(duration, timedelta(0)))),
     ]
 
 
 def _episode_cells(row: Any) -> list[Part]:
     return [
-        Part(moment(utc(row.last_at))),
+        Part(moment(utc(row.last_turn_at))),
         Part(clean(row.episode_id), "bold"),
         Part(clean(row.principal)),
-        Part(str(row.turns)),
+        Part(str(row.turn_count)),
         Part(clean(",".join(row.sub_agent_ids)) or "-"),
     ]
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, moment
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.steps import StepWish, confirm
 from sidecar.cli.subagent.views import OperatorCommands, operated, shown
 from subagents.admin.v1 import admin_pb2
+from subagents.dispatch.v1 import outcome_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
 ENDING: Final = 30.0
@@ -23,20 +25,21 @@ def end_turn(operating: OperatorCommands, wish: StepWish) -> int:
 
     def work(client: OperatorClient) -> OperatorExit:
         confirm(operating, wish, danger)
-        request = admin_pb2.EndTurnRequest(turn_id=wish.name, reason=wish.reason)
-        answer = client.ask("EndTurn", request, wish.name, ENDING)
+        request = admin_pb2.ForceEndTurnRequest(turn_id=wish.name, reason=wish.reason)
+        answer = client.ask("ForceEndTurn", request, wish.name, ENDING)
+        ended_as = enum_word(outcome_pb2.TurnCloseReason, answer.close_reason)
         if operating.as_json:
             operating.write_json(
                 {
                     "turn_id": wish.name,
                     "ended_before": answer.ended_before,
-                    "close_reason": answer.close_reason,
-                    "children": answer.children,
+                    "close_reason": ended_as,
+                    "child_count": answer.child_count,
                 }
             )
         else:
             when = "had ended before" if answer.ended_before else "has ended"
-            said = f"{clean(wish.name)} {when}: {clean(answer.close_reason)}; children: {answer.children}"
+            said = f"{clean(wish.name)} {when}: {ended_as}; children: {answer.child_count}"
             operating.screen.show([[Part(said)]])
         return OperatorExit.DONE
 
@@ -75,7 +78,7 @@ def period_lines(wish: ActivePeriodsOptions, answer: pb.ListActivePeriodsRespons
     whom = "the user" if wish.user else "everybody" if wish.share == WHOLE else f"the first {percent(wish.share)}"
     yield [Part(f"{clean(wish.name)} in slot {clean(answer.slot)}, active for {whom}:", "bold")]
     for each in answer.periods:
-        began = moment(utc(each.began_at)) if each.HasField("began_at") else "before that"
+        began = moment(utc(each.started_at)) if each.HasField("started_at") else "before that"
         ended = moment(utc(each.ended_at)) if each.HasField("ended_at") else "now"
         by = f", request {clean(each.request_id)}" if each.request_id else ""
         yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{by}", "dim")]

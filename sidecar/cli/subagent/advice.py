@@ -18,7 +18,7 @@ NEXT: Final = {
     "`sidecar subagent show {name}`, then run this again",
     "REQUEST_ID_REUSED": "leave --request-id out for a new step; to repeat an earlier one, give its --revision and all "
     "else exactly as then",
-    "UNKNOWN_SUBAGENT": "`sidecar subagent list` shows which there are",
+    "UNKNOWN_DEFINITION": "`sidecar subagent list` shows which there are",
     "UNKNOWN_TURN": "`sidecar turns --state open` shows which are on record; ask the sidecar that bound it",
     "ROLE_REQUIRED": "mint a token with a role that may: `sidecar token mint --role …`",
     "ROLE_TOKEN_INVALID": HOW_TO_MINT,

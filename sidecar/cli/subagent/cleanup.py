@@ -10,10 +10,10 @@ from typing import Any
 from google.protobuf.json_format import ParseDict, ParseError
 
 from sidecar.cli.output.drawing import Part, clean
+from sidecar.cli.output.json_output import message_from_json, message_to_json
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import choice_word, day
-from sidecar.cli.subagent.output.json_output import message_from_json, message_to_json
 from sidecar.cli.subagent.views import OperatorCommands, operated
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.decoding import from_json
@@ -175,7 +175,7 @@ def _is_taken(record: pb.Decommission, step: CleanupStep) -> bool:
 
 def code_of(record: pb.Decommission) -> CodeStatus:
     """Return what became of the code by the record; before step 3: what is to become of it in the end."""
-    marked = any(each.code == pb.CODE_FATE_DEPRECATED for each in record.steps)
+    marked = any(each.code == pb.CODE_STATUS_DEPRECATED for each in record.steps)
     return CodeStatus.DEPRECATED if marked else CodeStatus.GONE
 
 
@@ -188,13 +188,13 @@ def asking(
         definition_id=status.definition_id,
         slot=status.slot,
         steps=steps,
-        blocks=tuple(status.blocks),
+        blocks=tuple(status.prompt_blocks),
         tools=tuple(status.tools),
         rolled_back=frozenset(known.rolled_back),
         code=code,
         evals=_choice(record, "evals"),
         tools_fate=_choice(record, "tools"),
-        began=day(utc(record.began_at)),
+        began=day(utc(record.started_at)),
         due=day(utc(record.due_at)),
         modules=at.modules,
     )
@@ -218,7 +218,7 @@ def _left_lines(known: KnownDefinitions, seen: CheckoutReport | None) -> list[tu
         lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
         return [*lines, (f"  next: `sidecar subagent decommission patch {name}` writes the change", "")]
     lines = [(f"{name}: overdue since {day(utc(status.decommission.due_at))}", "red")]
-    lines += [(f"  {clean(said)}", "yellow") for said in status.left]
+    lines += [(f"  {clean(said)}", "yellow") for said in status.remaining]
     if seen is not None:
         lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
         if not seen.left:
@@ -237,9 +237,9 @@ def asked_for(client: OperatorClient, name: str) -> KnownDefinitions:
         if known.status.definition_id == name:
             return known
     raise CannotOperate(
-        f"no decommission of {clean(name)} has begun (UNKNOWN_SUBAGENT)",
+        f"no decommission of {clean(name)} has begun (UNKNOWN_DEFINITION)",
         OperatorExit.REFUSED,
-        "UNKNOWN_SUBAGENT",
+        "UNKNOWN_DEFINITION",
         advice=f"`sidecar subagent decommission begin {clean(name)}` once it is in rollback",
     )
 
@@ -247,7 +247,7 @@ def asked_for(client: OperatorClient, name: str) -> KnownDefinitions:
 def _all_of(client: OperatorClient) -> tuple[KnownDefinitions, ...]:
     """Return all decommissions, ended or not, the newest first."""
     answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True))
-    slots = {slot.slot: slot for slot in client.ask("List", pb.ListRequest()).slots}
+    slots = {slot.slot: slot for slot in client.ask("ListRollouts", pb.ListRolloutsRequest()).slots}
     staying = {
         each.definition_id
         for slot in slots.values()

@@ -130,7 +130,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def status(self, name: str) -> pb.SlotStatus:
         """Return the rollout of a slot, or the one that has a definition of that id."""
-        status: pb.SlotStatus = self.ask("Get", pb.GetRequest(slot=name), name).status
+        status: pb.SlotStatus = self.ask("GetRollout", pb.GetRolloutRequest(slot=name), name).status
         return status
 
     def audit(self, request: pb.WatchAuditRequest) -> Iterator[Sequence[Any]]:

@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import clean
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.cleanup import CheckoutLocation, asked_for, asking, code_of
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import decommission_lines, status_lines, step_word
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take
 from sidecar.cli.subagent.views import OperatorCommands, operated, shown
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
-CODE: Final = {CodeStatus.GONE: pb.CODE_FATE_GONE, CodeStatus.DEPRECATED: pb.CODE_FATE_DEPRECATED}
+CODE: Final = {CodeStatus.GONE: pb.CODE_STATUS_GONE, CodeStatus.DEPRECATED: pb.CODE_STATUS_DEPRECATED}
 VOUCHED: Final = (pb.CLEANUP_STEP_MODULES, pb.CLEANUP_STEP_EVALS_AND_TOOLS)
 """Steps of which no sidecar sees everything."""
 FOUND: Final[dict[tuple[int, CodeStatus], str]] = {
@@ -39,7 +39,7 @@ def begin(operating: OperatorCommands, wish: StepWish) -> int:
 def decide(operating: OperatorCommands, wish: StepWish, matter: str, choice: Choice) -> int:
     """Decide; return the exit code."""
     fields = {
-        "matter": pb.CleanupMatter.Value(f"CLEANUP_MATTER_{matter.upper()}"),
+        "subject": pb.CleanupSubject.Value(f"CLEANUP_SUBJECT_{matter.upper()}"),
         "choice": pb.CleanupChoice.Value(f"CLEANUP_CHOICE_{choice.name}"),
     }
     return take(operating, wish, lambda found: [Verb("DecideDecommission", f"{choice} its {matter}", fields)])

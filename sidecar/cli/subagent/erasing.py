@@ -76,11 +76,11 @@ def _last(client: OperatorClient, wish: EraseWish, *, preview: bool) -> ErasureR
         raise CannotOperate("the sidecar ended without a word", OperatorExit.NOT_ASKED, uncertain=True)
     told = news[-1]
     return ErasureReport(
-        looked_at=told.looked_at,
-        turns=told.turns,
+        looked_at=told.turns_read,
+        turns=told.turn_count,
         open_turns=tuple(TurnId(each) for each in told.open_turn_ids),
-        facts=told.facts,
-        conversations=told.conversations if told.HasField("conversations") else None,
+        facts=told.fact_count,
+        conversations=told.conversation_count if told.HasField("conversation_count") else None,
         done=told.done,
     )
 
@@ -89,10 +89,10 @@ def _told(operating: OperatorCommands, wish: EraseWish, told: ErasureReport) -> 
     if operating.as_json:
         operating.write_json(
             {
-                "turns": told.turns,
+                "turn_count": told.turns,
                 "open_turns": list(told.open_turns),
-                "facts": told.facts,
-                "conversations": told.conversations,
+                "fact_count": told.facts,
+                "conversation_count": told.conversations,
                 "done": told.done,
             }
         )

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import clean
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.flag_tables import flag_table, kind_word
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.steps import StepTarget, StepWish, Verb, take, take_unread
 from sidecar.cli.subagent.views import OperatorCommands, operated

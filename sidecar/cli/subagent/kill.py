@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.cli.output.drawing import Part, clean
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
 from sidecar.cli.subagent.steps import StepWish, confirm
 from sidecar.cli.subagent.views import OperatorCommands, guarded
@@ -82,7 +82,7 @@ def _waited(operating: OperatorCommands, wish: StepWish, shots: Sequence[KillRes
     recorded = [shot for shot in reached if is_lasting(shot.result)]
     if not recorded:
         return UNRECORDED
-    version = max(shot.result.version for shot in recorded)
+    version = max(shot.result.rollout_version for shot in recorded)
     return wait_for_replicas(recorded[0].client, operating, version, wish.patience)
 
 

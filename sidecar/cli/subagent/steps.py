@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, clean
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.advice import advice_for
 from sidecar.cli.subagent.client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
 from sidecar.cli.subagent.views import OperatorCommands, operated
 from sidecar.cli.subagent.waiting import UNRECORDED, effect_lines, wait_for_replicas
@@ -94,7 +94,7 @@ def take_unread(operating: OperatorCommands, wish: StepWish, verb: Verb) -> int:
 
 def found_by(client: OperatorClient, wish: StepWish) -> StepTarget:
     """Return the definition that the sidecar would take: of several with the id the active one, else the newest."""
-    for slot in client.ask("List", reading_pb2.ListRequest()).slots:
+    for slot in client.ask("ListRollouts", reading_pb2.ListRolloutsRequest()).slots:
         if wish.slot not in {"", slot.slot}:
             continue
         named = [each for each in slot.definitions if each.definition_id == wish.name]
@@ -110,9 +110,9 @@ def found_by(client: OperatorClient, wish: StepWish) -> StepTarget:
                 advice=advice_for("REVISION_CONFLICT", {}, wish.name),
             )
     raise CannotOperate(
-        f"no rollout has a definition {wish.name} like that (UNKNOWN_SUBAGENT)",
+        f"no rollout has a definition {wish.name} like that (UNKNOWN_DEFINITION)",
         OperatorExit.REFUSED,
-        "UNKNOWN_SUBAGENT",
+        "UNKNOWN_DEFINITION",
         advice="`sidecar subagent list` shows which there are",
     )
 
@@ -211,7 +211,7 @@ class Stepping:
         lasting = all(map(is_lasting, self._results))
         if not self._wish.wait or self._wish.dry_run:
             return self._end(OperatorExit.DONE if lasting else OperatorExit.PARTIAL)
-        version = max(each.version for each in self._results)
+        version = max(each.rollout_version for each in self._results)
         waited = UNRECORDED
         if lasting:
             waited = wait_for_replicas(self._client, self._operating, version, self._wish.patience)

@@ -86,7 +86,7 @@ def configure(operating: OperatorCommands, wish: StepWish, mode: str, curve: tup
         admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and wanted == pb.ROLLOUT_MODE_FULL
         asks = f"the control arm comes in; asks the gate of the present ramp, {FURTHER}" if admits else "no ramp moves"
         plan = f"mode {mode_word(wanted)}, ramp curve {curve_word(steps)}; {asks}"
-        return [Verb("Configure", plan, {"mode": wanted, "curve_basis_points": steps})]
+        return [Verb("ConfigureRollout", plan, {"mode": wanted, "curve_basis_points": steps})]
 
     return take(operating, wish, verbs)
 

@@ -11,8 +11,8 @@ from typing import Any, Final, TextIO
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.output.drawing import Screen, TextLine
+from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, Where
-from sidecar.cli.subagent.output.json_output import message_to_json
 from sidecar.cli.subagent.output.tables import (
     audit_line,
     explanation_lines,
@@ -139,7 +139,7 @@ def show_list(operating: OperatorCommands) -> int:
     """List all definitions; return the exit code. As JSON it is what `validate-refs --rollout-export` reads."""
 
     def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("List", pb.ListRequest())
+        answer = client.ask("ListRollouts", pb.ListRolloutsRequest())
         if not operating.as_json:
             operating.screen.show(list_lines(answer, operating.screen.room))
             return OperatorExit.DONE
@@ -149,7 +149,7 @@ def show_list(operating: OperatorCommands) -> int:
             for each in slot.definitions
         ]
         backends = [message_to_json(each) for each in answer.backends]
-        operating.write_json({"definitions": rows, "backends": backends, "version": answer.version})
+        operating.write_json({"definitions": rows, "backends": backends, "rollout_version": answer.rollout_version})
         return OperatorExit.DONE
 
     return operated(operating, work)
@@ -162,10 +162,10 @@ def show_slot(operating: OperatorCommands, name: str) -> int:
 
 def explain(operating: OperatorCommands, wish: ExplainWish) -> int:
     """Say why a user gets what; return the exit code."""
-    request = pb.ExplainRequest(slot=wish.name, principal=wish.user, experiment_arm=wish.arm)
+    request = pb.ExplainServingRequest(slot=wish.name, principal=wish.user, experiment_arm=wish.arm)
     if wish.at is not None:
         request.at.CopyFrom(stamp(wish.at))
-    return shown(operating, lambda client: client.ask("Explain", request, wish.name), explanation_lines)
+    return shown(operating, lambda client: client.ask("ExplainServing", request, wish.name), explanation_lines)
 
 
 def preview(operating: OperatorCommands, name: str, ramp: int, digest: str) -> int:
@@ -182,11 +182,11 @@ def show_history(operating: OperatorCommands, wish: HistoryWish) -> int:
         after, failures = wish.after, 0
         while True:
             request = pb.WatchAuditRequest(
-                after=after, slot=wish.slot, definition_id=wish.name, no_follow=not wish.follow
+                after_sequence=after, slot=wish.slot, definition_id=wish.name, no_follow=not wish.follow
             )
             try:
                 for rows in client.audit(request):
-                    failures, after = 0, rows[-1].number if rows else after
+                    failures, after = 0, rows[-1].sequence if rows else after
                     _print_rows(operating, rows)
                 if not wish.follow:
                     return OperatorExit.DONE

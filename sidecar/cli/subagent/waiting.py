@@ -46,22 +46,22 @@ def wait_for_replicas(client: OperatorClient, operating: OperatorCommands, versi
     until = operating.passed() + patience.total_seconds()
     while True:
         try:
-            answer: pb.ReplicasResponse = client.ask("Replicas", pb.ReplicasRequest())
+            answer: pb.ListReplicasResponse = client.ask("ListReplicas", pb.ListReplicasRequest())
         except CannotOperate as problem:
             waited = Waited(version, [f"the replicas cannot be asked for: {problem}"])
         else:
-            version = version or answer.version
+            version = version or answer.rollout_version
             waited = _compared(answer, version)
         if not waited.laggards or operating.passed() >= until:
             return waited
         operating.pause(BETWEEN)
 
 
-def _compared(answer: pb.ReplicasResponse, version: int) -> Waited:
+def _compared(answer: pb.ListReplicasResponse, version: int) -> Waited:
     living = [each for each in answer.replicas if each.alive]
     behind = [
-        f"{clean(each.instance)} shows version {each.version} (last heard of {moment(utc(each.seen_at))} UTC)"
+        f"{clean(each.instance_id)} shows version {each.rollout_version} (last seen {moment(utc(each.seen_at))} UTC)"
         for each in living
-        if each.version < version
+        if each.rollout_version < version
     ]
     return Waited(version, behind if living else ["no living replica is on record"], len(living))

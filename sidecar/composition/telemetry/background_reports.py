@@ -1,7 +1,8 @@
 """What the background work reports, made visible in log, metrics and readiness."""
 
 import time
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
 from sidecar.core.definitions.files.problems import Problem
@@ -14,6 +15,9 @@ from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, F
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Operations
 
+if TYPE_CHECKING:
+    from sidecar.observability.loop_watchdog import Holder
+
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
     {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer", "projector"}
@@ -21,6 +25,8 @@ BESIDE: Final = frozenset(
 """Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
 AUDIT_EXPORT: Final = "auditexport "
 """With the name of a sink behind it."""
+LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+NO_PLUGIN: Final = "none"
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
 
@@ -110,6 +116,38 @@ class LoopReports:
     def loop_up(self, name: str) -> None:
         """It runs again."""
         self._readiness.clear(f"loop {name}")
+
+
+class LagReports:
+    """An event loop that is held up by a blocking call."""
+
+    def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
+        self._log = StructuredLog("sidecar.loops")
+        self._lag = metrics.histogram(names.LOOP_LAG, "Seconds until the event loop answers.", LAG_BOUNDS)
+        self._held_up = metrics.counter(names.LOOP_HELD_UP, "Hold-ups of the event loop.", "plugin")
+        self._held_up.add(NO_PLUGIN, by=0)
+        self._last: dict[str, Any] | None = None
+        readiness.section("event_loop", lambda: {"last_held_up": self._last})
+
+    def answered(self, seconds: float) -> None:
+        """Count one answer of the loop."""
+        self._lag.observe(seconds)
+
+    def held_up(self, holder: "Holder") -> None:
+        """Write who holds the loop, from the watchdog's thread: the metrics belong to the loop's thread."""
+        fields: dict[str, Any] = {"plugin": holder.plugin or NO_PLUGIN, "frame": holder.frame, "stack": holder.stack}
+        self._log.error(names.LOOP_HELD, "a call blocks the event loop; no turn makes progress", **fields)
+
+    def released(self, holder: "Holder", seconds: float) -> None:
+        """Count a hold-up that is over."""
+        fields: dict[str, Any] = {
+            "plugin": holder.plugin or NO_PLUGIN,
+            "frame": holder.frame,
+            "seconds": round(seconds, 3),
+        }
+        self._held_up.add(holder.plugin or NO_PLUGIN)
+        self._last = {**fields, "ended_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        self._log.warning(names.LOOP_RELEASED, "the event loop runs again", **fields)
 
 
 class LimitReports:

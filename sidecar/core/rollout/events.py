@@ -97,6 +97,44 @@ class DecommissionMark(msgspec.Struct, frozen=True, kw_only=True):
     target_state: LifecycleState = LifecycleState.ROLLBACK
 
 
+@unique
+class GateVerdict(StrEnum):
+    """What a gate's answer counts as."""
+
+    PASS = "pass"  # noqa: S105  a verdict, no secret
+    FAIL = "fail"
+    PENDING = "pending"
+    INCONCLUSIVE = "inconclusive"
+    UNAVAILABLE = "unavailable"
+    """No verdict that counts: no client, an outage, an expired verdict, or one about another step."""
+
+
+class GateResult(msgspec.Struct, frozen=True):
+    """What one gate answered about one step.
+
+    Attributes:
+        summary: the gate's own summary, or why there is no verdict; may be empty.
+        overridden: the gate failed, and an operator's override let the step pass.
+    """
+
+    gate: str
+    verdict: GateVerdict
+    summary: str = ""
+    overridden: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the step may be taken as far as this gate is concerned."""
+        return self.overridden or self.verdict is GateVerdict.PASS
+
+    @property
+    def words(self) -> str:
+        """The answer in one line, for the audit and for operators."""
+        verdict = "held" if self.verdict is GateVerdict.UNAVAILABLE else str(self.verdict)
+        said = f"{self.gate}: {verdict}" + (f": {self.summary}" if self.summary else "")
+        return f"{said}; passed by an operator's override" if self.overridden else said
+
+
 class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Anything else that happened to a rollout.
 
@@ -106,6 +144,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
         sought: of a refused or held request, what exactly was wanted; see `Asked.sought`.
         mode: of the rollout, if this changed it.
         decommission: of an event of a decommission, else None.
+        gate_results: what the gates answered that were asked about the step, in order.
     """
 
     slot: Slot
@@ -124,3 +163,4 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     sought: str = ""
     mode: str = ""
     decommission: DecommissionMark | None = None
+    gate_results: tuple[GateResult, ...] = ()

@@ -77,7 +77,7 @@ class BoundedMemory:
             answer = await await_with_limit(limit or self._limit, ask())
         except (InlineComponent, SummaryOutdated):
             raise
-        except Exception as error:  # noqa: BLE001  the border to foreign code: a broken memory is an outage
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  out of a task an exit ends the process
             raise self._away(what, type(error).__name__) from None
         if not fits(answer):
             raise self._away(what, f"returned a wrong {type(answer).__name__}")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.errors import RevisionConflict, SubagentsError, UnknownSubagent
+from sidecar.core.errors import RevisionConflict, SubagentsError, UnknownDefinition
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.view import as_revised, revised_by
@@ -43,7 +43,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
         held: the stop that holds for the request already; it is of the definition, whatever its content is by now.
 
     Raises:
-        UnknownSubagent: no definition has that id.
+        UnknownDefinition: no definition has that id.
         RevisionConflict: the definition has another content than the request names.
     """
     if held is not None and isinstance(asked, Kill):
@@ -110,7 +110,7 @@ def not_found(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> Subagent
     by_id = match_in(slots, msgspec.structs.replace(asked, digest=""))
     if by_id is None:
         where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
-        return UnknownSubagent(
+        return UnknownDefinition(
             f"{where} has no definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all"
         )
     return other_content(*by_id, asked.digest)

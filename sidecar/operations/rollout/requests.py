@@ -8,6 +8,7 @@ import msgspec
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Decommission, Subject
+from sidecar.core.rollout.events import GateResult
 from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.manual_flags import FlagKind, FlagSwitched
 from sidecar.core.rollout.rollback import Successor
@@ -235,7 +236,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         revision: of the slot's rollout now.
         changed: False if it was so already.
         repeated: the answer of an earlier request with the same id.
-        gates: what each gate that was asked said, in words.
+        gates: what each gate that was asked answered.
         edits: what an operator has to change by hand where a flag backend is read-only; the step waits for it.
         version: of all rollouts; replicas show it when their binds do.
         reached: of a kill or ramp-down: what it has reached by now, one a word: `replica`, `flag`, `record`; what is
@@ -254,7 +255,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     changed: bool
     repeated: bool = False
-    gates: tuple[str, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     edits: tuple[str, ...] = ()
     version: int = 0
     reached: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from sidecar.core.errors import (
     BindingDigestMismatch,
     DeadlineTooShort,
     DispatchIdReused,
-    InternalFault,
+    InternalError,
     PriorContextMissing,
     RecordConflict,
     SubagentsError,
@@ -228,7 +228,7 @@ class DispatchCalls:
         try:
             children = await self._put_on_record(dispatch)
         except BaseException as error:
-            dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalError("try again"))
             self._is_over(dispatch)
             if isinstance(error, SubagentsError):
                 return

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.errors import InternalFault, RecordConflict, StoreUnavailable, SubagentsError, TurnIdReused
+from sidecar.core.errors import InternalError, RecordConflict, StoreUnavailable, SubagentsError, TurnIdReused
 from sidecar.core.history.message_layers import refuse_component_data
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.capture import HistoryCapture, history_of
@@ -133,7 +133,7 @@ class EndTurn:
                 self._turns.ended(turn)
         finally:
             self._turns.ends_work(turn)
-            ending.conclude(InternalFault("the turn could not be ended; try again"))  # of a defect only
+            ending.conclude(InternalError("the turn could not be ended; try again"))  # of a defect only
 
     def report(self, turn: Turn) -> None:
         """Report the routing decision and have the history kept, once, if this process wrote the end."""

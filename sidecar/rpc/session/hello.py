@@ -33,13 +33,13 @@ def server_hello(
     hello = response.hello
     hello.contract.CopyFrom(contract(rules))
     hello.lane_id, hello.instance_id = lane_id, instance_id
-    hello.most_operations, hello.most_message_bytes = rules.most_operations, rules.message_bytes
+    hello.max_operations, hello.max_message_bytes = rules.most_operations, rules.message_bytes
     hello.heartbeat_interval.FromTimedelta(rules.heartbeat_interval)
     hello.resume_grace.FromTimedelta(rules.resume_grace)
     hello.max_age.FromTimedelta(age)
     if stall is not None:
         told = hello.previous_stall
         told.lane_id, told.dropped_bytes = stall.lane_id, stall.dropped_bytes
-        told.time.CopyFrom(timestamp(stall.time))
+        told.stalled_at.CopyFrom(timestamp(stall.time))
         told.correlation_ids.extend(stall.correlation_ids)
     return response

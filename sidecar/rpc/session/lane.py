@@ -11,9 +11,10 @@ from sidecar.core.errors import FieldProblem, Overloaded, SessionInvalid, Sessio
 from sidecar.core.session.incoming import IncomingValidator, LaneStage, lifetime
 from sidecar.core.session.outgoing import Credit, OutgoingQueue
 from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
+from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.errors import status_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
-from sidecar.rpc.session.hello import server_hello
+from sidecar.rpc.session.hello import contract, server_hello
 from sidecar.rpc.session.operation import OK, Operation, OutgoingMessages, ended, exhausted
 from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings, SpanOf
 from sidecar.rpc.session.writing import LaneWriter
@@ -128,6 +129,8 @@ class Lane:
 
     def _hello(self, hello: pb.SessionClientHello) -> None:
         self._incoming.hello(hello.contract_version, hello.credit_bytes)
+        if hello.required_features:
+            require_of(contract(self._rules), hello.required_features, "hello.required_features")
         self._heartbeats = hello.heartbeats
         self._outgoing.grant(0, hello.credit_bytes or DEFAULT_LANE_CREDIT)
         age = lifetime(self._rules.max_age, self._parts.around.chance.uniform)

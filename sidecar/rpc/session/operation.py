@@ -12,7 +12,7 @@ from grpc import StatusCode
 from msgspec.structs import replace
 
 from sidecar.core.dispatching.frames import Frame
-from sidecar.core.errors import InternalFault, OutOfTime, SessionCreditExhausted, SubagentsError
+from sidecar.core.errors import DeadlineExceeded, InternalError, SessionCreditExhausted, SubagentsError
 from sidecar.core.session.outgoing import Credit
 from sidecar.operations.ports import ListenerClosed, Task
 from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
@@ -97,7 +97,7 @@ class Operation:
 
     async def write(self, message: bytes, /) -> None:
         """Fail: frames go to `listener`, and no lane carries any other stream."""
-        raise InternalFault("an operation of a lane has no stream of its own")
+        raise InternalError("an operation of a lane has no stream of its own")
 
     # --- the listener of its dispatch
 
@@ -167,7 +167,7 @@ class Operation:
             answer: of the handler, an error, or None: what was kept of the frames is the last result.
         """
         if self.left is OutgoingMessages.EXPIRED:
-            return None, OutOfTime("the operation's deadline has passed")
+            return None, DeadlineExceeded("the operation's deadline has passed")
         if isinstance(answer, SubagentsError) or self.left is not None:
             return None, answer if isinstance(answer, SubagentsError) else None
         last = self._last

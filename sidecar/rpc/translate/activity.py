@@ -33,7 +33,7 @@ def activity_message(activity: ActivityReport) -> pb.ListActivePeriodsResponse:
 def _period(period: Period) -> pb.ActivePeriod:
     message = pb.ActivePeriod(ramp_basis_points=period.ramp, request_id=period.request_id)
     if period.since is not None:
-        fill_timestamp(message.began_at, period.since)
+        fill_timestamp(message.started_at, period.since)
     if period.until is not None:
         fill_timestamp(message.ended_at, period.until)
     return message

@@ -17,7 +17,7 @@ def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommiss
     fields = Fields("TakeDecommissionStepRequest")
     step = fields.member("step", message.step, enums.CLEANUP_STEPS, enums.names_of(reading_pb2.CleanupStep))
     code: CodeStatus | None = fields.member(
-        "code", message.code, enums.CODE_FATES, enums.names_of(reading_pb2.CodeFate)
+        "code", message.code, enums.CODE_STATUSES, enums.names_of(reading_pb2.CodeStatus)
     )
     if step is CleanupStep.MODULES and code is None:
         fields.refuse("code", "is missing; step 3 says whether the modules are gone or only deprecated")
@@ -34,7 +34,9 @@ def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommiss
 def decide(message: pb.DecideDecommissionRequest) -> requests.DecideDecommission:
     """Return the decision. Raises `InvalidRequest`."""
     fields = Fields("DecideDecommissionRequest")
-    matter = fields.member("matter", message.matter, enums.CLEANUP_MATTERS, enums.names_of(reading_pb2.CleanupMatter))
+    matter = fields.member(
+        "subject", message.subject, enums.CLEANUP_SUBJECTS, enums.names_of(reading_pb2.CleanupSubject)
+    )
     choice = fields.member("choice", message.choice, enums.CLEANUP_CHOICES, enums.names_of(reading_pb2.CleanupChoice))
     asked = steps.header(fields, message.header, requests.DecideDecommission, matter=matter, choice=choice)
     fields.check()

@@ -19,8 +19,8 @@ def reading_message(reading: DecommissionReading) -> reading_pb2.DecommissionSta
         vertical=facts.vertical,
         decommission=record_message(reading.record),
         overdue=reading.overdue,
-        left=reading.left,
-        blocks=reading.blocks,
+        remaining=reading.left,
+        prompt_blocks=reading.blocks,
         tools=reading.tools,
         pinned_turns=reading.pinned,
     )
@@ -30,14 +30,14 @@ def record_message(record: Decommission) -> reading_pb2.Decommission:
     """Return what is on record of a decommission."""
     following = record.next_step
     message = reading_pb2.Decommission(
-        by=record.by,
+        started_by=record.by,
         reason=record.reason,
         steps=[_step(each) for each in record.steps],
         next_step=reading_pb2.CLEANUP_STEP_UNSPECIFIED if following is None else enums.CLEANUP_STEP[following],
         evals=_decision(record.evals),
         tools=_decision(record.tools),
     )
-    fill_timestamp(message.began_at, record.began_at)
+    fill_timestamp(message.started_at, record.began_at)
     fill_timestamp(message.due_at, record.due_at)
     if record.finished_at is not None:
         fill_timestamp(message.finished_at, record.finished_at)
@@ -46,8 +46,8 @@ def record_message(record: Decommission) -> reading_pb2.Decommission:
 
 def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: DecommissionMark) -> None:
     """Fill in an audit row."""
-    message.subagent_id = event.subagent_id
-    message.step = mark.step
+    message.definition_id = event.subagent_id
+    message.kind = enums.DECOMMISSION_EVENT_KIND[mark.step]
     message.source_state = enums.LIFECYCLE_STATE[mark.source_state]
     message.target_state = enums.LIFECYCLE_STATE[mark.target_state]
     message.trigger = enums.TRIGGER[mark.trigger]
@@ -61,13 +61,13 @@ def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: De
 def _step(taken: CompletedStep) -> reading_pb2.CleanupStepTaken:
     message = reading_pb2.CleanupStepTaken(
         step=enums.CLEANUP_STEP[taken.step],
-        by=taken.by,
+        taken_by=taken.by,
         reason=taken.reason,
         confirmed=taken.confirmed,
         agent_definition_version=taken.definition_version,
-        code=reading_pb2.CODE_FATE_UNSPECIFIED if taken.code is None else enums.CODE_FATE[taken.code],
+        code=reading_pb2.CODE_STATUS_UNSPECIFIED if taken.code is None else enums.CODE_STATUS[taken.code],
     )
-    fill_timestamp(message.at, taken.at)
+    fill_timestamp(message.taken_at, taken.at)
     return message
 
 
@@ -75,7 +75,7 @@ def _decision(decided: Decision | None) -> reading_pb2.CleanupDecision | None:
     if decided is None:
         return None
     message = reading_pb2.CleanupDecision(
-        choice=enums.CLEANUP_CHOICE[decided.choice], by=decided.by, reason=decided.reason
+        choice=enums.CLEANUP_CHOICE[decided.choice], decided_by=decided.by, reason=decided.reason
     )
-    fill_timestamp(message.at, decided.at)
+    fill_timestamp(message.decided_at, decided.at)
     return message

@@ -7,10 +7,12 @@ from typing import Any, Final, TypeVar
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.events import SUB_AGENT
 from sidecar.core.executing.stored_record import TurnState
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Subject
+from sidecar.core.rollout.events import GateVerdict
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.core.rollout.serving import CandidateVerdict
@@ -31,19 +33,25 @@ def names_of(enum: Any) -> dict[int, str]:
     return {number: name for name, number in enum.items()}
 
 
-def _numbers(enum: Any, prefix: str, ours: Iterable[Ours]) -> dict[Ours, Any]:
+def numbers_of(enum: Any, prefix: str, ours: Iterable[Ours]) -> dict[Ours, Any]:
     """Pair our values with the proto's by name: `over` is `<PREFIX>_OVER`."""
     return {value: enum.Value(f"{prefix}_{value.name}") for value in ours}
+
+
+def numbers_by_word(enum: Any, prefix: str) -> Mapping[str, Any]:
+    """Pair words of ours with the proto's names: `parent_lost` with `<PREFIX>_PARENT_LOST`, the empty word with 0."""
+    names = {name.removeprefix(f"{prefix}_").lower(): number for name, number in enum.items()}
+    return {"": 0, **names}
 
 
 def _values(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
     return {number: value for value, number in numbers.items()}
 
 
-SOURCES: Final = _values(_numbers(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
+SOURCES: Final = _values(numbers_of(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
 ON_DISCONNECTS: Final = {
     dispatch_pb2.ON_DISCONNECT_UNSPECIFIED: OnDisconnect.CANCEL,
-    **_values(_numbers(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),
+    **_values(numbers_of(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),
 }
 VERDICTS: Final[Mapping[int, Verdict]] = {
     dispatch_pb2.VERDICT_UNSPECIFIED: Verdict.AUTOMATIC,
@@ -52,52 +60,63 @@ VERDICTS: Final[Mapping[int, Verdict]] = {
 }
 EPISODE_VIEWS: Final = {
     history_pb2.EPISODE_VIEW_UNSPECIFIED: EpisodeView.NARRATION,
-    **_values(_numbers(history_pb2.EpisodeView, "EPISODE_VIEW", EpisodeView)),
+    **_values(numbers_of(history_pb2.EpisodeView, "EPISODE_VIEW", EpisodeView)),
 }
-TURN_STATE: Final = _numbers(record_pb2.TurnState, "TURN_STATE", TurnState)
+TURN_STATE: Final = numbers_of(record_pb2.TurnState, "TURN_STATE", TurnState)
 TURN_STATES: Final[Mapping[int, TurnState | None]] = {
     record_pb2.TURN_STATE_UNSPECIFIED: None,
     **_values(TURN_STATE),
 }
 """As a filter: unspecified is any."""
 
-COMPACTION_DUE: Final = _numbers(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
-CALL_STATE: Final = _numbers(dispatch_pb2.CallState, "CALL_STATE", CallState)
-OUTCOME: Final = _numbers(outcome_pb2.Outcome, "OUTCOME", Outcome)
-CAP: Final = _numbers(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
-CANDIDATE: Final = _numbers(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
-REASON: Final = _numbers(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)
-LIFECYCLE_STATE: Final = _numbers(reading_pb2.LifecycleState, "LIFECYCLE_STATE", LifecycleState)
+COMPACTION_DUE: Final = numbers_of(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
+CALL_STATE: Final = numbers_of(dispatch_pb2.CallState, "CALL_STATE", CallState)
+OUTCOME: Final = numbers_of(outcome_pb2.Outcome, "OUTCOME", Outcome)
+CAP: Final = numbers_of(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
+CANDIDATE: Final = numbers_of(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
+REASON: Final = numbers_of(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)
+LIFECYCLE_STATE: Final = numbers_of(reading_pb2.LifecycleState, "LIFECYCLE_STATE", LifecycleState)
 LIFECYCLE_STATES: Final = _values(LIFECYCLE_STATE)
 LIFECYCLE_NAMES: Final = names_of(reading_pb2.LifecycleState)
-ROLLOUT_MODE: Final = _numbers(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutMode)
+ROLLOUT_MODE: Final = numbers_of(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutMode)
 ROLLOUT_MODES: Final = _values(ROLLOUT_MODE)
 ROLLOUT_MODE_NAMES: Final = names_of(reading_pb2.RolloutMode)
 FLAG_PAIR: Final[Mapping[FlagPair, Any]] = {
     FlagPair.ON: reading_pb2.FLAG_PAIR_SWITCHED_ON,
-    **_numbers(reading_pb2.FlagPair, "FLAG_PAIR", [each for each in FlagPair if each is not FlagPair.ON]),
+    **numbers_of(reading_pb2.FlagPair, "FLAG_PAIR", [each for each in FlagPair if each is not FlagPair.ON]),
 }
 """How far they have come, and not what they are: `on` would be said beside flags that are off."""
-FLAG_KIND: Final = _numbers(flags_pb2.FlagKind, "FLAG_KIND", FlagKind)
+FLAG_KIND: Final = numbers_of(flags_pb2.FlagKind, "FLAG_KIND", FlagKind)
 FLAG_KINDS: Final = _values(FLAG_KIND)
-FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
-CLEANUP_STEP: Final = _numbers(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
+FLAG_VALUE: Final = numbers_of(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
+CLEANUP_STEP: Final = numbers_of(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
 CLEANUP_STEPS: Final = _values(CLEANUP_STEP)
-CLEANUP_MATTERS: Final = _values(_numbers(reading_pb2.CleanupMatter, "CLEANUP_MATTER", Subject))
-CLEANUP_CHOICE: Final = _numbers(reading_pb2.CleanupChoice, "CLEANUP_CHOICE", Choice)
+CLEANUP_SUBJECTS: Final = _values(numbers_of(reading_pb2.CleanupSubject, "CLEANUP_SUBJECT", Subject))
+CLEANUP_CHOICE: Final = numbers_of(reading_pb2.CleanupChoice, "CLEANUP_CHOICE", Choice)
 CLEANUP_CHOICES: Final = _values(CLEANUP_CHOICE)
-CODE_FATE: Final = _numbers(reading_pb2.CodeFate, "CODE_FATE", CodeStatus)
-CODE_FATES: Final[Mapping[int, CodeStatus | None]] = {
-    reading_pb2.CODE_FATE_UNSPECIFIED: None,
-    **_values(CODE_FATE),
+CODE_STATUS: Final = numbers_of(reading_pb2.CodeStatus, "CODE_STATUS", CodeStatus)
+CODE_STATUSES: Final[Mapping[int, CodeStatus | None]] = {
+    reading_pb2.CODE_STATUS_UNSPECIFIED: None,
+    **_values(CODE_STATUS),
 }
 """Of a step that is about no code: unspecified."""
-TRIGGER: Final = _numbers(reading_pb2.Trigger, "TRIGGER", Trigger)
+TRIGGER: Final = numbers_of(reading_pb2.Trigger, "TRIGGER", Trigger)
 AXIS: Final[Mapping[Axis, Any]] = {
     Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,
     Axis.DATA: error_reason_pb2.FAILURE_AXIS_DATA,
 }
+FINAL_STATUS: Final = numbers_by_word(outcome_pb2.FinalStatus, "FINAL_STATUS")
+CHILD_CLOSE_REASON: Final = numbers_by_word(outcome_pb2.ChildCloseReason, "CHILD_CLOSE_REASON")
+TURN_CLOSE_REASON: Final = numbers_by_word(outcome_pb2.TurnCloseReason, "TURN_CLOSE_REASON")
+EVENT_ACTOR: Final = {
+    **numbers_by_word(record_pb2.EventActor, "EVENT_ACTOR"),
+    SUB_AGENT: record_pb2.EVENT_ACTOR_SUB_AGENT,
+}
+GATE_VERDICT: Final = numbers_of(reading_pb2.GateVerdict, "GATE_VERDICT", GateVerdict)
+ROLLOUT_EVENT_KIND: Final = numbers_by_word(reading_pb2.RolloutEventKind, "ROLLOUT_EVENT_KIND")
+DECOMMISSION_EVENT_KIND: Final = numbers_by_word(reading_pb2.DecommissionEventKind, "DECOMMISSION_EVENT_KIND")
+ACTOR_ROLE: Final = numbers_by_word(reading_pb2.ActorRole, "ACTOR_ROLE")
 
 
 def flag_pair(facts: DefinitionFacts) -> Any:

@@ -73,5 +73,5 @@ def _affected(each: SwitchEffect) -> pb.AffectedDefinition:
         definition_id=each.definition_id,
         digest=each.digest,
         state=enums.LIFECYCLE_STATE[each.state],
-        words=each.words,
+        explanation=each.words,
     )

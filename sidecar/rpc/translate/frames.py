@@ -92,7 +92,7 @@ def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEven
         message = frame.events.add()
         what = event.what
         message.sequence = event.sequence
-        time, since = message.time, event.time - EPOCH
+        time, since = message.occurred_at, event.time - EPOCH
         time.seconds, time.nanos = since.days * 86_400 + since.seconds, since.microseconds * 1000
         if isinstance(what, CallStateChanged):
             message.call_id = what.call_id

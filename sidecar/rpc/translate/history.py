@@ -60,7 +60,7 @@ def episode_message(read: EpisodeRead) -> pb.ReadEpisodeResponse:
 
 def size_message(size: EpisodeSize) -> pb.EpisodeSize:
     """Return how large an episode is."""
-    return pb.EpisodeSize(turns=size.turns, tokens=size.tokens)
+    return pb.EpisodeSize(turn_count=size.turns, token_count=size.tokens)
 
 
 def own_turns_message(turns: Sequence[OwnTurn]) -> tools_pb2.ReadOwnTurnsResponse:

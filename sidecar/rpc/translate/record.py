@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from sidecar.core.decoding import base64url, from_base64url, from_json
-from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import EpisodeRow, ListPage, StoredDispatch, TurnQuery, TurnRow
@@ -123,9 +122,9 @@ def turn_message(seen: TurnSummary) -> pb.GetTurnResponse:
         turn=_row(seen.row),
         dispatches=[_dispatch(each) for each in stored.dispatches],
         children=[_child(child.opened, child.events) for child in stored.children],
-        routing_decision_json="" if stored.routing is None else routing_json(stored.routing),
+        routing_decision=None if stored.routing is None else routing_message(stored.routing),
         narration=ended.narration if ended else "",
-        close_reason=ended.close_reason if ended else "",
+        close_reason=enums.TURN_CLOSE_REASON[ended.close_reason if ended else ""],
         texts_left_out=seen.texts_left_out,
         events_left_out=seen.events_left_out,
     )
@@ -146,24 +145,17 @@ def episodes_message(found: ListPage[EpisodeRow]) -> pb.ListEpisodesResponse:
     return pb.ListEpisodesResponse(episodes=[_episode(row) for row in found.rows], as_of=as_of)
 
 
-def routing_json(record: RoutingRecord) -> str:
-    """Return a routing decision as text, with the names of the proto."""
-    from google.protobuf.json_format import MessageToJson  # noqa: PLC0415  only to show a record
-
-    return MessageToJson(routing_message(record), preserving_proto_field_name=True, indent=None)
-
-
 def _row(row: TurnRow) -> record_pb2.TurnRow:
     return record_pb2.TurnRow(
         turn_id=row.turn_id,
         episode_id=row.episode_id,
         principal=row.principal,
         state=enums.TURN_STATE[row.state],
-        began_at=timestamp(row.began_at),
+        started_at=timestamp(row.began_at),
         ended_at=None if row.ended_at is None else timestamp(row.ended_at),
         sub_agent_ids=row.slots,
-        children=row.children,
-        failed=row.failed,
+        child_count=row.children,
+        failed_child_count=row.failed,
     )
 
 
@@ -173,9 +165,9 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
         dispatch_id=opened.dispatch_id,
         opened_at=timestamp(opened.opened_at),
         settle_by=timestamp(opened.settle_by),
-        calls=opened.calls,
-        owner=dispatch.owner,
-        epoch=dispatch.epoch,
+        call_count=opened.calls,
+        owner_instance_id=dispatch.owner,
+        takeover_count=dispatch.epoch,
         owner_alive=dispatch.owner_alive,
     )
     for outcome in dispatch.outcomes:
@@ -189,10 +181,10 @@ def _child(opened: ChildOpened, events: tuple[ChildEvent, ...]) -> record_pb2.Re
         dispatch_id=opened.dispatch_id,
         call_id=opened.call_id,
         sub_agent_id=opened.slot,
-        step_idx=opened.step_idx,
+        emission_index=opened.step_idx,
         parent_child_id=opened.parent_child_id or "",
         opened_at=timestamp(opened.opened_at),
-        context_json=opened.context_json,
+        contract_json=opened.context_json,
         events=[_event(event) for event in events],
     )
 
@@ -203,8 +195,8 @@ def _event(event: ChildEvent) -> record_pb2.ChildEvent:
         child_id=event.child_id,
         sequence=event.sequence,
         name=event.name,
-        time=timestamp(event.time),
-        actor=event.actor,
+        occurred_at=timestamp(event.time),
+        actor=enums.EVENT_ACTOR[event.actor],
         summary=event.summary,
         details_json=event.details_json,
         previous_link=event.previous_link,
@@ -216,8 +208,8 @@ def _episode(row: EpisodeRow) -> record_pb2.EpisodeRow:
     return record_pb2.EpisodeRow(
         episode_id=row.episode_id,
         principal=row.principal,
-        turns=row.turns,
-        first_at=timestamp(row.first_at),
-        last_at=timestamp(row.last_at),
+        turn_count=row.turns,
+        first_turn_at=timestamp(row.first_at),
+        last_turn_at=timestamp(row.last_at),
         sub_agent_ids=row.slots,
     )

@@ -32,17 +32,17 @@ LARGEST_ANSWER: Final = 60 * 1024
 # --- requests
 
 
-def get(message: pb.GetRequest) -> str:
+def get(message: pb.GetRolloutRequest) -> str:
     """Return which slot or definition. Raises `InvalidRequest`."""
-    fields = Fields("GetRequest")
+    fields = Fields("GetRolloutRequest")
     slot = steps.definition_name(fields, "slot", message.slot)
     fields.check()
     return slot
 
 
-def explain(message: pb.ExplainRequest) -> tuple[str, BindSubject, datetime | None]:
+def explain(message: pb.ExplainServingRequest) -> tuple[str, BindSubject, datetime | None]:
     """Return which slot, for whom, and when. Raises `InvalidRequest`."""
-    fields = Fields("ExplainRequest")
+    fields = Fields("ExplainServingRequest")
     slot = steps.definition_name(fields, "slot", message.slot)
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
     arm = fields.one_line("experiment_arm", message.experiment_arm, LONGEST_ARM)
@@ -67,7 +67,7 @@ def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
     slot = Slot(steps.definition_name(fields, "slot", message.slot)) if message.slot else None
     named = message.definition_id
     definition_id = DefinitionId(steps.definition_name(fields, "definition_id", named)) if named else None
-    after = fields.count("after", message.after, MOST_NUMBER)
+    after = fields.count("after_sequence", message.after_sequence, MOST_NUMBER)
     fields.check()
     return AuditQuery(slot=slot, definition_id=definition_id, after=after)
 
@@ -75,12 +75,12 @@ def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
 # --- answers
 
 
-def rollouts_message(reading: RolloutsReading) -> pb.ListResponse:
+def rollouts_message(reading: RolloutsReading) -> pb.ListRolloutsResponse:
     """Return all slots."""
-    return pb.ListResponse(
+    return pb.ListRolloutsResponse(
         slots=[slot_message(slot) for slot in reading.slots],
         backends=[_backend(each) for each in reading.backends],
-        version=reading.version,
+        rollout_version=reading.version,
     )
 
 
@@ -97,9 +97,9 @@ def slot_message(reading: SlotReading) -> pb.SlotStatus:
     )
 
 
-def explanation_message(found: Explanation) -> pb.ExplainResponse:
+def explanation_message(found: Explanation) -> pb.ExplainServingResponse:
     """Return why."""
-    message = pb.ExplainResponse(
+    message = pb.ExplainServingResponse(
         slot=found.slot,
         served_digest=found.served or "",
         key=found.key,
@@ -130,7 +130,7 @@ def preview_message(preview: Preview) -> pb.PreviewRampResponse:
 
 def replica_message(replica: Replica) -> pb.Replica:
     """Return one sidecar."""
-    message = pb.Replica(instance=replica.instance, version=replica.version, alive=replica.alive)
+    message = pb.Replica(instance_id=replica.instance, rollout_version=replica.version, alive=replica.alive)
     fill_timestamp(message.seen_at, replica.seen_at)
     return message
 
@@ -152,16 +152,16 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
     """Return one audit row."""
     body = row.body
     message = pb.AuditRow(
-        number=row.number,
+        sequence=row.number,
         slot=row.slot,
         digest=body.digest,
         actor=body.actor,
         actor_key=body.actor_key,
-        actor_role=body.actor_role,
+        actor_role=enums.ACTOR_ROLE[body.actor_role],
         reason=body.reason,
         request_id=body.request_id,
     )
-    fill_timestamp(message.at, body.at)
+    fill_timestamp(message.requested_at, body.at)
     if isinstance(body, TransitionEvent):
         _fill_transition(message.transition, body, row.effective_at)
     elif body.decommission is not None:
@@ -172,7 +172,7 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
 
 
 def _fill_transition(message: pb.TransitionRow, event: TransitionEvent, effective_at: datetime | None) -> None:
-    message.subagent_id = event.subagent_id
+    message.definition_id = event.subagent_id
     message.source_state = enums.LIFECYCLE_STATE[event.source_state]
     message.target_state = enums.LIFECYCLE_STATE[event.target_state]
     message.trigger = enums.TRIGGER[event.trigger]
@@ -185,8 +185,8 @@ def _fill_transition(message: pb.TransitionRow, event: TransitionEvent, effectiv
 
 
 def _fill_rollout(message: pb.RolloutRow, event: RolloutEvent) -> None:
-    message.subagent_id = event.subagent_id
-    message.what = event.what
+    message.definition_id = event.subagent_id
+    message.kind = enums.ROLLOUT_EVENT_KIND[event.what]
     message.before_basis_points = event.before
     message.after_basis_points = event.after
     message.detail = event.detail
@@ -214,7 +214,7 @@ def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
         flag_backend=reading.backend,
         target_digest=facts.target or "",
         target_recorded=facts.target_recorded,
-        gates_said=reading.said.words if reading.said else "",
+        last_gate_answers=[steps.gate_message(each) for each in reading.said.results] if reading.said else (),
         pinned_turns=reading.pinned,
         in_configuration=reading.configured,
         deprecated=reading.deprecated,
@@ -231,9 +231,9 @@ def _fill_incidents(message: pb.DefinitionStatus, reading: DefinitionReading) ->
     if facts.activated_at is not None:
         fill_timestamp(message.activated_at, facts.activated_at)
     if reading.said is not None:
-        fill_timestamp(message.gates_said_at, reading.said.at)
+        fill_timestamp(message.gates_answered_at, reading.said.at)
     if facts.decommission_began_at is not None:
-        fill_timestamp(message.decommission_began_at, facts.decommission_began_at)
+        fill_timestamp(message.decommission_started_at, facts.decommission_began_at)
     if facts.killed is not None:
         message.killed.killed_by, message.killed.reason = facts.killed.killed_by, facts.killed.reason
         fill_timestamp(message.killed.killed_at, facts.killed.killed_at)
@@ -241,13 +241,13 @@ def _fill_incidents(message: pb.DefinitionStatus, reading: DefinitionReading) ->
         breach = facts.breach
         message.breach.breach_id, message.breach.reason = breach.breach_id, breach.reason
         message.breach.acknowledged_by = breach.acknowledged_by
-        fill_timestamp(message.breach.at, breach.at)
+        fill_timestamp(message.breach.breached_at, breach.at)
     for each in facts.overrides:
         granted = message.overrides.add(
             gate=each.gate,
             from_basis_points=each.from_ramp,
             to_basis_points=each.to_ramp,
-            by=each.by,
+            overridden_by=each.by,
             reason=each.reason,
         )
         fill_timestamp(granted.expires_at, each.expires_at)
@@ -262,5 +262,5 @@ def _verdict(found: Explained) -> pb.DefinitionVerdict:
         ramp_basis_points=found.ramp,
         flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in found.flags],
         killed=found.killed,
-        words=found.words,
+        explanation=found.words,
     )

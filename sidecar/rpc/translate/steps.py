@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.events import GateResult
 from sidecar.core.rollout.rollback import Successor
 from sidecar.core.rollout.rollout_config import MOST_STEPS
 from sidecar.core.rollout.states import LifecycleState
@@ -18,6 +19,7 @@ from sidecar.rpc.translate.decommissions import record_message
 from sidecar.rpc.translate.fields import EPOCH, Fields
 from sidecar.rpc.translate.flags import switch_message
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
+from subagents.lifecycle.v1 import reading_pb2
 
 AskedT = TypeVar("AskedT", bound=requests.StepRequest)
 
@@ -26,6 +28,7 @@ LONGEST_DIGEST: Final = 128
 MOST_REVISION: Final = 2**53
 FURTHEST: Final = timedelta(days=31)
 """How long an override may hold: one that nobody remembers is no decision any more."""
+STOP_REACH: Final = enums.numbers_by_word(pb.StopReach, "STOP_REACH")
 STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
 SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.SwitchFlagOff)
 """Steps in the safe direction; they may go without a revision."""
@@ -53,9 +56,9 @@ def set_ramp(message: pb.SetRampRequest) -> requests.SetRamp:
     return asked
 
 
-def configure(message: pb.ConfigureRequest) -> requests.Configure:
+def configure(message: pb.ConfigureRolloutRequest) -> requests.Configure:
     """Return the step. Raises `InvalidRequest`."""
-    fields = Fields("ConfigureRequest")
+    fields = Fields("ConfigureRolloutRequest")
     mode = fields.member("mode", message.mode, enums.ROLLOUT_MODES, enums.ROLLOUT_MODE_NAMES)
     if len(message.curve_basis_points) > MOST_STEPS:
         fields.refuse("curve_basis_points", f"has more than {MOST_STEPS} steps")
@@ -125,7 +128,9 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
     """Return a step with what every one carries; notes what is wrong."""
     revision = message.expected_revision if message.HasField("expected_revision") else None
     if revision is None and kind not in SAFE:
-        fields.refuse("header.expected_revision", "is missing; send the revision that Get or List showed")
+        fields.refuse(
+            "header.expected_revision", "is missing; send the revision that GetRollout or ListRollouts showed"
+        )
     if revision is not None:
         fields.count("header.expected_revision", revision, MOST_REVISION)
     if not message.reason.strip():
@@ -158,6 +163,16 @@ def timestamp(fields: Fields, field: str, value: Timestamp) -> datetime | None:
         return None
 
 
+def gate_message(result: GateResult) -> reading_pb2.GateAnswer:
+    """Return what one gate answered."""
+    return reading_pb2.GateAnswer(
+        gate=result.gate,
+        verdict=enums.GATE_VERDICT[result.verdict],
+        summary=result.summary,
+        overridden=result.overridden,
+    )
+
+
 def result_message(answer: requests.StepAnswer) -> pb.StepResult:
     """Return what came of a step."""
     return pb.StepResult(
@@ -170,10 +185,10 @@ def result_message(answer: requests.StepAnswer) -> pb.StepResult:
         revision=answer.revision,
         changed=answer.changed,
         repeated=answer.repeated,
-        gates=answer.gates,
+        gate_answers=[gate_message(each) for each in answer.gates],
         edits=answer.edits,
-        version=answer.version,
-        reached=answer.reached,
+        rollout_version=answer.version,
+        reached=[STOP_REACH[each] for each in answer.reached],
         warnings=answer.warnings,
         decommission=record_message(answer.decommission) if answer.decommission else None,
         flag=switch_message(answer.flag) if answer.flag else None,

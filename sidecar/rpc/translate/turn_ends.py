@@ -4,7 +4,15 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
-from sidecar.rpc.translate.enums import AXIS, CAP, OUTCOME, REASON
+from sidecar.rpc.translate.enums import (
+    AXIS,
+    CAP,
+    CHILD_CLOSE_REASON,
+    FINAL_STATUS,
+    OUTCOME,
+    REASON,
+    TURN_CLOSE_REASON,
+)
 from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
 from sidecar.rpc.translate.frames import fill_intents
 from sidecar.rpc.translate.surfaces import MOST_SURFACES, candidate_message, cohort_message, start_state
@@ -46,9 +54,9 @@ def child_message(child: ChildSummary) -> dispatch_pb2.ChildSummary:
     return dispatch_pb2.ChildSummary(
         child_id=child.child_id,
         sub_agent_id=child.sub_agent_id,
-        step_idx=child.step_idx,
-        final_status=child.final_status,
-        close_reason=child.close_reason,
+        emission_index=child.step_idx,
+        final_status=FINAL_STATUS[child.final_status],
+        close_reason=CHILD_CLOSE_REASON[child.close_reason],
     )
 
 
@@ -81,7 +89,7 @@ def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> No
     fill_timestamp(message.bound_at, record.bound_at)
     fill_timestamp(message.ended_at, record.ended_at)
     fill_duration(message.overhead, record.overhead)
-    message.close_reason, message.gate_passed = record.close_reason, record.gate_passed
+    message.close_reason, message.gate_passed = TURN_CLOSE_REASON[record.close_reason], record.gate_passed
     message.principal_asserted_by = record.principal_asserted_by
 
 

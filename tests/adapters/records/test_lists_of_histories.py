@@ -158,7 +158,7 @@ class History:
         timing = ProjectorTiming(between=0)
         self.projector: Projector = self._made.Projector(self.place.journal, self.projection, recorder, timing)
         most = self.chance.choice((SMALL_TAIL, 10_000))
-        self.lists: TurnListReader = self._read.Lists(self.projector, most_changes=most)
+        self.lists: TurnListReader = self._read.TurnListReader(self.projector, most_changes=most)
 
     async def play(self) -> None:
         """Let things happen, and look at lists."""

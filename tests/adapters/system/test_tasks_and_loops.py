@@ -18,7 +18,7 @@ class Strays:
         self.seen.append((name, type(error).__name__))
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
 async def test_what_a_task_raises_is_reported_and_goes_no_further(error: type[BaseException]) -> None:
     """Even an exit: it would end the loop, and with it every turn."""
     strays = Strays()
@@ -72,9 +72,9 @@ class Loops:
 
 
 async def test_a_loop_that_ends_is_run_again_after_a_growing_wait() -> None:
-    """It raises, exits, is cancelled by a stray, and returns; each is told; the fifth time it runs on."""
+    """It raises, exits, is cancelled by a stray, and returns; each is told; the sixth time it runs on."""
     loops, waits, running = Loops(), list[float](), asyncio.Event()
-    ends: list[BaseException | None] = [ValueError(), SystemExit(), asyncio.CancelledError(), None]
+    ends: list[BaseException | None] = [ValueError(), SystemExit(), KeyboardInterrupt(), asyncio.CancelledError(), None]
 
     async def run() -> None:
         if ends:
@@ -94,9 +94,9 @@ async def test_a_loop_that_ends_is_run_again_after_a_growing_wait() -> None:
     with pytest.raises(asyncio.CancelledError):
         await keeping
 
-    ended = ["ValueError", "SystemExit", "CancelledError", LoopEnded.__name__]
+    ended = ["ValueError", "SystemExit", "KeyboardInterrupt", "CancelledError", LoopEnded.__name__]
     assert loops.told == [line for name in ended for line in (f"flags down: {name}", "flags up")]
-    assert waits == [0.4, 0.8, 1.6, 3.2]
+    assert waits == [0.4, 0.8, 1.6, 3.2, 6.4]
 
 
 async def test_the_clock_is_the_loops_and_knows_its_time_zone() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from subagents.lifecycle.v1 import flags_pb2, lifecycle_pb2, reading_pb2
+from tests.support.enum_words import word
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place
 from tests.system.rollout.operating import FLAG, SUBAGENT, GatedOperator, an_operator
@@ -65,9 +66,9 @@ async def _paused_and_killed(folder: Path) -> None:
     assert ["ask_rewards" in each for each in (served, away, back, gone)] == [True, False, True, False]
     assert (paused.flag.before, paused.flag.after, paused.flag.backend) == (on, is_off, "embedded")
     assert (resumed.changed, resumed.flag.version, repeated.repeated) == (True, paused.flag.version + 1, True)
-    assert "kills it for good" in killed.flag.affected[0].words
+    assert "kills it for good" in killed.flag.affected[0].explanation
     assert after.state == reading_pb2.LIFECYCLE_STATE_ROLLBACK
-    switched = [row for row in rows if row.rollout.what == "flag_switched"]
+    switched = [row for row in rows if word(row.rollout, "kind") == "flag_switched"]
     assert [(row.actor, row.rollout.detail.rpartition(": ")[2]) for row in switched] == [
         ("ada@example", "on -> off"),
         ("ada@example", "off -> on"),

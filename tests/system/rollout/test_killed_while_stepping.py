@@ -11,6 +11,7 @@ import pytest
 
 from examples.gates.switches import Behaviour, Switch
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
+from tests.support.enum_words import word
 from tests.support.postgres import PostgresServer
 from tests.support.sidecar_process import SidecarProcess, place
 from tests.system.rollout.operating import FLAG, SUBAGENT, GatedOperator, an_operator
@@ -67,7 +68,7 @@ async def test_a_step_that_waited_for_its_gate_has_moved_nothing_and_can_be_repe
     assert (held.state, held.ramp_basis_points) == (PROMOTE, 100)
     assert [f"ask_{SUBAGENT}" in offered for offered in served] == [True, False]
     assert (again.changed, again.repeated, twice.repeated) == (True, False, True)
-    assert [row.rollout.what for row in rows] == ["ramp_set"]
+    assert [word(row.rollout, "kind") for row in rows] == ["ramp_set"]
 
 
 async def _interrupted(
@@ -127,9 +128,9 @@ async def _killed_while_ramping(operator: GatedOperator, sidecar: SidecarProcess
 async def _taken_whole_or_not_at_all(operator: GatedOperator, step: InFlight) -> None:
     """Look at the next sidecar, and repeat the request there."""
     found = (await operator.definition()).ramp_basis_points
-    before = [row for row in await operator.audit() if row.rollout.what == "ramp_set"]
+    before = [row for row in await operator.audit() if word(row.rollout, "kind") == "ramp_set"]
     repeated = await operator.take("SetRamp", step.header, ramp_basis_points=step.wanted)
-    after = [row for row in await operator.audit() if row.rollout.what == "ramp_set"]
+    after = [row for row in await operator.audit() if word(row.rollout, "kind") == "ramp_set"]
     flags = {each.name: each.value for each in (await operator.definition()).flags}
 
     assert found in {step.before, step.wanted}

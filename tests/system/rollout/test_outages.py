@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from examples.gates.switches import Behaviour, Switch
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
+from tests.support.enum_words import word
 from tests.support.postgres import PostgresServer
 from tests.support.requests import Failure, failure_of
 from tests.support.sidecar_process import next_look, place
@@ -24,7 +25,7 @@ PROMOTE, ROLLBACK = reading_pb2.LIFECYCLE_STATE_PROMOTE, reading_pb2.LIFECYCLE_S
 VERBS: dict[str, dict[str, Any]] = {
     "Transition": {"target_state": PROMOTE},
     "SetRamp": {"ramp_basis_points": 9000},
-    "Configure": {"mode": reading_pb2.ROLLOUT_MODE_FULL},
+    "ConfigureRollout": {"mode": reading_pb2.ROLLOUT_MODE_FULL},
     "AcknowledgeBreach": {"breach_id": "floor-1"},
     "OverrideGate": {"gate": "pre_ramp", "ramp_basis_points": 9000},
     "RollBack": {},
@@ -76,7 +77,7 @@ async def test_with_the_database_away_no_verb_moves_anything_and_what_is_known_g
     assert reading.reason == "STORE_UNAVAILABLE"
     assert [f"ask_{SUBAGENT}" in offered for offered in served] == [True, False]
     assert _standing(after) == _standing(before)
-    assert (list(killed.reached), f"ask_{SUBAGENT}" in gone) == (["replica"], False)
+    assert (list(word(killed, "reached")), f"ask_{SUBAGENT}" in gone) == (["replica"], False)
     assert recorded.state == ROLLBACK
     assert [row.target_state for row in rows].count(ROLLBACK) == 1
 

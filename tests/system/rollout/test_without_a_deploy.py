@@ -76,11 +76,11 @@ async def test_a_promotion_and_a_rollback_from_everybody_need_no_restart_and_no_
 async def test_an_orchestrator_has_no_rollout_that_a_kill_could_pretend_to_end(folder: Path) -> None:
     """It is on no surface: it is not listed, and a kill of it is refused instead of answered."""
     async with an_operator(folder) as operator, operator.serving():
-        listed = [each.slot for each in (await operator.ask("List", reading_pb2.ListRequest())).slots]
+        listed = [each.slot for each in (await operator.ask("ListRollouts", reading_pb2.ListRolloutsRequest())).slots]
         refused = await failure_of(operator.take("Kill", operator.unread("concierge")))
 
     assert listed == ["rewards", "shop", "support"]
-    assert refused.reason == "UNKNOWN_SUBAGENT"
+    assert refused.reason == "UNKNOWN_DEFINITION"
 
 
 @requirement("PC1-D-47")

@@ -23,7 +23,14 @@ from subagents_client import (
     TurnRequest,
     Verdict,
 )
-from subagents_errors import DependencyAway, OutOfTime, Overloaded, RecordConflict, SurfaceTokenExpired, TurnEnded
+from subagents_errors import (
+    DeadlineExceeded,
+    DependencyUnavailable,
+    Overloaded,
+    RecordConflict,
+    SurfaceTokenExpired,
+    TurnEnded,
+)
 from tests.system.torture.agents import pause
 
 Given = TypeVar("Given")
@@ -38,7 +45,7 @@ HEARD_AGAIN: Final = 0.3
 """How likely a settled dispatch is asked for once more."""
 FORGETS: Final = 0.5
 """How likely a client that was refused goes on as a new process would."""
-COME_AGAIN: Final = (DependencyAway, OutOfTime, Overloaded, RecordConflict)
+COME_AGAIN: Final = (DependencyUnavailable, DeadlineExceeded, Overloaded, RecordConflict)
 """What a client may be told while something it needs is away. Anything else fails the test."""
 Connect = Callable[[], SidecarClient]
 
@@ -94,7 +101,7 @@ class Told:
 
     def hear_end(self, turn_id: str, narration: str, end: TurnEnd) -> None:
         """Keep how a turn ended."""
-        told = {each.child_id: (each.final_status, each.close_reason) for each in end.children}
+        told = {each.child_id: (str(each.final_status), str(each.close_reason)) for each in end.children}
         if self.ends.setdefault(turn_id, told) != told:
             self.wrong.append(f"{turn_id}: first {self.ends[turn_id]}, then {told}")
         came_late = end.routing_decision.close_reason == "parent_lost"  # told that nobody had said anything

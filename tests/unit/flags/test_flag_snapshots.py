@@ -199,7 +199,9 @@ def test_a_backend_that_refuses_to_be_cancelled_goes_stale_and_is_reported() -> 
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("no"), SystemExit(3), asyncio.CancelledError(), TimeoutError(), MemoryError()], ids=repr
+    "error",
+    [ValueError("no"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), TimeoutError(), MemoryError()],
+    ids=repr,
 )
 def test_whatever_a_fetch_raises_is_its_own_failure(error: BaseException) -> None:
     """Even a stray cancellation or an exit; the loop asks again, and says why it failed."""
@@ -238,7 +240,8 @@ def test_an_answer_of_a_wrong_type_is_no_contact(report: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "most"), [(raising(OSError("gone")), 5), (raising(SystemExit()), 5), (lambda: None, 242)]
+    ("changed", "most"),
+    [(raising(OSError("gone")), 5), (raising(SystemExit()), 5), (raising(KeyboardInterrupt()), 5), (lambda: None, 242)],
 )
 def test_a_broken_hint_neither_stops_nor_floods_the_fetches(changed: Callable[[], object], most: int) -> None:
     """In 12 s: raising means the timer of 3 s, always hinting means the quiet time of 50 ms."""

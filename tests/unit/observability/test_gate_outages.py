@@ -12,7 +12,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
-from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules, refuse_unless_passed
 from sidecar.policy.lifecycle import GateUnavailable
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import facts
@@ -31,7 +31,7 @@ async def test_an_outage_of_a_gate_is_an_event_of_the_trace_and_told_to_an_opera
     provider.add_span_processor(SimpleSpanProcessor(spans))
 
     with provider.get_tracer("test").start_as_current_span("SetRamp"), pytest.raises(GateHeld):
-        await keeper.pass_all(QUESTION, ("pre_ramp",), Vertical("shop"), facts("shop"))
+        refuse_unless_passed(await keeper.ask_all(QUESTION, ("pre_ramp",), Vertical("shop"), facts("shop")))
 
     (span,) = spans.get_finished_spans()
     assert [(event.name, dict(event.attributes or {})) for event in span.events] == [

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.errors import InternalFault, RecordConflict, StoreUnavailable, TurnEnded
+from sidecar.core.errors import InternalError, RecordConflict, StoreUnavailable, TurnEnded
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.requests import EndTurnRequest
@@ -351,7 +351,7 @@ def test_the_refusal_names_transition_and_stage() -> None:
         TurnEnding().recorded()
     ending = TurnEnding()
     ending.begin(None, PARENT_GONE)
-    ending.conclude(InternalFault("x"))
+    ending.conclude(InternalError("x"))
     assert ending.stage is EndStage.ENDING
 
 

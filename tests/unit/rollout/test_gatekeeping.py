@@ -13,7 +13,7 @@ from sidecar.core.identifiers import Commit, DefinitionId, Digest, Vertical
 from sidecar.core.rollout.definition_changes import PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, Override
-from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules, refuse_unless_passed
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, SHOP, facts
@@ -128,7 +128,9 @@ async def passed(
     rules = GateRules(timedelta(milliseconds=20))
     keeper = GateEvaluator(rules, lambda vertical, gate: client, Clock(), told or Told())
     question = msgspec.structs.replace(QUESTION, dry_run=dry_run)
-    return await keeper.pass_all(question, gates or ("pre_ramp",), Vertical("shop"), about or facts("shop"))
+    results = await keeper.ask_all(question, gates or ("pre_ramp",), Vertical("shop"), about or facts("shop"))
+    refuse_unless_passed(results)
+    return tuple(result.words for result in results)
 
 
 def raises(error: BaseException) -> Callable[[GateQuestion], Any]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
-from sidecar.core.errors import StoreUnavailable, TransitionRefused, UnknownSubagent
+from sidecar.core.errors import StoreUnavailable, TransitionRefused, UnknownDefinition
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.rollout.requests import RampDown
@@ -154,7 +154,7 @@ async def test_an_unknown_definition_is_not_killed_but_a_digest_is_held_in_the_d
     """With the store away from the start, only a digest says what is meant."""
     rollouts = Rollouts()
     replica = await rollouts.replica()
-    with pytest.raises(UnknownSubagent):
+    with pytest.raises(UnknownDefinition):
         await replica.stops.kill(a_kill(SHOP), "alice")
     replica.away(store=True)
     with pytest.raises(StoreUnavailable):

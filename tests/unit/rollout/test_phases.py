@@ -35,7 +35,7 @@ class Asks:
         self.order.append("policies" if isinstance(about[0], Step) else "flags")
         return ()
 
-    async def pass_all(self, question: object, gates: tuple[str, ...], *about: object) -> tuple[str, ...]:
+    async def ask_all(self, question: object, gates: tuple[str, ...], *about: object) -> tuple[str, ...]:
         """Pass every gate."""
         self.order.extend(gates)
         return ()

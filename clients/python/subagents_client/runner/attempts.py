@@ -13,7 +13,7 @@ from subagents_client.errors import status_of, trailer_of
 from subagents_client.runner.answers import Answer, TransientFailure
 from subagents_client.runner.return_values import InvalidReturnValue, answer_of, place_of, place_of_error
 from subagents_client.runner.run import Run
-from subagents_errors import CallFailure, DependencyAway, InternalFault, OutOfTime, SubagentsError
+from subagents_errors import CallFailure, DeadlineExceeded, DependencyUnavailable, InternalError, SubagentsError
 
 LOG: Final = logging.getLogger("subagents_client.runner")
 
@@ -89,7 +89,7 @@ async def run_attempt(run: Run, function: SubAgentFunction, context: RunContext,
             finished = runner_pb2.RunFinished(data_unavailable=answer.data_unavailable)
             await context.write(runner_pb2.RunResponse(finished=finished))
     except TimeoutError:
-        raise AttemptFailed(OutOfTime("the sub-agent did not end in time")) from None
+        raise AttemptFailed(DeadlineExceeded("the sub-agent did not end in time")) from None
     finally:
         lingering.dismiss(work, run.sub_agent_id)
 
@@ -119,16 +119,16 @@ def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run, function: SubAgent
     if work.cancelled():
         told = f"{place_of(function)} cancelled itself"
         LOG.error("sub-agent %s failed in attempt %s: %s", run.sub_agent_id, run.attempt_id, told)
-        raise AttemptFailed(InternalFault(told))
+        raise AttemptFailed(InternalError(told))
     ended = work.result()
     if isinstance(ended, Answer):
         return ended
     error = ended.error
     told = str(error) if isinstance(error, InvalidReturnValue) else place_of_error(error, function)
     _log(run, told, error)
-    if isinstance(error, TransientFailure | DependencyAway):
-        raise AttemptFailed(DependencyAway(told))
-    raise AttemptFailed(InternalFault(told))
+    if isinstance(error, TransientFailure | DependencyUnavailable):
+        raise AttemptFailed(DependencyUnavailable(told))
+    raise AttemptFailed(InternalError(told))
 
 
 def _log(run: Run, told: str, error: BaseException) -> None:
@@ -146,4 +146,4 @@ async def reject_run(context: RunContext, error: SubagentsError, reason: str | N
 
 def reason_of(failed: AttemptFailed) -> str | None:
     """Return the reason the sidecar is told: that of the sub-agent's failure, unless time was up."""
-    return None if isinstance(failed.error, OutOfTime) else CallFailure.RUNNER_FAILED
+    return None if isinstance(failed.error, DeadlineExceeded) else CallFailure.RUNNER_FAILED

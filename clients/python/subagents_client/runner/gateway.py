@@ -15,7 +15,7 @@ from subagents_client.errors import error_from
 from subagents_client.outcomes import Component, Outcome
 from subagents_client.runner.answers import DataUnavailable, Delegated, OwnComponent, OwnTurn, ToolData
 from subagents_client.translate import OUTCOMES
-from subagents_errors import DependencyAway
+from subagents_errors import DependencyUnavailable
 
 GRANT_KEY: Final = "x-subagents-grant"
 MOST_CHANNELS: Final = 32
@@ -100,7 +100,7 @@ class Gateways:
             return
         idle = next((target for target, line in self._lines.items() if line.calls == 0), None)
         if idle is None:
-            raise DependencyAway(f"more than {MOST_CHANNELS} tool gateways are in use at once")
+            raise DependencyUnavailable(f"more than {MOST_CHANNELS} tool gateways are in use at once")
         await self._lines.pop(idle).channel.close()
 
 

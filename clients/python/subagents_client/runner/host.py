@@ -30,9 +30,9 @@ from subagents_client.runner.server import listening, stop_signal
 from subagents_errors import (
     DefinitionNotHeld,
     Draining,
-    InternalFault,
+    InternalError,
     MalformedMessage,
-    NotKnown,
+    NotFound,
     Overloaded,
     SubagentsError,
 )
@@ -196,12 +196,12 @@ class RunnerHost:
             if context.cancelled():
                 raise
             # A cancellation that the caller did not ask for would leave it without a status until its deadline.
-            await reject_run(context, InternalFault("the host stopped the attempt"))
+            await reject_run(context, InternalError("the host stopped the attempt"))
         except grpc.aio.AbortError:
             raise
         except Exception:
             LOG.exception("a defect of the runner host")
-            await reject_run(context, InternalFault("the host failed"))
+            await reject_run(context, InternalError("the host failed"))
 
     async def _admitted(self, raw: bytes, context: RunContext) -> None:
         if self.draining:
@@ -224,7 +224,7 @@ class RunnerHost:
             raise MalformedMessage("the bytes are not a RunRequest") from None
         hosted = self._hosted.get(message.sub_agent_id, self._any)
         if hosted is None:
-            raise NotKnown(f"no sub-agent {message.sub_agent_id!r} here")
+            raise NotFound(f"no sub-agent {message.sub_agent_id!r} here")
         ends_at = time.monotonic() + self._seconds(message, context)
         run = Run(message, self._card(message, hosted), self._gateways, lambda: ends_at - time.monotonic())
         await run_attempt(run, hosted.function, context, self._lingering)

@@ -179,7 +179,7 @@ class Run:
         Raises:
             ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge: the call was not carried out.
             GrantSpent: the attempt is over.
-            DependencyAway: the gateway cannot be reached; if it leaves the function, the failure is transient.
+            DependencyUnavailable: the gateway cannot be reached; if it leaves the function, the failure is transient.
         """
         request = tools_pb2.CallToolRequest(tool_id=tool_id, arguments_json=_json(arguments or {}))
         return await self._gateways.call(self._gateway_target, self._grant, request, self.time_left)
@@ -197,7 +197,7 @@ class Run:
             DelegationRefused: `metadata["reason"]` says why: `off`, `depth`, `cycle`, `not_bound`, `busy`, `budget`.
             InvalidRequest: the arguments do not fit.
             GrantSpent: the attempt is over.
-            DependencyAway: the record or the gateway cannot be reached; nobody was asked, or nobody can say.
+            DependencyUnavailable: the record or the gateway cannot be reached; nobody was asked, or nobody can say.
 
         Source: SX-14 .. SX-17.
         """
@@ -212,7 +212,7 @@ class Run:
 
         Raises:
             GrantSpent: the attempt is over.
-            DependencyAway: the history or the gateway cannot be reached; a sub-agent may well go on without.
+            DependencyUnavailable: the history or the gateway cannot be reached; a sub-agent may well go on without.
 
         Source: PC1-FR-7.
         """

@@ -82,8 +82,8 @@ class Lane:
         hello = self.hello
         return (
             hello is not None
-            and len(self._operations) < hello.most_operations
-            and request.ByteSize() + BYTES_BESIDE <= hello.most_message_bytes
+            and len(self._operations) < hello.max_operations
+            and request.ByteSize() + BYTES_BESIDE <= hello.max_message_bytes
         )
 
     @property

@@ -47,7 +47,7 @@ class FakeHistory(history_pb2_grpc.HistoryServiceServicer):
         """Write."""
         await self._admit(request, context)
         return history_pb2.WriteSummaryResponse(
-            revision=request.expected_revision + 1, size=history_pb2.EpisodeSize(turns=1)
+            revision=request.expected_revision + 1, size=history_pb2.EpisodeSize(turn_count=1)
         )
 
     @override

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, moment
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -28,7 +29,7 @@ def choice_word(record: pb.Decommission, matter: str) -> str:
     """Return what was decided of `evals` or `tools`."""
     if not record.HasField(matter):
         return "undecided"
-    return pb.CleanupChoice.Name(getattr(record, matter).choice).removeprefix("CLEANUP_CHOICE_").lower()
+    return enum_word(pb.CleanupChoice, getattr(record, matter).choice)
 
 
 def decommission_lines(decommissions: Sequence[pb.DecommissionStatus]) -> list[TextLine]:
@@ -47,15 +48,15 @@ def status_lines(status: pb.DecommissionStatus) -> Iterator[TextLine]:
     yield from record_lines(status.decommission, overdue=status.overdue)
     if status.pinned_turns:
         yield [Part(f"  {status.pinned_turns} open turns are bound to it; no step is taken until they end", "yellow")]
-    for said in status.left:
+    for said in status.remaining:
         yield [Part(f"  left: {clean(said)}", "yellow")]
     yield [Part(f"  next: {next_for(status.decommission, name)}")]
 
 
 def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[TextLine]:
     """Yield what is on record, a line for each step."""
-    began, due = day(utc(record.began_at)), day(utc(record.due_at))
-    yield [Part(f"  begun {began} by {clean(record.by)}: {clean(record.reason)}")]
+    began, due = day(utc(record.started_at)), day(utc(record.due_at))
+    yield [Part(f"  begun {began} by {clean(record.started_by)}: {clean(record.reason)}")]
     yield [Part(f"  OVERDUE since {due}", "red") if overdue else Part(f"  due {due}")]
     taken: dict[int, pb.CleanupStepTaken] = {each.step: each for each in record.steps}
     for step in STEPS:
@@ -63,7 +64,7 @@ def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[
     for matter in ("evals", "tools"):
         word = choice_word(record, matter)
         decided = getattr(record, matter)
-        by = f" by {clean(decided.by)}: {clean(decided.reason)}" if record.HasField(matter) else ""
+        by = f" by {clean(decided.decided_by)}: {clean(decided.reason)}" if record.HasField(matter) else ""
         yield [Part(f"  {matter}: {word}{by}", "" if by else "yellow")]
     if record.HasField("finished_at"):
         yield [Part(f"  ended {moment(utc(record.finished_at))} UTC", "green")]
@@ -113,26 +114,27 @@ def _row(each: pb.DecommissionStatus) -> list[Part]:
     return [
         Part(clean(each.slot)),
         Part(clean(each.definition_id), "bold"),
-        Part(day(utc(record.began_at))),
+        Part(day(utc(record.started_at))),
         Part(due, "red" if each.overdue else ""),
         Part(f"{len(record.steps)} of {len(STEPS)}"),
         Part(following, "green" if ended else ""),
         Part(choice_word(record, "evals")),
         Part(choice_word(record, "tools")),
         Part(str(each.pinned_turns)),
-        Part(str(len(each.left)) if each.left else "-", "yellow" if each.left else ""),
+        Part(str(len(each.remaining)) if each.remaining else "-", "yellow" if each.remaining else ""),
     ]
 
 
 def _late(each: pb.DecommissionStatus) -> TextLine:
-    said = "; ".join(map(clean, each.left))
+    said = "; ".join(map(clean, each.remaining))
     return [Part(f"{clean(each.definition_id)} is overdue since {day(utc(each.decommission.due_at))}: {said}", "red")]
 
 
 def _step(step: int, taken: pb.CleanupStepTaken | None) -> TextLine:
     if taken is None:
         return [Part(f"  - {step_word(step)}", "dim")]
-    code = f", code {pb.CodeFate.Name(taken.code).removeprefix('CODE_FATE_').lower()}" if taken.code else ""
+    code = f", code {enum_word(pb.CodeStatus, taken.code)}" if taken.code else ""
     word = f"; {clean(taken.confirmed)}" if taken.confirmed else ""
-    line = f"  x {step_word(step)}{code}: {moment(utc(taken.at))} UTC by {clean(taken.by)}: {clean(taken.reason)}{word}"
-    return [Part(line, "yellow" if taken.code == pb.CODE_FATE_DEPRECATED else "green")]
+    by = f"{moment(utc(taken.taken_at))} UTC by {clean(taken.taken_by)}"
+    line = f"  x {step_word(step)}{code}: {by}: {clean(taken.reason)}{word}"
+    return [Part(line, "yellow" if taken.code == pb.CODE_STATUS_DEPRECATED else "green")]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.tables import short, state_word
 from subagents.lifecycle.v1 import flags_pb2 as pb
@@ -38,7 +39,7 @@ def _row(each: Any, flag: Any) -> list[Part]:
         Part(state_word(each.state) + (", active" if each.active else "")),
         Part(kind_word(flag.kind)),
         Part(clean(flag.name)),
-        Part(value, VALUE_STYLE[value]),
+        Part(value, VALUE_STYLE.get(value, "")),
         Part(str(flag.version) if flag.version else "-"),
         Part(switched),
         Part(shared or "-", "yellow" if shared else ""),
@@ -53,14 +54,14 @@ def switch_lines(flag: Any) -> Iterator[tuple[str, str]]:
     yield f"  {kind_word(flag.kind)} flag {clean(flag.name)} of {clean(flag.backend)}: {moved}{version}", ""
     for each in flag.affected:
         name = f"{clean(each.slot)}: {clean(each.definition_id)} {short(each.digest)} ({state_word(each.state)})"
-        yield f"  behind it, {name}: {clean(each.words)}", ""
+        yield f"  behind it, {name}: {clean(each.explanation)}", ""
 
 
 def kind_word(kind: int) -> str:
     """Return which flag it is, for people."""
-    return pb.FlagKind.Name(pb.FlagKind.ValueType(kind)).removeprefix("FLAG_KIND_").lower()
+    return enum_word(pb.FlagKind, kind)
 
 
 def value_word(value: int) -> str:
     """Return what a flag is, for people."""
-    return reading_pb2.FlagValue.Name(reading_pb2.FlagValue.ValueType(value)).removeprefix("FLAG_VALUE_").lower()
+    return enum_word(reading_pb2.FlagValue, value)

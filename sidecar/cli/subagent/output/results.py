@@ -3,15 +3,18 @@
 from typing import Any
 
 from sidecar.cli.output.drawing import clean
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.subagent.output.decommission_tables import next_for
 from sidecar.cli.subagent.output.flag_tables import switch_lines
+from sidecar.cli.subagent.output.gate_words import gate_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.tables import ramp_word, short, state_word
+from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
 
 def is_lasting(result: Any) -> bool:
     """Say whether what was asked for is on record; only what stops somebody can hold without."""
-    return not result.reached or "record" in result.reached
+    return not result.reached or pb.STOP_REACH_RECORD in result.reached
 
 
 def result_lines(result: Any, method: str, *, dry_run: bool = False) -> list[tuple[str, str]]:
@@ -19,9 +22,9 @@ def result_lines(result: Any, method: str, *, dry_run: bool = False) -> list[tup
     lines = [_head(result, method, dry_run=dry_run)]
     if result.HasField("flag"):
         lines += switch_lines(result.flag)
-    lines += [(f"  gate {clean(each)}", "") for each in result.gates]
+    lines += [(f"  gate {gate_words(each)}", "") for each in result.gate_answers]
     if result.reached:
-        lines.append((f"  reached: {', '.join(map(clean, result.reached))}", ""))
+        lines.append((f"  reached: {', '.join(enum_word(pb.StopReach, each) for each in result.reached)}", ""))
     if result.HasField("decommission"):
         lines.append((f"  next: {next_for(result.decommission, clean(result.definition_id))}", ""))
     lines += [(f"  do this, too: {clean(each)}", "yellow") for each in result.edits]

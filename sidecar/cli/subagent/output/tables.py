@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, moment
+from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
+from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -41,7 +43,7 @@ WIDEST_WORDS: Final = 44
 
 def state_word(state: int) -> str:
     """Return a state as operators write it."""
-    return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
+    return enum_word(pb.LifecycleState, state)
 
 
 def ramp_word(each: Any) -> str:
@@ -56,7 +58,7 @@ def standing(each: pb.DefinitionStatus) -> str:
     return "killed" if each.HasField("killed") else state_word(each.state)
 
 
-def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[TextLine]:
+def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list[TextLine]:
     """Return the table of all definitions, how fresh the flags are, and what does not fit together.
 
     Args:
@@ -113,7 +115,7 @@ def slot_lines(status: pb.SlotStatus) -> Iterator[TextLine]:
 
 def mode_word(mode: int) -> str:
     """Return a mode for people."""
-    return str(pb.RolloutMode.Name(pb.RolloutMode.ValueType(mode))).removeprefix("ROLLOUT_MODE_").lower()
+    return enum_word(pb.RolloutMode, mode)
 
 
 def curve_word(steps: Iterable[int]) -> str:
@@ -121,7 +123,7 @@ def curve_word(steps: Iterable[int]) -> str:
     return ", ".join(percent(each) for each in steps) or "any step"
 
 
-def explanation_lines(answer: pb.ExplainResponse) -> Iterator[TextLine]:
+def explanation_lines(answer: pb.ExplainServingResponse) -> Iterator[TextLine]:
     """Yield why a user gets what."""
     served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
     what = f"is served by {clean(served)}" if answer.served_digest else "is served by nobody"
@@ -132,12 +134,12 @@ def explanation_lines(answer: pb.ExplainResponse) -> Iterator[TextLine]:
     else:
         yield [Part("  no bucket: a user without a key is outside every ramp below 100 %")]
     for each in answer.verdicts:
-        verdict = surface_pb2.CandidateVerdict.Name(each.verdict).removeprefix("CANDIDATE_VERDICT_").lower()
+        verdict = enum_word(surface_pb2.CandidateVerdict, each.verdict)
         style = "green" if verdict == "chosen" else ""
         yield [
             Part(f"  {clean(each.definition_id)} {short(each.digest)} "),
             Part(verdict, style),
-            Part(f": {clean(each.words)}"),
+            Part(f": {clean(each.explanation)}"),
         ]
     for said in answer.assumptions:
         yield [Part(f"  assumed: {clean(said)}", "dim")]
@@ -154,22 +156,23 @@ def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[TextLine]:
 
 def audit_line(row: Any) -> TextLine:
     """Return one row of the audit."""
-    head = f"{moment(utc(row.at))}  {row.number:>6}  {clean(row.slot)}  "
+    head = f"{moment(utc(row.requested_at))}  {row.sequence:>6}  {clean(row.slot)}  "
     if row.HasField("transition"):
         moved = row.transition
         what = f"{state_word(moved.source_state)} -> {state_word(moved.target_state)}"
-        trigger = pb.Trigger.Name(moved.trigger).removeprefix("TRIGGER_").lower()
+        trigger = enum_word(pb.Trigger, moved.trigger)
         effect = "no turn since"
         if moved.HasField("effective_at"):
-            effect = f"first turn after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
+            effect = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
         more = f"({trigger}; {effect})"
-        name = moved.subagent_id
+        name = moved.definition_id
     elif row.HasField("decommission"):
-        name, what = row.decommission.subagent_id, f"decommission {clean(row.decommission.step)}"
+        step = enum_word(pb.DecommissionEventKind, row.decommission.kind)
+        name, what = row.decommission.definition_id, f"decommission {step}"
         more = clean(row.decommission.detail)
     else:
         event = row.rollout
-        name, what = event.subagent_id, clean(event.what)
+        name, what = event.definition_id, enum_word(pb.RolloutEventKind, event.kind)
         ramps = (event.before_basis_points, event.after_basis_points)
         more = f"{percent(ramps[0])} -> {percent(ramps[1])}" if ramps[0] != ramps[1] else ""
         more = f"{more}  {clean(event.detail)}".strip()
@@ -182,7 +185,7 @@ def audit_line(row: Any) -> TextLine:
 
 
 def _who(row: Any) -> str:
-    role = f" ({clean(row.actor_role)})" if row.actor_role else ""
+    role = f" ({enum_word(pb.ActorRole, row.actor_role)})" if row.actor_role else ""
     return (clean(row.actor) or f"the key {clean(row.actor_key)}") + role
 
 
@@ -192,7 +195,7 @@ def short(digest: str) -> str:
 
 
 def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends: dict[str, Any]) -> list[Part]:
-    state, said = standing(each), clean(each.gates_said)
+    state, said = standing(each), gates_words(each)
     name = f"{clean(each.definition_id)}@{short(each.digest)}" if several else clean(each.definition_id)
     return [
         Part(clean(slot.slot)),
@@ -213,7 +216,7 @@ def flags_word(each: pb.DefinitionStatus, backend: Any = None) -> str:
     fixed = {pb.FLAG_PAIR_NONE: "none", pb.FLAG_PAIR_NAMED: "not created", pb.FLAG_PAIR_RETIRED: "retired"}
     if each.flag_pair in fixed:
         return fixed[each.flag_pair]
-    values = [pb.FlagValue.Name(flag.value).removeprefix("FLAG_VALUE_").lower() for flag in each.flags]
+    values = [enum_word(pb.FlagValue, flag.value) for flag in each.flags]
     words = values[0] if len(set(values)) == 1 else ", ".join(map("{} {}".format, ("kill", "cohort"), values))
     return f"{words} ({_age(backend)})" if backend is not None else words
 
@@ -250,9 +253,7 @@ def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[Te
         Part(f"{active}{ramp_word(each)}, {each.pinned_turns} turns pinned"),
     ]
     yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
-    flags = ", ".join(
-        f"{clean(flag.name)} {pb.FlagValue.Name(flag.value).removeprefix('FLAG_VALUE_').lower()}" for flag in each.flags
-    )
+    flags = ", ".join(f"{clean(flag.name)} {enum_word(pb.FlagValue, flag.value)}" for flag in each.flags)
     yield [Part(f"  flags {flags_word(each)}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
     if each.HasField("activated_at"):
         yield [Part(f"  first active {moment(utc(each.activated_at))} UTC")]
@@ -261,21 +262,24 @@ def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[Te
         yield [
             Part(f"  a roll-back brings back {clean(back)}" if each.target_digest else "  a roll-back leaves nobody")
         ]
-    if each.gates_said:
-        yield [Part(f"  gates said {moment(utc(each.gates_said_at))} UTC: {clean(each.gates_said)}")]
+    if each.last_gate_answers:
+        yield [Part(f"  gates said {moment(utc(each.gates_answered_at))} UTC: {gates_words(each)}")]
     if each.HasField("killed"):
         kill = each.killed
         yield [
             Part(f"  killed {moment(utc(kill.killed_at))} UTC by {clean(kill.killed_by)}: {clean(kill.reason)}", "red")
         ]
     if each.HasField("breach"):
-        yield [Part(f"  breach {_breach(each)} {moment(utc(each.breach.at))} UTC: {clean(each.breach.reason)}", "red")]
+        yield [
+            Part(
+                f"  breach {_breach(each)} {moment(utc(each.breach.breached_at))} UTC: {clean(each.breach.reason)}",
+                "red",
+            )
+        ]
     for one in each.overrides:
         ramps = f"{percent(one.from_basis_points)} to {percent(one.to_basis_points)}"
-        until = moment(utc(one.expires_at))
-        yield [
-            Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {clean(one.by)}: {clean(one.reason)}")
-        ]
+        until, by = moment(utc(one.expires_at)), clean(one.overridden_by)
+        yield [Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {by}: {clean(one.reason)}")]
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
     yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "not in the configuration any more"))]
     if each.HasField("decommission"):

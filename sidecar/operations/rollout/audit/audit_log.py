@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from sidecar.core.errors import AdmissionRefused, GateFailed, GateHeld
+from sidecar.core.errors import AdmissionRefused
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
+from sidecar.core.rollout.events import GateResult, RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutStore
 
@@ -140,17 +140,10 @@ class WatchAudit:
 
 
 class LastGateVerdicts(msgspec.Struct, frozen=True):
-    """What gates said when a step was last asked for, in words."""
+    """What the gates answered when a step was last asked for."""
 
-    words: str
+    results: tuple[GateResult, ...]
     at: datetime
-
-
-PASSED: Final = frozenset({RolloutEventKind.RAMP_SET, RolloutEventKind.FLAGS_CREATED})
-"""What is written of a step that gates let pass."""
-NOT_PASSED: Final = frozenset({RolloutEventKind.REFUSED, RolloutEventKind.HELD})
-BY_A_GATE: Final = (f"{GateFailed.reason}: ", f"{GateHeld.reason}: ")
-"""How the words of a step begin that a gate did not let pass; rules, policies and revisions refuse steps, too."""
 
 
 class LastVerdict:
@@ -179,9 +172,5 @@ class LastVerdict:
             return
         if event.what is RolloutEventKind.REVISED and Digest(event.detail) in self._said:
             self._said[event.digest] = self._said.pop(Digest(event.detail))
-        elif event.detail and _of_gates(event):
-            self._said[event.digest] = LastGateVerdicts(event.detail, event.at)
-
-
-def _of_gates(event: RolloutEvent) -> bool:
-    return event.what in PASSED or (event.what in NOT_PASSED and event.detail.startswith(BY_A_GATE))
+        elif event.gate_results:
+            self._said[event.digest] = LastGateVerdicts(event.gate_results, event.at)

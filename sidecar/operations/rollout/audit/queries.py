@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from sidecar.core.errors import InvalidRequest, UnknownSubagent
+from sidecar.core.errors import InvalidRequest, UnknownDefinition
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE, bucket_of
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
@@ -75,7 +75,7 @@ class ReadActivity(msgspec.Struct, frozen=True):
 
         Raises:
             InvalidRequest: neither a key nor a share, or both.
-            UnknownSubagent, StoreUnavailable.
+            UnknownDefinition, StoreUnavailable.
         """
         if bool(asked.key) == bool(asked.share) or not 0 <= asked.share <= WHOLE:
             raise InvalidRequest(f"name a cohort: either a key, or a share from 1 to {WHOLE} basis points")
@@ -83,7 +83,7 @@ class ReadActivity(msgspec.Struct, frozen=True):
             if asked.slot in {"", rollout.slot} and rollout.of_id(asked.definition_id):
                 past = await past_of(self.store, rollout.slot)
                 return ActivityReport(rollout.slot, tuple(_periods(rollout, past, asked)), past.known_from)
-        raise UnknownSubagent(f"no rollout has a definition {asked.definition_id[:60]!r}")
+        raise UnknownDefinition(f"no rollout has a definition {asked.definition_id[:60]!r}")
 
 
 def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> Iterator[Period]:

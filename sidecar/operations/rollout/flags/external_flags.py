@@ -46,7 +46,7 @@ class FlagsOfPlugin(Struct, frozen=True):
         try:
             async with asyncio.timeout(LONGEST):
                 await self.writer.switch(name, on, by)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task the last two would end the process
             raise StoreUnavailable(
                 f"`{self.backend}` did not switch the flag {name} ({type(error).__name__})",
                 retry_after=timedelta(seconds=1),
@@ -56,5 +56,5 @@ class FlagsOfPlugin(Struct, frozen=True):
         """Return what a person has to do where the plugin cannot, or cannot say."""
         try:
             return self.writer.edit_for(name, on)
-        except Exception:  # noqa: BLE001  the border of a plugin
+        except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001  the border of a plugin
             return ExternalFlags(self.backend).edit_for(name, on)

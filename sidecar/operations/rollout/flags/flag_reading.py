@@ -55,7 +55,7 @@ class ReadFlags(msgspec.Struct, frozen=True):
     writer_of: Callable[[Vertical], FlagWriter]
 
     async def __call__(self, name: str) -> tuple[DefinitionFlagsReading, ...]:
-        """Return the flags of a slot, or of the slot of a definition. Raises `UnknownSubagent`, `StoreUnavailable`."""
+        """Return the flags of a slot or of a definition's slot. Raises `UnknownDefinition`, `StoreUnavailable`."""
         rollout, everybody = await find_rollout(self.store, name), await self.store.rollouts()
         return tuple([await self._of(rollout, facts, everybody) for facts in rollout.definitions.values()])
 

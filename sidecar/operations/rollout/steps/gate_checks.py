@@ -15,6 +15,7 @@ import msgspec
 
 from sidecar.core.errors import GateFailed, GateHeld
 from sidecar.core.identifiers import Vertical
+from sidecar.core.rollout.events import GateResult, GateVerdict
 from sidecar.core.rollout.facts import DefinitionFacts, Override
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.store.ports import RolloutRecorder
@@ -61,39 +62,26 @@ class GateEvaluator(msgspec.Struct, frozen=True):
     clock: Clock
     recorder: RolloutRecorder
 
-    async def pass_all(
+    async def ask_all(
         self, question: GateQuestion, gates: Sequence[str], vertical: Vertical, facts: DefinitionFacts
-    ) -> tuple[str, ...]:
-        """Ask every gate once, in order; returns what each said, in words.
-
-        Raises:
-            GateFailed: one said no, and no override of that gate and step holds. The others are asked even so.
-            GateHeld: none failed, and one has not said yes.
-        """
-        said: list[str] = []
-        failed, held = "", ""
+    ) -> tuple[GateResult, ...]:
+        """Ask every gate once, in order, even after one has failed; `refuse_unless_passed` judges the answers."""
+        results: list[GateResult] = []
         for gate in dict.fromkeys(gates):
-            verdict, words = await self._verdict(msgspec.structs.replace(question, gate=gate), vertical)
-            if verdict is Verdict.FAIL and _overridden(facts, question, gate, self.clock.now()):
-                verdict, words = Verdict.PASS, f"{words}; passed by an operator's override"
-            said.append(f"{gate}: {words}")
-            if verdict is Verdict.FAIL:
-                failed = failed or gate
-                if not question.dry_run:
+            result = await self._result(msgspec.structs.replace(question, gate=gate), vertical)
+            if result.verdict is GateVerdict.FAIL:
+                if _overridden(facts, question, gate, self.clock.now()):
+                    result = msgspec.structs.replace(result, overridden=True)
+                elif not question.dry_run:
                     self.recorder.gate_failed(question.definition_id, gate)
-            elif verdict is not Verdict.PASS:
-                held = held or gate
-        if failed:
-            raise GateFailed("; ".join(said), metadata={"gate": failed})
-        if held:
-            raise GateHeld("; ".join(said), metadata={"gate": held})
-        return tuple(said)
+            results.append(result)
+        return tuple(results)
 
-    async def _verdict(self, question: GateQuestion, vertical: Vertical) -> tuple[Verdict | None, str]:
-        """Return what a gate says, None if nothing that counts."""
+    async def _result(self, question: GateQuestion, vertical: Vertical) -> GateResult:
         client = self.client_for(vertical, question.gate)
         if client is None:
-            return None, "held: no gate client is configured for it; set policy.default.gates, see docs/gates.md"
+            missing = "no gate client is configured for it; set policy.default.gates, see docs/gates.md"
+            return GateResult(question.gate, GateVerdict.UNAVAILABLE, missing)
         try:
             async with asyncio.timeout(self.rules.timeout.total_seconds()):
                 answer: object = await client.ask(question)
@@ -109,7 +97,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             return self._believed(question, answer)
         return self._hold(UNAVAILABLE, question, problem)
 
-    def _believed(self, question: GateQuestion, answer: object) -> tuple[Verdict | None, str]:
+    def _believed(self, question: GateQuestion, answer: object) -> GateResult:
         if not isinstance(answer, GateAnswer) or not isinstance(answer.verdict, Verdict):
             return self._hold(NOT_BELIEVED, question, "what it answered is no verdict")
         differs = [name for name in ECHOED if getattr(answer, name) != getattr(question, name)]
@@ -120,12 +108,31 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             return self._hold(NOT_BELIEVED, question, "it does not say when its verdict expires")
         if expires_at <= self.clock.now():
             return self._hold(NOT_BELIEVED, question, f"its verdict expired at {expires_at.isoformat()}")
-        summary = _plain(answer.summary)
-        return answer.verdict, f"{answer.verdict}: {summary}" if summary else str(answer.verdict)
+        return GateResult(question.gate, GateVerdict(answer.verdict.value), _plain(answer.summary))
 
-    def _hold(self, anomaly: str, question: GateQuestion, problem: str) -> tuple[None, str]:
+    def _hold(self, anomaly: str, question: GateQuestion, problem: str) -> GateResult:
         self.recorder.anomaly(anomaly, f"{question.gate} of {question.definition_id}: {problem}")
-        return None, f"held: {problem}"
+        return GateResult(question.gate, GateVerdict.UNAVAILABLE, problem)
+
+
+def words_of(results: Sequence[GateResult]) -> str:
+    """Return what gates answered, as one line."""
+    return "; ".join(result.words for result in results)
+
+
+def refuse_unless_passed(results: Sequence[GateResult]) -> None:
+    """Raise unless every gate lets the step pass.
+
+    Raises:
+        GateFailed: a gate failed, and no override of that gate and step holds.
+        GateHeld: no gate failed, and at least one has not passed.
+    """
+    open_gates = [result for result in results if not result.passed]
+    failed = [result for result in open_gates if result.verdict is GateVerdict.FAIL]
+    if failed:
+        raise GateFailed(words_of(results), metadata={"gate": failed[0].gate})
+    if open_gates:
+        raise GateHeld(words_of(results), metadata={"gate": open_gates[0].gate})
 
 
 def _plain(text: object) -> str:

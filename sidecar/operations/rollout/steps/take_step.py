@@ -19,7 +19,7 @@ from sidecar.core.errors import (
     TransitionRefused,
 )
 from sidecar.core.rollout import transitions
-from sidecar.core.rollout.events import RolloutEventKind
+from sidecar.core.rollout.events import GateResult, RolloutEventKind
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.step import Actor, Change, event_about
 from sidecar.operations.ports import Clock
@@ -38,7 +38,7 @@ from sidecar.operations.rollout.requests import (
     SwitchFlag,
 )
 from sidecar.operations.rollout.steps.content_proofs import ContentProofs
-from sidecar.operations.rollout.steps.gate_checks import GateEvaluator
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, refuse_unless_passed, words_of
 from sidecar.operations.rollout.steps.phases import AnswerReuse, StopInEffect, phases_of
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_changes import asked_of_policies, changed, gates_of
@@ -66,20 +66,20 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         switch: of a flag by hand.
-        said: what gates said.
+        gates: what gates answered.
     """
 
     found: DefinitionMatch
     change: Change
     switch: FlagPlan | None = None
-    said: tuple[str, ...] = ()
+    gates: tuple[GateResult, ...] = ()
 
     def answer(self, asked: StepRequest, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
         """Return what the step comes to in `rollout`."""
         facts = rollout.definitions[self.found.facts.digest]
-        return msgspec.structs.replace(
+        return replace(
             answer_about(rollout, facts, changed=changed),
-            gates=self.said,
+            gates=self.gates,
             decommission=facts.decommission if isinstance(asked, DecommissionRequest) else None,
             flag=self.switch.answer(switched=changed) if self.switch else None,
         )
@@ -113,7 +113,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             held: what holds already: neither a revision nor a request id that was used stops it any more.
 
         Raises:
-            RequestIdReused, RevisionConflict, TransitionRefused, PolicyDenied, GateFailed, GateHeld, UnknownSubagent,
+            RequestIdReused, RevisionConflict, TransitionRefused, PolicyDenied, GateFailed, GateHeld, UnknownDefinition,
             StoreUnavailable.
         """
         phases = phases_of(asked)
@@ -142,10 +142,10 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         renamed = held is not None and phases_of(asked).reused is AnswerReuse.RENAMED
         if not renamed or earlier is None or is_done(earlier, asked, actor):
             return asked, earlier
-        own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
+        own = replace(asked, request_id=f"{asked.request_id}{HELD}")
         earlier = await self.store.answer(own.request_id)
         if earlier is not None and earlier.asker != requester_of(asked, actor):  # each of them was answered
-            own = msgspec.structs.replace(own, request_id=f"{own.request_id}/{request_mark(asked, actor)}")
+            own = replace(own, request_id=f"{own.request_id}/{request_mark(asked, actor)}")
             earlier = await self.store.answer(own.request_id)
         return own, earlier
 
@@ -160,17 +160,19 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         if earlier is not None and is_done(earlier, asked, actor) and not self._is_left(found):
             return previous_answer(earlier, asked, actor)
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
-        by = actor_of(asked, actor, at, self.surrounding())
+        by, gates = actor_of(asked, actor, at, self.surrounding()), tuple[GateResult, ...]()
         try:
             plan = await self._laid_out(asked, found, rollouts, by, held)
             if phases.proven:
                 await self.proofs.prove(asked, *found)
-            plan = replace(plan, said=await self._asked_all(asked, found, actor))
+            gates = await self._asked_all(asked, found, actor)
+            refuse_unless_passed(gates)
+            plan = replace(plan, gates=gates)
             if phases.flags:
                 await self.flags.check(plan.change, found.facts)  # as late as can be: a flag may be switched meanwhile
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
             if earlier is None and not asked.dry_run:
-                await self._keep_refusal(asked, found, by, refused)
+                await self._keep_refusal(asked, found, by, refused, gates)
             raise
         return await self._done(asked, plan, by, held, answered=earlier is None)
 
@@ -198,7 +200,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         """Say whether a kill that was done before still has something to kill."""
         return transitions.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
 
-    async def _asked_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[str, ...]:
+    async def _asked_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[GateResult, ...]:
         """Ask the policies, then the gates of the step and those that a policy added."""
         rollout, facts = found
         step = asked_of_policies(asked, rollout)
@@ -221,18 +223,18 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             dry_run=asked.dry_run,
         )
         gates = (*gates_of(asked, rollout, facts), *more)
-        return await self.gates.pass_all(question, gates, facts.vertical, facts)
+        return await self.gates.ask_all(question, gates, facts.vertical, facts)
 
     async def _done(
         self, asked: StepRequest, plan: _Plan, by: Actor, held: StopInEffect | None, *, answered: bool
     ) -> StepAnswer:
         """Switch the flags, write, and answer; without `answered` no answer is kept."""
-        phases, (before, facts), change = phases_of(asked), plan.found, _with_words(plan.change, plan.said)
+        phases, (before, facts), change = phases_of(asked), plan.found, _with_gates(plan.change, plan.gates)
         warnings = await self.flags.unserved(change, facts) if phases.flags else ()
         if isinstance(asked, RetireFlags):
             warnings = is_still_referenced(change.rollout.definitions[facts.digest])
         if asked.dry_run:
-            return msgspec.structs.replace(plan.answer(asked, change.rollout), warnings=warnings)
+            return replace(plan.answer(asked, change.rollout), warnings=warnings)
         edits: tuple[str, ...] = ()
         if phases.flags:
             edits = await self.flags.prepare(change, facts, by.actor)
@@ -240,24 +242,29 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         elif plan.switch is not None:
             edits = await self.by_hand.prepare(plan.switch, by.actor)
         if edits:
-            return msgspec.structs.replace(plan.answer(asked, before), edits=edits)
+            return replace(plan.answer(asked, before), edits=edits)
         answer = plan.answer(asked, change.rollout, changed=change.rollout is not before or bool(change.events))
-        answer = msgspec.structs.replace(answer, warnings=warnings)
+        answer = replace(answer, warnings=warnings)
         kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None
         write = _write(before, change, kept)
         await ((held and held.write) or self.store.write)(plan.switch.written(write, by) if plan.switch else write)
         if not phases.says_version:
             return answer
-        return msgspec.structs.replace(answer, version=await self.store.version())
+        return replace(answer, version=await self.store.version())
 
     async def _keep_refusal(
-        self, asked: StepRequest, found: DefinitionMatch, by: Actor, refused: SubagentsError
+        self,
+        asked: StepRequest,
+        found: DefinitionMatch,
+        by: Actor,
+        refused: SubagentsError,
+        gates: tuple[GateResult, ...],
     ) -> None:
         rollout, facts = found
         what = RolloutEventKind.HELD if isinstance(refused, GateHeld) else RolloutEventKind.REFUSED
         to = asked.to if isinstance(asked, SetRamp) else facts.ramp
         event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
-        event = msgspec.structs.replace(event, sought=asked.sought)
+        event = replace(event, sought=asked.sought, gate_results=gates)
         kept = stored_answer(asked, refused.reason, refused.message, by)
         await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))
 
@@ -270,16 +277,16 @@ def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:
         )
 
 
-def _with_words(change: Change, said: tuple[str, ...]) -> Change:
-    """Return a change whose audit says what the gates said of the step."""
-    words = "; ".join(said)
+def _with_gates(change: Change, gates: tuple[GateResult, ...]) -> Change:
+    """Return a change whose audit says what the gates answered about the step."""
+    words = words_of(gates)
     events = (
-        msgspec.structs.replace(event, detail=f"{event.detail}; {words}" if event.detail else words)
-        if words and event.what in ASKED_GATES
+        replace(event, detail=f"{event.detail}; {words}" if event.detail else words, gate_results=gates)
+        if gates and event.what in ASKED_GATES
         else event
         for event in change.events
     )
-    return msgspec.structs.replace(change, events=tuple(events))
+    return replace(change, events=tuple(events))
 
 
 def _write(before: SlotRollout, change: Change, answer: StoredAnswer | None) -> RolloutWrite:

@@ -78,7 +78,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             TransitionRefused: it is in `dev`, in `test` and its flag was never created, or being decommissioned.
-            RequestIdReused, UnknownSubagent.
+            RequestIdReused, UnknownDefinition.
             StoreUnavailable: the store is away, and nothing here knows which definition is meant.
         """
         if asked.dry_run:

@@ -44,7 +44,7 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
         """Ramp down; the answer says what that has reached.
 
         Raises:
-            TransitionRefused, RequestIdReused, UnknownSubagent.
+            TransitionRefused, RequestIdReused, UnknownDefinition.
             RevisionConflict: only if the request names a revision.
             StoreUnavailable: the store is away, and nothing here knows which definition is meant.
         """

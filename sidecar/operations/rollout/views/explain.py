@@ -97,7 +97,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
             at: None: as a bind here would decide now.
 
         Raises:
-            UnknownSubagent: there is none such, or there was none at that time.
+            UnknownDefinition: there is none such, or there was none at that time.
             StoreUnavailable: nobody can say.
         """
         present = await find_rollout(self.store, name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from sidecar.core.errors import TransitionRefused, UnknownSubagent
+from sidecar.core.errors import TransitionRefused, UnknownDefinition
 from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.bucketing import in_ramp
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
@@ -55,14 +55,14 @@ class PreviewRamp(msgspec.Struct, frozen=True):
             to: basis points.
 
         Raises:
-            UnknownSubagent: there is none such, or nothing is active.
+            UnknownDefinition: there is none such, or nothing is active.
             TransitionRefused: a raise would take the sub-agent from somebody.
             StoreUnavailable: nobody can say.
         """
         rollout = await find_rollout(self.store, name)
         facts = rollout.definitions.get(Digest(digest)) if digest else definition_meant(rollout, name)
         if facts is None:
-            raise UnknownSubagent(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
+            raise UnknownDefinition(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
         keys = dict.fromkeys(key for key in self.keys() if key)
         inside = {key: self.inside(rollout.salt, key, facts.ramp) for key in keys}
         then = {key: self.inside(rollout.salt, key, to) for key in keys}

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.errors import UnknownSubagent
+from sidecar.core.errors import UnknownDefinition
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.drift import drifts_of
@@ -86,7 +86,7 @@ async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
     """Return the rollout of a slot, or that which has a definition of that id.
 
     Raises:
-        UnknownSubagent: there is none such.
+        UnknownDefinition: there is none such.
         StoreUnavailable: nobody can say.
     """
     rollouts = await store.rollouts()
@@ -96,7 +96,7 @@ async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
     for rollout in rollouts:
         if any(facts.definition_id == name for facts in rollout.definitions.values()):
             return rollout
-    raise UnknownSubagent(f"no rollout is of {name[:60]!r}; `sidecar subagent list` shows all")
+    raise UnknownDefinition(f"no rollout is of {name[:60]!r}; `sidecar subagent list` shows all")
 
 
 class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def get(self, name: str) -> SlotReading:
-        """Return one slot, by its name or by a definition's id. Raises `UnknownSubagent`, `StoreUnavailable`."""
+        """Return one slot, by its name or by a definition's id. Raises `UnknownDefinition`, `StoreUnavailable`."""
         rollout = await find_rollout(self.store, name)
         await self.said.look()
         return self._slot(rollout, await self.pinned.count())

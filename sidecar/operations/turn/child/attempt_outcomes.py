@@ -30,7 +30,7 @@ from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.recorded_frames import microseconds
 from subagents_errors import CallFailure
 
-OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
+DEADLINE_EXCEEDED: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
 
 
 def attempts_of(child: Child) -> int:
@@ -56,7 +56,7 @@ def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
 
 def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
     """Return the end of an attempt of which nothing was heard: running out of time is a transport fault then."""
-    if not (isinstance(end, BrokenReport) and end.reason in OUT_OF_TIME):
+    if not (isinstance(end, BrokenReport) and end.reason in DEADLINE_EXCEEDED):
         return end
     remedy = "the host took the attempt and reported nothing in time: see its log, or allow the attempt more time"
     return msgspec.structs.replace(end, fault=Fault(target, target, remedy=remedy))

@@ -14,7 +14,7 @@ CRASH = "crash"
 ASKED_OUTSIDE = ("GATE_FAILED", "GATE_HELD", "POLICY_DENIED")
 LONGEST = 4.0
 """Seconds that something that hangs may take to be told of."""
-UNKNOWN_AGAIN = ("STORE_UNAVAILABLE", "UNKNOWN_SUBAGENT", "ROLE_REQUIRED")
+UNKNOWN_AGAIN = ("STORE_UNAVAILABLE", "UNKNOWN_DEFINITION", "ROLE_REQUIRED")
 """Reasons that are not kept, and hold for the moment only."""
 
 
@@ -88,7 +88,7 @@ def _true(facts: RolloutFacts, told: Answered, place: int) -> bool:
     match told.reason:
         case "REVISION_CONFLICT":
             true = _in_conflict(facts, told, place)
-        case "UNKNOWN_SUBAGENT":
+        case "UNKNOWN_DEFINITION":
             states = facts.states_between(_first_shown(facts, told), facts.number_at(place))
             true = any(all(it.name != wish.name for it in _all(slots.values())) for slots in states)
         case "REQUEST_ID_REUSED":

@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from subagents.dispatch.v1 import outcome_pb2 as subagents_dot_dispatch_dot_v1_dot_outcome__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/admin/v1/admin.proto\x12\x12subagents.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n\x12ListPluginsRequest\"B\n\x13ListPluginsResponse\x12+\n\x07plugins\x18\x01 \x03(\x0b\x32\x1a.subagents.admin.v1.Plugin\"\x8e\x01\n\x06Plugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x08\x63ontract\x18\x03 \x01(\t\x12\x14\n\x0c\x64istribution\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\r\n\x05state\x18\x06 \x01(\t\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\".\n\x0c\x44rainRequest\x12\x0e\n\x06resume\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\rDrainResponse\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\x12\x12\n\nopen_turns\x18\x02 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\x05\"1\n\x0e\x45ndTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"O\n\x0f\x45ndTurnResponse\x12\x14\n\x0c\x65nded_before\x18\x01 \x01(\x08\x12\x14\n\x0c\x63lose_reason\x18\x02 \x01(\t\x12\x10\n\x08\x63hildren\x18\x03 \x01(\x05\"\x12\n\x10GetStatusRequest\"\x9f\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x0e\n\x06\x62locks\x18\x05 \x03(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12\x12\n\nopen_turns\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x08 \x01(\x05\x12\x17\n\x0frollout_version\x18\t \x01(\x03\x12\x15\n\rpending_kills\x18\n \x01(\x05\x12)\n\x06uptime\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10VerifyLogRequest\"\x80\x01\n\x11VerifyLogResponse\x12\x10\n\x08\x66indings\x18\x03 \x03(\t\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\x0c\n\x04\x64one\x18\x05 \x01(\x08\x12\r\n\x05\x66\x61\x63ts\x18\x06 \x01(\x03\x12\r\n\x05turns\x18\x07 \x01(\x03J\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03R\x08\x63hildrenR\x06\x65vents\"F\n\x10\x45raseUserRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07preview\x18\x03 \x01(\x08\"\x97\x01\n\x11\x45raseUserResponse\x12\x11\n\tlooked_at\x18\x01 \x01(\x03\x12\r\n\x05turns\x18\x02 \x01(\x03\x12\x15\n\ropen_turn_ids\x18\x03 \x03(\t\x12\r\n\x05\x66\x61\x63ts\x18\x04 \x01(\x03\x12\x1a\n\rconversations\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04\x64one\x18\x06 \x01(\x08\x42\x10\n\x0e_conversations2\xa2\x04\n\x0c\x41\x64minService\x12^\n\x0bListPlugins\x12&.subagents.admin.v1.ListPluginsRequest\x1a\'.subagents.admin.v1.ListPluginsResponse\x12L\n\x05\x44rain\x12 .subagents.admin.v1.DrainRequest\x1a!.subagents.admin.v1.DrainResponse\x12R\n\x07\x45ndTurn\x12\".subagents.admin.v1.EndTurnRequest\x1a#.subagents.admin.v1.EndTurnResponse\x12X\n\tGetStatus\x12$.subagents.admin.v1.GetStatusRequest\x1a%.subagents.admin.v1.GetStatusResponse\x12Z\n\tVerifyLog\x12$.subagents.admin.v1.VerifyLogRequest\x1a%.subagents.admin.v1.VerifyLogResponse0\x01\x12Z\n\tEraseUser\x12$.subagents.admin.v1.EraseUserRequest\x1a%.subagents.admin.v1.EraseUserResponse0\x01\x42G\n\x12subagents.admin.v1P\x01Z\x1asubagents/admin/v1;adminv1\xaa\x02\x12Subagents.Admin.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/admin/v1/admin.proto\x12\x12subagents.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\"\x14\n\x12ListPluginsRequest\"B\n\x13ListPluginsResponse\x12+\n\x07plugins\x18\x01 \x03(\x0b\x32\x1a.subagents.admin.v1.Plugin\"\xcf\x01\n\x06Plugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12,\n\x04kind\x18\x02 \x01(\x0e\x32\x1e.subagents.admin.v1.PluginKind\x12\x10\n\x08\x63ontract\x18\x03 \x01(\t\x12\x14\n\x0c\x64istribution\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12.\n\x05state\x18\x06 \x01(\x0e\x32\x1f.subagents.admin.v1.PluginState\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\".\n\x0c\x44rainRequest\x12\x0e\n\x06resume\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\rDrainResponse\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\x12\x12\n\nopen_turns\x18\x02 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\x05\"6\n\x13\x46orceEndTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x7f\n\x14\x46orceEndTurnResponse\x12\x14\n\x0c\x65nded_before\x18\x01 \x01(\x08\x12<\n\x0c\x63lose_reason\x18\x02 \x01(\x0e\x32&.subagents.dispatch.v1.TurnCloseReason\x12\x13\n\x0b\x63hild_count\x18\x03 \x01(\x05\"\x12\n\x10GetStatusRequest\"\xa4\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x10\n\x08\x62lockers\x18\x05 \x03(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12\x12\n\nopen_turns\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x08 \x01(\x05\x12\x17\n\x0frollout_version\x18\t \x01(\x03\x12\x15\n\rpending_kills\x18\n \x01(\x05\x12)\n\x06uptime\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10VerifyLogRequest\"l\n\x11VerifyLogResponse\x12\x10\n\x08\x66indings\x18\x01 \x03(\t\x12\x0f\n\x07notices\x18\x02 \x03(\t\x12\x0c\n\x04\x64one\x18\x03 \x01(\x08\x12\x12\n\nfact_count\x18\x04 \x01(\x03\x12\x12\n\nturn_count\x18\x05 \x01(\x03\"F\n\x10\x45raseUserRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07preview\x18\x03 \x01(\x08\"\xac\x01\n\x11\x45raseUserResponse\x12\x12\n\nturns_read\x18\x01 \x01(\x03\x12\x12\n\nturn_count\x18\x02 \x01(\x03\x12\x15\n\ropen_turn_ids\x18\x03 \x03(\t\x12\x12\n\nfact_count\x18\x04 \x01(\x03\x12\x1f\n\x12\x63onversation_count\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04\x64one\x18\x06 \x01(\x08\x42\x15\n\x13_conversation_count*\xf5\x01\n\nPluginKind\x12\x1b\n\x17PLUGIN_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18PLUGIN_KIND_FLAG_BACKEND\x10\x01\x12\x16\n\x12PLUGIN_KIND_RUNNER\x10\x02\x12\x19\n\x15PLUGIN_KIND_CONNECTOR\x10\x03\x12\x1e\n\x1aPLUGIN_KIND_EPISODE_MEMORY\x10\x04\x12\x1b\n\x17PLUGIN_KIND_GATE_CLIENT\x10\x05\x12 \n\x1cPLUGIN_KIND_LIFECYCLE_POLICY\x10\x06\x12\x1a\n\x16PLUGIN_KIND_AUDIT_SINK\x10\x07*\xb7\x01\n\x0bPluginState\x12\x1c\n\x18PLUGIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13PLUGIN_STATE_ACTIVE\x10\x01\x12\x1a\n\x16PLUGIN_STATE_AVAILABLE\x10\x02\x12\x1d\n\x19PLUGIN_STATE_NOT_SELECTED\x10\x03\x12\x17\n\x13PLUGIN_STATE_BROKEN\x10\x04\x12\x1d\n\x19PLUGIN_STATE_INCOMPATIBLE\x10\x05\x32\xb1\x04\n\x0c\x41\x64minService\x12^\n\x0bListPlugins\x12&.subagents.admin.v1.ListPluginsRequest\x1a\'.subagents.admin.v1.ListPluginsResponse\x12L\n\x05\x44rain\x12 .subagents.admin.v1.DrainRequest\x1a!.subagents.admin.v1.DrainResponse\x12\x61\n\x0c\x46orceEndTurn\x12\'.subagents.admin.v1.ForceEndTurnRequest\x1a(.subagents.admin.v1.ForceEndTurnResponse\x12X\n\tGetStatus\x12$.subagents.admin.v1.GetStatusRequest\x1a%.subagents.admin.v1.GetStatusResponse\x12Z\n\tVerifyLog\x12$.subagents.admin.v1.VerifyLogRequest\x1a%.subagents.admin.v1.VerifyLogResponse0\x01\x12Z\n\tEraseUser\x12$.subagents.admin.v1.EraseUserRequest\x1a%.subagents.admin.v1.EraseUserResponse0\x01\x42G\n\x12subagents.admin.v1P\x01Z\x1asubagents/admin/v1;adminv1\xaa\x02\x12Subagents.Admin.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,32 +35,36 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.admin.v1.admin_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\022subagents.admin.v1P\001Z\032subagents/admin/v1;adminv1\252\002\022Subagents.Admin.V1'
-  _globals['_LISTPLUGINSREQUEST']._serialized_start=119
-  _globals['_LISTPLUGINSREQUEST']._serialized_end=139
-  _globals['_LISTPLUGINSRESPONSE']._serialized_start=141
-  _globals['_LISTPLUGINSRESPONSE']._serialized_end=207
-  _globals['_PLUGIN']._serialized_start=210
-  _globals['_PLUGIN']._serialized_end=352
-  _globals['_DRAINREQUEST']._serialized_start=354
-  _globals['_DRAINREQUEST']._serialized_end=400
-  _globals['_DRAINRESPONSE']._serialized_start=402
-  _globals['_DRAINRESPONSE']._serialized_end=480
-  _globals['_ENDTURNREQUEST']._serialized_start=482
-  _globals['_ENDTURNREQUEST']._serialized_end=531
-  _globals['_ENDTURNRESPONSE']._serialized_start=533
-  _globals['_ENDTURNRESPONSE']._serialized_end=612
-  _globals['_GETSTATUSREQUEST']._serialized_start=614
-  _globals['_GETSTATUSREQUEST']._serialized_end=632
-  _globals['_GETSTATUSRESPONSE']._serialized_start=635
-  _globals['_GETSTATUSRESPONSE']._serialized_end=922
-  _globals['_VERIFYLOGREQUEST']._serialized_start=924
-  _globals['_VERIFYLOGREQUEST']._serialized_end=942
-  _globals['_VERIFYLOGRESPONSE']._serialized_start=945
-  _globals['_VERIFYLOGRESPONSE']._serialized_end=1073
-  _globals['_ERASEUSERREQUEST']._serialized_start=1075
-  _globals['_ERASEUSERREQUEST']._serialized_end=1145
-  _globals['_ERASEUSERRESPONSE']._serialized_start=1148
-  _globals['_ERASEUSERRESPONSE']._serialized_end=1299
-  _globals['_ADMINSERVICE']._serialized_start=1302
-  _globals['_ADMINSERVICE']._serialized_end=1848
+  _globals['_PLUGINKIND']._serialized_start=1462
+  _globals['_PLUGINKIND']._serialized_end=1707
+  _globals['_PLUGINSTATE']._serialized_start=1710
+  _globals['_PLUGINSTATE']._serialized_end=1893
+  _globals['_LISTPLUGINSREQUEST']._serialized_start=156
+  _globals['_LISTPLUGINSREQUEST']._serialized_end=176
+  _globals['_LISTPLUGINSRESPONSE']._serialized_start=178
+  _globals['_LISTPLUGINSRESPONSE']._serialized_end=244
+  _globals['_PLUGIN']._serialized_start=247
+  _globals['_PLUGIN']._serialized_end=454
+  _globals['_DRAINREQUEST']._serialized_start=456
+  _globals['_DRAINREQUEST']._serialized_end=502
+  _globals['_DRAINRESPONSE']._serialized_start=504
+  _globals['_DRAINRESPONSE']._serialized_end=582
+  _globals['_FORCEENDTURNREQUEST']._serialized_start=584
+  _globals['_FORCEENDTURNREQUEST']._serialized_end=638
+  _globals['_FORCEENDTURNRESPONSE']._serialized_start=640
+  _globals['_FORCEENDTURNRESPONSE']._serialized_end=767
+  _globals['_GETSTATUSREQUEST']._serialized_start=769
+  _globals['_GETSTATUSREQUEST']._serialized_end=787
+  _globals['_GETSTATUSRESPONSE']._serialized_start=790
+  _globals['_GETSTATUSRESPONSE']._serialized_end=1082
+  _globals['_VERIFYLOGREQUEST']._serialized_start=1084
+  _globals['_VERIFYLOGREQUEST']._serialized_end=1102
+  _globals['_VERIFYLOGRESPONSE']._serialized_start=1104
+  _globals['_VERIFYLOGRESPONSE']._serialized_end=1212
+  _globals['_ERASEUSERREQUEST']._serialized_start=1214
+  _globals['_ERASEUSERREQUEST']._serialized_end=1284
+  _globals['_ERASEUSERRESPONSE']._serialized_start=1287
+  _globals['_ERASEUSERRESPONSE']._serialized_end=1459
+  _globals['_ADMINSERVICE']._serialized_start=1896
+  _globals['_ADMINSERVICE']._serialized_end=2457
 # @@protoc_insertion_point(module_scope)

@@ -2,13 +2,49 @@ import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class PluginKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLUGIN_KIND_UNSPECIFIED: _ClassVar[PluginKind]
+    PLUGIN_KIND_FLAG_BACKEND: _ClassVar[PluginKind]
+    PLUGIN_KIND_RUNNER: _ClassVar[PluginKind]
+    PLUGIN_KIND_CONNECTOR: _ClassVar[PluginKind]
+    PLUGIN_KIND_EPISODE_MEMORY: _ClassVar[PluginKind]
+    PLUGIN_KIND_GATE_CLIENT: _ClassVar[PluginKind]
+    PLUGIN_KIND_LIFECYCLE_POLICY: _ClassVar[PluginKind]
+    PLUGIN_KIND_AUDIT_SINK: _ClassVar[PluginKind]
+
+class PluginState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLUGIN_STATE_UNSPECIFIED: _ClassVar[PluginState]
+    PLUGIN_STATE_ACTIVE: _ClassVar[PluginState]
+    PLUGIN_STATE_AVAILABLE: _ClassVar[PluginState]
+    PLUGIN_STATE_NOT_SELECTED: _ClassVar[PluginState]
+    PLUGIN_STATE_BROKEN: _ClassVar[PluginState]
+    PLUGIN_STATE_INCOMPATIBLE: _ClassVar[PluginState]
+PLUGIN_KIND_UNSPECIFIED: PluginKind
+PLUGIN_KIND_FLAG_BACKEND: PluginKind
+PLUGIN_KIND_RUNNER: PluginKind
+PLUGIN_KIND_CONNECTOR: PluginKind
+PLUGIN_KIND_EPISODE_MEMORY: PluginKind
+PLUGIN_KIND_GATE_CLIENT: PluginKind
+PLUGIN_KIND_LIFECYCLE_POLICY: PluginKind
+PLUGIN_KIND_AUDIT_SINK: PluginKind
+PLUGIN_STATE_UNSPECIFIED: PluginState
+PLUGIN_STATE_ACTIVE: PluginState
+PLUGIN_STATE_AVAILABLE: PluginState
+PLUGIN_STATE_NOT_SELECTED: PluginState
+PLUGIN_STATE_BROKEN: PluginState
+PLUGIN_STATE_INCOMPATIBLE: PluginState
 
 class ListPluginsRequest(_message.Message):
     __slots__ = ()
@@ -31,14 +67,14 @@ class Plugin(_message.Message):
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     name: str
-    kind: str
+    kind: PluginKind
     contract: str
     distribution: str
     version: str
-    state: str
+    state: PluginState
     summary: str
     problem: str
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., contract: _Optional[str] = ..., distribution: _Optional[str] = ..., version: _Optional[str] = ..., state: _Optional[str] = ..., summary: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[PluginKind, str]] = ..., contract: _Optional[str] = ..., distribution: _Optional[str] = ..., version: _Optional[str] = ..., state: _Optional[_Union[PluginState, str]] = ..., summary: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("resume", "reason")
@@ -58,7 +94,7 @@ class DrainResponse(_message.Message):
     calls_in_flight: int
     def __init__(self, draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ...) -> None: ...
 
-class EndTurnRequest(_message.Message):
+class ForceEndTurnRequest(_message.Message):
     __slots__ = ("turn_id", "reason")
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -66,27 +102,27 @@ class EndTurnRequest(_message.Message):
     reason: str
     def __init__(self, turn_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
-class EndTurnResponse(_message.Message):
-    __slots__ = ("ended_before", "close_reason", "children")
+class ForceEndTurnResponse(_message.Message):
+    __slots__ = ("ended_before", "close_reason", "child_count")
     ENDED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
-    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    CHILD_COUNT_FIELD_NUMBER: _ClassVar[int]
     ended_before: bool
-    close_reason: str
-    children: int
-    def __init__(self, ended_before: _Optional[bool] = ..., close_reason: _Optional[str] = ..., children: _Optional[int] = ...) -> None: ...
+    close_reason: _outcome_pb2.TurnCloseReason
+    child_count: int
+    def __init__(self, ended_before: _Optional[bool] = ..., close_reason: _Optional[_Union[_outcome_pb2.TurnCloseReason, str]] = ..., child_count: _Optional[int] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "instance", "started_at", "ready", "blocks", "draining", "open_turns", "calls_in_flight", "rollout_version", "pending_kills", "uptime")
+    __slots__ = ("version", "instance_id", "started_at", "ready", "blockers", "draining", "open_turns", "calls_in_flight", "rollout_version", "pending_kills", "uptime")
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
-    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKERS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     OPEN_TURNS_FIELD_NUMBER: _ClassVar[int]
     CALLS_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -94,35 +130,35 @@ class GetStatusResponse(_message.Message):
     PENDING_KILLS_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     version: str
-    instance: str
+    instance_id: str
     started_at: _timestamp_pb2.Timestamp
     ready: bool
-    blocks: _containers.RepeatedScalarFieldContainer[str]
+    blockers: _containers.RepeatedScalarFieldContainer[str]
     draining: bool
     open_turns: int
     calls_in_flight: int
     rollout_version: int
     pending_kills: int
     uptime: _duration_pb2.Duration
-    def __init__(self, version: _Optional[str] = ..., instance: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., blocks: _Optional[_Iterable[str]] = ..., draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ..., rollout_version: _Optional[int] = ..., pending_kills: _Optional[int] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., blockers: _Optional[_Iterable[str]] = ..., draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ..., rollout_version: _Optional[int] = ..., pending_kills: _Optional[int] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class VerifyLogRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class VerifyLogResponse(_message.Message):
-    __slots__ = ("findings", "notices", "done", "facts", "turns")
+    __slots__ = ("findings", "notices", "done", "fact_count", "turn_count")
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
-    FACTS_FIELD_NUMBER: _ClassVar[int]
-    TURNS_FIELD_NUMBER: _ClassVar[int]
+    FACT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TURN_COUNT_FIELD_NUMBER: _ClassVar[int]
     findings: _containers.RepeatedScalarFieldContainer[str]
     notices: _containers.RepeatedScalarFieldContainer[str]
     done: bool
-    facts: int
-    turns: int
-    def __init__(self, findings: _Optional[_Iterable[str]] = ..., notices: _Optional[_Iterable[str]] = ..., done: _Optional[bool] = ..., facts: _Optional[int] = ..., turns: _Optional[int] = ...) -> None: ...
+    fact_count: int
+    turn_count: int
+    def __init__(self, findings: _Optional[_Iterable[str]] = ..., notices: _Optional[_Iterable[str]] = ..., done: _Optional[bool] = ..., fact_count: _Optional[int] = ..., turn_count: _Optional[int] = ...) -> None: ...
 
 class EraseUserRequest(_message.Message):
     __slots__ = ("principal", "reason", "preview")
@@ -135,17 +171,17 @@ class EraseUserRequest(_message.Message):
     def __init__(self, principal: _Optional[str] = ..., reason: _Optional[str] = ..., preview: _Optional[bool] = ...) -> None: ...
 
 class EraseUserResponse(_message.Message):
-    __slots__ = ("looked_at", "turns", "open_turn_ids", "facts", "conversations", "done")
-    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
-    TURNS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("turns_read", "turn_count", "open_turn_ids", "fact_count", "conversation_count", "done")
+    TURNS_READ_FIELD_NUMBER: _ClassVar[int]
+    TURN_COUNT_FIELD_NUMBER: _ClassVar[int]
     OPEN_TURN_IDS_FIELD_NUMBER: _ClassVar[int]
-    FACTS_FIELD_NUMBER: _ClassVar[int]
-    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    FACT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_COUNT_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
-    looked_at: int
-    turns: int
+    turns_read: int
+    turn_count: int
     open_turn_ids: _containers.RepeatedScalarFieldContainer[str]
-    facts: int
-    conversations: int
+    fact_count: int
+    conversation_count: int
     done: bool
-    def __init__(self, looked_at: _Optional[int] = ..., turns: _Optional[int] = ..., open_turn_ids: _Optional[_Iterable[str]] = ..., facts: _Optional[int] = ..., conversations: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
+    def __init__(self, turns_read: _Optional[int] = ..., turn_count: _Optional[int] = ..., open_turn_ids: _Optional[_Iterable[str]] = ..., fact_count: _Optional[int] = ..., conversation_count: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...

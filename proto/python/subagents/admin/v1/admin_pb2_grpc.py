@@ -26,9 +26,11 @@ if _version_not_supported:
 
 
 class AdminServiceStub:
-    """Looks after one sidecar. Called by operators, each call with a role token (metadata `x-subagents-role-token`).
+    """Administers one sidecar process. Served on the operator socket (`operators.socket`).
 
-    Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Each answers for the sidecar that is asked only.
+    Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
+    `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
+    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
     """
 
     def __init__(self, channel):
@@ -47,10 +49,10 @@ class AdminServiceStub:
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.SerializeToString,
                 response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.FromString,
                 _registered_method=True)
-        self.EndTurn = channel.unary_unary(
-                '/subagents.admin.v1.AdminService/EndTurn',
-                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.SerializeToString,
-                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.FromString,
+        self.ForceEndTurn = channel.unary_unary(
+                '/subagents.admin.v1.AdminService/ForceEndTurn',
+                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnRequest.SerializeToString,
+                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnResponse.FromString,
                 _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/subagents.admin.v1.AdminService/GetStatus',
@@ -70,9 +72,11 @@ class AdminServiceStub:
 
 
 class AdminServiceServicer:
-    """Looks after one sidecar. Called by operators, each call with a role token (metadata `x-subagents-role-token`).
+    """Administers one sidecar process. Served on the operator socket (`operators.socket`).
 
-    Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Each answers for the sidecar that is asked only.
+    Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
+    `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
+    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
     """
 
     def ListPlugins(self, request, context):
@@ -85,7 +89,7 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Stops taking new turns, or takes them again. Running turns go on; the process does not end.
+        """Stops taking new turns, or takes them again. Running turns continue; the process does not end.
 
         While it drains, health says NOT_SERVING and `BindTurn` fails with `DRAINING`. Safe to repeat.
         Errors: `INVALID_REQUEST`.
@@ -94,11 +98,11 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def EndTurn(self, request, context):
-        """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
+    def ForceEndTurn(self, request, context):
+        """Ends one turn that its parent does not end. Running calls are stopped, and every child is closed.
 
         The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
-        on record as `ended_by_operator`; who asked for it, and why, is in the log. Safe to repeat.
+        on record as `ended_by_operator`; operator and reason are in the log. Safe to repeat.
         Errors: `UNKNOWN_TURN`, `TURN_ENDED` (its time is over, it is being closed), `INVALID_REQUEST`, `STORE_UNAVAILABLE`,
         `RECORD_CONFLICT`.
         """
@@ -107,7 +111,7 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
-        """Returns how the sidecar is.
+        """Returns the status of the sidecar.
 
         Changes nothing; safe to repeat. Errors: none of its own; a store that is away is part of the answer.
         """
@@ -130,8 +134,8 @@ class AdminServiceServicer:
         """Erases the content of one user: requests, answers, tool data, frames and conversations. Ids, times and decisions stay.
 
         Nothing is erased while a turn of the user is open: the last message names it, and has no `done`. Ends with a message
-        that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it goes on with what
-        is left. Who asked for it, and why, is in the log; the user is not. One at a time.
+        that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it continues with what
+        is left. Operator and reason are in the log; the user is not. One at a time.
         Errors: `ADMISSION_REFUSED` (one runs already), `INVALID_REQUEST`, `STORE_UNAVAILABLE`, `MEMORY_UNAVAILABLE`,
         `RECORD_CONFLICT`.
         """
@@ -152,10 +156,10 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.FromString,
                     response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.SerializeToString,
             ),
-            'EndTurn': grpc.unary_unary_rpc_method_handler(
-                    servicer.EndTurn,
-                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.FromString,
-                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.SerializeToString,
+            'ForceEndTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForceEndTurn,
+                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnRequest.FromString,
+                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -181,9 +185,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService:
-    """Looks after one sidecar. Called by operators, each call with a role token (metadata `x-subagents-role-token`).
+    """Administers one sidecar process. Served on the operator socket (`operators.socket`).
 
-    Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Each answers for the sidecar that is asked only.
+    Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
+    `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
+    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
     """
 
     @staticmethod
@@ -241,7 +247,7 @@ class AdminService:
             _registered_method=True)
 
     @staticmethod
-    def EndTurn(request,
+    def ForceEndTurn(request,
             target,
             options=(),
             channel_credentials=None,
@@ -254,9 +260,9 @@ class AdminService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.admin.v1.AdminService/EndTurn',
-            subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.SerializeToString,
-            subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.FromString,
+            '/subagents.admin.v1.AdminService/ForceEndTurn',
+            subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnRequest.SerializeToString,
+            subagents_dot_admin_dot_v1_dot_admin__pb2.ForceEndTurnResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -13,9 +13,11 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminServiceStub:
-    """Looks after one sidecar. Called by operators, each call with a role token (metadata `x-subagents-role-token`).
+    """Administers one sidecar process. Served on the operator socket (`operators.socket`).
 
-    Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Each answers for the sidecar that is asked only.
+    Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
+    `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
+    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -25,21 +27,21 @@ class AdminServiceStub:
     Changes nothing; safe to repeat. Errors: none of its own.
     """
     Drain: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainRequest, _admin_pb2.DrainResponse]
-    """Stops taking new turns, or takes them again. Running turns go on; the process does not end.
+    """Stops taking new turns, or takes them again. Running turns continue; the process does not end.
 
     While it drains, health says NOT_SERVING and `BindTurn` fails with `DRAINING`. Safe to repeat.
     Errors: `INVALID_REQUEST`.
     """
-    EndTurn: _aio.UnaryUnaryMultiCallable[_admin_pb2.EndTurnRequest, _admin_pb2.EndTurnResponse]
-    """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
+    ForceEndTurn: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForceEndTurnRequest, _admin_pb2.ForceEndTurnResponse]
+    """Ends one turn that its parent does not end. Running calls are stopped, and every child is closed.
 
     The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
-    on record as `ended_by_operator`; who asked for it, and why, is in the log. Safe to repeat.
+    on record as `ended_by_operator`; operator and reason are in the log. Safe to repeat.
     Errors: `UNKNOWN_TURN`, `TURN_ENDED` (its time is over, it is being closed), `INVALID_REQUEST`, `STORE_UNAVAILABLE`,
     `RECORD_CONFLICT`.
     """
     GetStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStatusRequest, _admin_pb2.GetStatusResponse]
-    """Returns how the sidecar is.
+    """Returns the status of the sidecar.
 
     Changes nothing; safe to repeat. Errors: none of its own; a store that is away is part of the answer.
     """
@@ -54,16 +56,18 @@ class AdminServiceStub:
     """Erases the content of one user: requests, answers, tool data, frames and conversations. Ids, times and decisions stay.
 
     Nothing is erased while a turn of the user is open: the last message names it, and has no `done`. Ends with a message
-    that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it goes on with what
-    is left. Who asked for it, and why, is in the log; the user is not. One at a time.
+    that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it continues with what
+    is left. Operator and reason are in the log; the user is not. One at a time.
     Errors: `ADMISSION_REFUSED` (one runs already), `INVALID_REQUEST`, `STORE_UNAVAILABLE`, `MEMORY_UNAVAILABLE`,
     `RECORD_CONFLICT`.
     """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Looks after one sidecar. Called by operators, each call with a role token (metadata `x-subagents-role-token`).
+    """Administers one sidecar process. Served on the operator socket (`operators.socket`).
 
-    Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Each answers for the sidecar that is asked only.
+    Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
+    `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
+    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
     """
 
     @_abc_1.abstractmethod
@@ -83,22 +87,22 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DrainRequest,
         context: _aio.ServicerContext[_admin_pb2.DrainRequest, _abc.Awaitable[_admin_pb2.DrainResponse]],
     ) -> _abc.Awaitable[_admin_pb2.DrainResponse]:
-        """Stops taking new turns, or takes them again. Running turns go on; the process does not end.
+        """Stops taking new turns, or takes them again. Running turns continue; the process does not end.
 
         While it drains, health says NOT_SERVING and `BindTurn` fails with `DRAINING`. Safe to repeat.
         Errors: `INVALID_REQUEST`.
         """
 
     @_abc_1.abstractmethod
-    def EndTurn(
+    def ForceEndTurn(
         self,
-        request: _admin_pb2.EndTurnRequest,
-        context: _aio.ServicerContext[_admin_pb2.EndTurnRequest, _abc.Awaitable[_admin_pb2.EndTurnResponse]],
-    ) -> _abc.Awaitable[_admin_pb2.EndTurnResponse]:
-        """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
+        request: _admin_pb2.ForceEndTurnRequest,
+        context: _aio.ServicerContext[_admin_pb2.ForceEndTurnRequest, _abc.Awaitable[_admin_pb2.ForceEndTurnResponse]],
+    ) -> _abc.Awaitable[_admin_pb2.ForceEndTurnResponse]:
+        """Ends one turn that its parent does not end. Running calls are stopped, and every child is closed.
 
         The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
-        on record as `ended_by_operator`; who asked for it, and why, is in the log. Safe to repeat.
+        on record as `ended_by_operator`; operator and reason are in the log. Safe to repeat.
         Errors: `UNKNOWN_TURN`, `TURN_ENDED` (its time is over, it is being closed), `INVALID_REQUEST`, `STORE_UNAVAILABLE`,
         `RECORD_CONFLICT`.
         """
@@ -109,7 +113,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetStatusRequest,
         context: _aio.ServicerContext[_admin_pb2.GetStatusRequest, _abc.Awaitable[_admin_pb2.GetStatusResponse]],
     ) -> _abc.Awaitable[_admin_pb2.GetStatusResponse]:
-        """Returns how the sidecar is.
+        """Returns the status of the sidecar.
 
         Changes nothing; safe to repeat. Errors: none of its own; a store that is away is part of the answer.
         """
@@ -136,8 +140,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Erases the content of one user: requests, answers, tool data, frames and conversations. Ids, times and decisions stay.
 
         Nothing is erased while a turn of the user is open: the last message names it, and has no `done`. Ends with a message
-        that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it goes on with what
-        is left. Who asked for it, and why, is in the log; the user is not. One at a time.
+        that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it continues with what
+        is left. Operator and reason are in the log; the user is not. One at a time.
         Errors: `ADMISSION_REFUSED` (one runs already), `INVALID_REQUEST`, `STORE_UNAVAILABLE`, `MEMORY_UNAVAILABLE`,
         `RECORD_CONFLICT`.
         """

@@ -86,7 +86,7 @@ SESSION_DRAIN_REASON_AGE: SessionDrainReason
 SESSION_DRAIN_REASON_STOPPING: SessionDrainReason
 
 class BindTurnRequest(_message.Message):
-    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date")
+    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date", "required_features")
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +96,7 @@ class BindTurnRequest(_message.Message):
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     EXPERIMENT_ARM_FIELD_NUMBER: _ClassVar[int]
     DATE_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FEATURES_FIELD_NUMBER: _ClassVar[int]
     turn_id: str
     episode_id: str
     principal: str
@@ -105,7 +106,8 @@ class BindTurnRequest(_message.Message):
     location: str
     experiment_arm: str
     date: str
-    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ...) -> None: ...
+    required_features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ..., required_features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BindTurnResponse(_message.Message):
     __slots__ = ("surface", "surface_token", "expires_at", "state", "compaction_due", "contract")
@@ -218,20 +220,20 @@ class CallSnapshot(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., child_id: _Optional[str] = ..., state: _Optional[_Union[CallState, str]] = ...) -> None: ...
 
 class DispatchEvent(_message.Message):
-    __slots__ = ("sequence", "time", "call_id", "state_changed", "status", "gap")
+    __slots__ = ("sequence", "occurred_at", "call_id", "state_changed", "status", "gap")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
+    OCCURRED_AT_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_CHANGED_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     sequence: int
-    time: _timestamp_pb2.Timestamp
+    occurred_at: _timestamp_pb2.Timestamp
     call_id: str
     state_changed: CallStateChanged
     status: StatusUpdate
     gap: Gap
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_id: _Optional[str] = ..., state_changed: _Optional[_Union[CallStateChanged, _Mapping]] = ..., status: _Optional[_Union[StatusUpdate, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., occurred_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_id: _Optional[str] = ..., state_changed: _Optional[_Union[CallStateChanged, _Mapping]] = ..., status: _Optional[_Union[StatusUpdate, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ...) -> None: ...
 
 class CallStateChanged(_message.Message):
     __slots__ = ("state", "outcome")
@@ -381,18 +383,18 @@ class EndTurnResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[StartState, str]] = ..., children: _Optional[_Iterable[_Union[ChildSummary, _Mapping]]] = ..., gate_passed: _Optional[bool] = ..., routing_decision: _Optional[_Union[_routing_pb2.RoutingDecision, _Mapping]] = ...) -> None: ...
 
 class ChildSummary(_message.Message):
-    __slots__ = ("child_id", "sub_agent_id", "step_idx", "final_status", "close_reason")
+    __slots__ = ("child_id", "sub_agent_id", "emission_index", "final_status", "close_reason")
     CHILD_ID_FIELD_NUMBER: _ClassVar[int]
     SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
-    STEP_IDX_FIELD_NUMBER: _ClassVar[int]
+    EMISSION_INDEX_FIELD_NUMBER: _ClassVar[int]
     FINAL_STATUS_FIELD_NUMBER: _ClassVar[int]
     CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
     child_id: str
     sub_agent_id: str
-    step_idx: int
-    final_status: str
-    close_reason: str
-    def __init__(self, child_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., step_idx: _Optional[int] = ..., final_status: _Optional[str] = ..., close_reason: _Optional[str] = ...) -> None: ...
+    emission_index: int
+    final_status: _outcome_pb2.FinalStatus
+    close_reason: _outcome_pb2.ChildCloseReason
+    def __init__(self, child_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., emission_index: _Optional[int] = ..., final_status: _Optional[_Union[_outcome_pb2.FinalStatus, str]] = ..., close_reason: _Optional[_Union[_outcome_pb2.ChildCloseReason, str]] = ...) -> None: ...
 
 class SessionRequest(_message.Message):
     __slots__ = ("hello", "operations", "credits", "abandons", "heartbeat")
@@ -409,16 +411,18 @@ class SessionRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[SessionClientHello, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[SessionOperation, _Mapping]]] = ..., credits: _Optional[_Iterable[_Union[SessionCredit, _Mapping]]] = ..., abandons: _Optional[_Iterable[int]] = ..., heartbeat: _Optional[_Union[SessionHeartbeat, _Mapping]] = ...) -> None: ...
 
 class SessionClientHello(_message.Message):
-    __slots__ = ("contract_version", "credit_bytes", "previous_lane_id", "heartbeats")
+    __slots__ = ("contract_version", "credit_bytes", "previous_lane_id", "required_features", "heartbeats")
     CONTRACT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_LANE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FEATURES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
     contract_version: int
     credit_bytes: int
     previous_lane_id: str
+    required_features: _containers.RepeatedScalarFieldContainer[str]
     heartbeats: bool
-    def __init__(self, contract_version: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., previous_lane_id: _Optional[str] = ..., heartbeats: _Optional[bool] = ...) -> None: ...
+    def __init__(self, contract_version: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., previous_lane_id: _Optional[str] = ..., required_features: _Optional[_Iterable[str]] = ..., heartbeats: _Optional[bool] = ...) -> None: ...
 
 class SessionOperation(_message.Message):
     __slots__ = ("correlation_id", "deadline", "traceparent", "tracestate", "credit_bytes", "bind_turn", "dispatch", "resume_dispatch", "cancel_call", "close_child", "end_turn")
@@ -471,12 +475,12 @@ class SessionResponse(_message.Message):
     def __init__(self, hello: _Optional[_Union[SessionServerHello, _Mapping]] = ..., results: _Optional[_Iterable[_Union[SessionResult, _Mapping]]] = ..., heartbeat: _Optional[_Union[SessionHeartbeat, _Mapping]] = ..., drain: _Optional[_Union[SessionDrain, _Mapping]] = ...) -> None: ...
 
 class SessionServerHello(_message.Message):
-    __slots__ = ("contract", "lane_id", "instance_id", "most_operations", "most_message_bytes", "heartbeat_interval", "resume_grace", "max_age", "previous_stall")
+    __slots__ = ("contract", "lane_id", "instance_id", "max_operations", "max_message_bytes", "heartbeat_interval", "resume_grace", "max_age", "previous_stall")
     CONTRACT_FIELD_NUMBER: _ClassVar[int]
     LANE_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
-    MOST_OPERATIONS_FIELD_NUMBER: _ClassVar[int]
-    MOST_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     RESUME_GRACE_FIELD_NUMBER: _ClassVar[int]
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
@@ -484,25 +488,25 @@ class SessionServerHello(_message.Message):
     contract: Contract
     lane_id: str
     instance_id: str
-    most_operations: int
-    most_message_bytes: int
+    max_operations: int
+    max_message_bytes: int
     heartbeat_interval: _duration_pb2.Duration
     resume_grace: _duration_pb2.Duration
     max_age: _duration_pb2.Duration
     previous_stall: SessionStall
-    def __init__(self, contract: _Optional[_Union[Contract, _Mapping]] = ..., lane_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., most_operations: _Optional[int] = ..., most_message_bytes: _Optional[int] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resume_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_stall: _Optional[_Union[SessionStall, _Mapping]] = ...) -> None: ...
+    def __init__(self, contract: _Optional[_Union[Contract, _Mapping]] = ..., lane_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., max_operations: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resume_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_stall: _Optional[_Union[SessionStall, _Mapping]] = ...) -> None: ...
 
 class SessionStall(_message.Message):
-    __slots__ = ("lane_id", "time", "correlation_ids", "dropped_bytes")
+    __slots__ = ("lane_id", "stalled_at", "correlation_ids", "dropped_bytes")
     LANE_ID_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
+    STALLED_AT_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_IDS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     lane_id: str
-    time: _timestamp_pb2.Timestamp
+    stalled_at: _timestamp_pb2.Timestamp
     correlation_ids: _containers.RepeatedScalarFieldContainer[int]
     dropped_bytes: int
-    def __init__(self, lane_id: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., correlation_ids: _Optional[_Iterable[int]] = ..., dropped_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, lane_id: _Optional[str] = ..., stalled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., correlation_ids: _Optional[_Iterable[int]] = ..., dropped_bytes: _Optional[int] = ...) -> None: ...
 
 class SessionResult(_message.Message):
     __slots__ = ("correlation_id", "bind_turn", "dispatch", "resume_dispatch", "cancel_call", "close_child", "end_turn", "status")

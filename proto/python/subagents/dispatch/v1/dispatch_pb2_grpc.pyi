@@ -15,8 +15,22 @@ GRPC_VERSION: str
 class DispatchServiceStub:
     """Decides what one turn may call, and carries out the sub-agent calls of its model responses.
 
-    One turn: `BindTurn`, then per model response with sub-agent calls one `Dispatch`, then `EndTurn`. Called by the
-    consumer-agent only. Never chooses a sub-agent and never sees the user's text before a sub-agent was chosen.
+    One turn: `BindTurn`, then one `Dispatch` for each model response with sub-agent calls, then `EndTurn`. The service never
+    chooses a sub-agent, and it never sees the user's text before a sub-agent was chosen.
+
+    Socket: `server.dispatch_socket`, a Unix socket for the consumer-agent. Plaintext HTTP/2; access to the socket's directory
+    and the boot secret protect it.
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; a wrong one fails with
+    `BOOT_SECRET_WRONG`. `traceparent` and `tracestate` (W3C) are optional and become the parent of the sidecar's spans.
+    Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
+    Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
+    outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
+    Limits: messages of `limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
+    beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field.
+    Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one
+    remains, its client has not gone away. `on_disconnect` applies when the last listener has left.
+    Failures: `google.rpc.ErrorInfo` with domain `sidecar.subagents` and a reason of `subagents.errors.v1.ErrorReason`;
+    `google.rpc.BadRequest` names fields, `google.rpc.RetryInfo` says when to try again.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -25,7 +39,7 @@ class DispatchServiceStub:
 
     Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
     Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-    `ADMISSION_REFUSED`.
+    `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
     """
     Dispatch: _aio.UnaryStreamMultiCallable[_dispatch_pb2.DispatchRequest, _dispatch_pb2.DispatchResponse]
     """Runs the sub-agent calls that one model response contained.
@@ -38,7 +52,7 @@ class DispatchServiceStub:
     `STORE_UNAVAILABLE`, `ADMISSION_REFUSED`, `INVALID_REQUEST`.
     """
     DispatchUnary: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.DispatchUnaryRequest, _dispatch_pb2.DispatchUnaryResponse]
-    """The same without events: answers once, with the outcomes. For callers who want no stream.
+    """The same without events: answers once, with the outcomes. For callers without streams.
 
     Safe to repeat and errors as `Dispatch`.
     """
@@ -56,7 +70,7 @@ class DispatchServiceStub:
     The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
     already is left as it is.
     Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
-    has stopped; repeat it, so that no other sidecar goes on with it).
+    has stopped; repeat it, so that no other sidecar resumes it).
     """
     CloseChild: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.CloseChildRequest, _dispatch_pb2.CloseChildResponse]
     """Gives the parent's verdict on one child and closes it, before the turn ends.
@@ -69,7 +83,7 @@ class DispatchServiceStub:
     """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
 
     Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
-    and earlier if nothing runs in it and nobody asks for it for long.
+    and earlier if nothing runs in it and no request for it has come for long.
     Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
     `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
     changed), `INVALID_REQUEST`.
@@ -84,20 +98,34 @@ class DispatchServiceStub:
     beside the dispatch that it is for.
 
     A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-    `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
-    A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
-    `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
-    its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
+    `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
+    A lane that breaks takes no operation with it: dispatches run on. A client that listens again within
+    `SessionServerHello.resume_grace`, with `ResumeDispatch` or the repeated request, continues where it was. After the
+    grace the client counts as gone (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
     Ends with OK once the client has closed its side and every operation has its status.
     Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
-    Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
+    Errors of an operation: those of its RPC, `DEADLINE_EXCEEDED`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
     """
 
 class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Decides what one turn may call, and carries out the sub-agent calls of its model responses.
 
-    One turn: `BindTurn`, then per model response with sub-agent calls one `Dispatch`, then `EndTurn`. Called by the
-    consumer-agent only. Never chooses a sub-agent and never sees the user's text before a sub-agent was chosen.
+    One turn: `BindTurn`, then one `Dispatch` for each model response with sub-agent calls, then `EndTurn`. The service never
+    chooses a sub-agent, and it never sees the user's text before a sub-agent was chosen.
+
+    Socket: `server.dispatch_socket`, a Unix socket for the consumer-agent. Plaintext HTTP/2; access to the socket's directory
+    and the boot secret protect it.
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; a wrong one fails with
+    `BOOT_SECRET_WRONG`. `traceparent` and `tracestate` (W3C) are optional and become the parent of the sidecar's spans.
+    Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
+    Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
+    outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
+    Limits: messages of `limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
+    beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field.
+    Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one
+    remains, its client has not gone away. `on_disconnect` applies when the last listener has left.
+    Failures: `google.rpc.ErrorInfo` with domain `sidecar.subagents` and a reason of `subagents.errors.v1.ErrorReason`;
+    `google.rpc.BadRequest` names fields, `google.rpc.RetryInfo` says when to try again.
     """
 
     @_abc_1.abstractmethod
@@ -110,7 +138,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
         Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-        `ADMISSION_REFUSED`.
+        `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
         """
 
     @_abc_1.abstractmethod
@@ -135,7 +163,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.DispatchUnaryRequest,
         context: _aio.ServicerContext[_dispatch_pb2.DispatchUnaryRequest, _abc.Awaitable[_dispatch_pb2.DispatchUnaryResponse]],
     ) -> _abc.Awaitable[_dispatch_pb2.DispatchUnaryResponse]:
-        """The same without events: answers once, with the outcomes. For callers who want no stream.
+        """The same without events: answers once, with the outcomes. For callers without streams.
 
         Safe to repeat and errors as `Dispatch`.
         """
@@ -165,7 +193,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
         already is left as it is.
         Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
-        has stopped; repeat it, so that no other sidecar goes on with it).
+        has stopped; repeat it, so that no other sidecar resumes it).
         """
 
     @_abc_1.abstractmethod
@@ -190,7 +218,7 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
 
         Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
-        and earlier if nothing runs in it and nobody asks for it for long.
+        and earlier if nothing runs in it and no request for it has come for long.
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
         `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
         changed), `INVALID_REQUEST`.
@@ -211,13 +239,13 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         beside the dispatch that it is for.
 
         A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-        `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
-        A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
-        `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
-        its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
+        `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
+        A lane that breaks takes no operation with it: dispatches run on. A client that listens again within
+        `SessionServerHello.resume_grace`, with `ResumeDispatch` or the repeated request, continues where it was. After the
+        grace the client counts as gone (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
         Ends with OK once the client has closed its side and every operation has its status.
         Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
-        Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
+        Errors of an operation: those of its RPC, `DEADLINE_EXCEEDED`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
         """
 
 def add_DispatchServiceServicer_to_server(servicer: DispatchServiceServicer, server: _aio.Server) -> None: ...

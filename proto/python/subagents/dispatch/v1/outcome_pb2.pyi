@@ -21,6 +21,29 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_REFUSED: _ClassVar[Outcome]
     OUTCOME_NOT_STARTED: _ClassVar[Outcome]
 
+class FinalStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINAL_STATUS_UNSPECIFIED: _ClassVar[FinalStatus]
+    FINAL_STATUS_COMPLETED: _ClassVar[FinalStatus]
+    FINAL_STATUS_FAILED: _ClassVar[FinalStatus]
+
+class ChildCloseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CHILD_CLOSE_REASON_UNSPECIFIED: _ClassVar[ChildCloseReason]
+    CHILD_CLOSE_REASON_INTEGRATED: _ClassVar[ChildCloseReason]
+    CHILD_CLOSE_REASON_INTEGRATION_FAILED: _ClassVar[ChildCloseReason]
+    CHILD_CLOSE_REASON_EXECUTION_FAILED: _ClassVar[ChildCloseReason]
+    CHILD_CLOSE_REASON_TURN_ENDED: _ClassVar[ChildCloseReason]
+    CHILD_CLOSE_REASON_PARENT_LOST: _ClassVar[ChildCloseReason]
+    CHILD_CLOSE_REASON_ENDED_BY_OPERATOR: _ClassVar[ChildCloseReason]
+
+class TurnCloseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TURN_CLOSE_REASON_UNSPECIFIED: _ClassVar[TurnCloseReason]
+    TURN_CLOSE_REASON_ENDED: _ClassVar[TurnCloseReason]
+    TURN_CLOSE_REASON_PARENT_LOST: _ClassVar[TurnCloseReason]
+    TURN_CLOSE_REASON_ENDED_BY_OPERATOR: _ClassVar[TurnCloseReason]
+
 class CapBehaviour(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CAP_BEHAVIOUR_UNSPECIFIED: _ClassVar[CapBehaviour]
@@ -34,6 +57,20 @@ OUTCOME_FAILED: Outcome
 OUTCOME_DROPPED: Outcome
 OUTCOME_REFUSED: Outcome
 OUTCOME_NOT_STARTED: Outcome
+FINAL_STATUS_UNSPECIFIED: FinalStatus
+FINAL_STATUS_COMPLETED: FinalStatus
+FINAL_STATUS_FAILED: FinalStatus
+CHILD_CLOSE_REASON_UNSPECIFIED: ChildCloseReason
+CHILD_CLOSE_REASON_INTEGRATED: ChildCloseReason
+CHILD_CLOSE_REASON_INTEGRATION_FAILED: ChildCloseReason
+CHILD_CLOSE_REASON_EXECUTION_FAILED: ChildCloseReason
+CHILD_CLOSE_REASON_TURN_ENDED: ChildCloseReason
+CHILD_CLOSE_REASON_PARENT_LOST: ChildCloseReason
+CHILD_CLOSE_REASON_ENDED_BY_OPERATOR: ChildCloseReason
+TURN_CLOSE_REASON_UNSPECIFIED: TurnCloseReason
+TURN_CLOSE_REASON_ENDED: TurnCloseReason
+TURN_CLOSE_REASON_PARENT_LOST: TurnCloseReason
+TURN_CLOSE_REASON_ENDED_BY_OPERATOR: TurnCloseReason
 CAP_BEHAVIOUR_UNSPECIFIED: CapBehaviour
 CAP_BEHAVIOUR_WITHIN: CapBehaviour
 CAP_BEHAVIOUR_AT: CapBehaviour

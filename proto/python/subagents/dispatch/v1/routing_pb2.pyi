@@ -45,11 +45,11 @@ class RoutingDecision(_message.Message):
     binding_digest: str
     bound_at: _timestamp_pb2.Timestamp
     ended_at: _timestamp_pb2.Timestamp
-    close_reason: str
+    close_reason: _outcome_pb2.TurnCloseReason
     overhead: _duration_pb2.Duration
     principal_asserted_by: str
     gate_passed: bool
-    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., orchestrator_id: _Optional[str] = ..., candidates: _Optional[_Iterable[_Union[_surface_pb2.Candidate, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[RoutedCall, _Mapping]]] = ..., intents: _Optional[_Iterable[_Union[_outcome_pb2.IntentReport, _Mapping]]] = ..., intent_count: _Optional[int] = ..., fan_out_cap: _Optional[int] = ..., cap: _Optional[_Union[_outcome_pb2.CapBehaviour, str]] = ..., cohort: _Optional[_Union[_surface_pb2.Cohort, _Mapping]] = ..., binding_digest: _Optional[str] = ..., bound_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., close_reason: _Optional[str] = ..., overhead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., principal_asserted_by: _Optional[str] = ..., gate_passed: _Optional[bool] = ...) -> None: ...
+    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., orchestrator_id: _Optional[str] = ..., candidates: _Optional[_Iterable[_Union[_surface_pb2.Candidate, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[RoutedCall, _Mapping]]] = ..., intents: _Optional[_Iterable[_Union[_outcome_pb2.IntentReport, _Mapping]]] = ..., intent_count: _Optional[int] = ..., fan_out_cap: _Optional[int] = ..., cap: _Optional[_Union[_outcome_pb2.CapBehaviour, str]] = ..., cohort: _Optional[_Union[_surface_pb2.Cohort, _Mapping]] = ..., binding_digest: _Optional[str] = ..., bound_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., close_reason: _Optional[_Union[_outcome_pb2.TurnCloseReason, str]] = ..., overhead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., principal_asserted_by: _Optional[str] = ..., gate_passed: _Optional[bool] = ...) -> None: ...
 
 class RoutedCall(_message.Message):
     __slots__ = ("call_id", "sub_agent_id", "child_id", "emission_index", "outcome", "reason", "axis", "started_at", "settled_at", "attempts", "status_events", "dispatch_id")

@@ -49,7 +49,7 @@ class EnricherServiceServicer:
     def Enrich(self, request, context):
         """Answers one call on one user's behalf.
 
-        Metadata `x-ccs-on-behalf-of` is the user whom the calling credential stands for, percent-encoded UTF-8;
+        Metadata `x-ccs-on-behalf-of` is the user of the calling credential, as percent-encoded UTF-8;
         `traceparent` and `tracestate` go along if the turn is traced. Never repeated by the caller; messages are not
         compressed in either direction.
 

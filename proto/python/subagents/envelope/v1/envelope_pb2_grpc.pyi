@@ -19,7 +19,7 @@ class EnricherServiceStub:
     Enrich: _aio.UnaryUnaryMultiCallable[_envelope_pb2.EnricherRequest, _envelope_pb2.EnricherResponse]
     """Answers one call on one user's behalf.
 
-    Metadata `x-ccs-on-behalf-of` is the user whom the calling credential stands for, percent-encoded UTF-8;
+    Metadata `x-ccs-on-behalf-of` is the user of the calling credential, as percent-encoded UTF-8;
     `traceparent` and `tracestate` go along if the turn is traced. Never repeated by the caller; messages are not
     compressed in either direction.
 
@@ -41,7 +41,7 @@ class EnricherServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_envelope_pb2.EnricherResponse]:
         """Answers one call on one user's behalf.
 
-        Metadata `x-ccs-on-behalf-of` is the user whom the calling credential stands for, percent-encoded UTF-8;
+        Metadata `x-ccs-on-behalf-of` is the user of the calling credential, as percent-encoded UTF-8;
         `traceparent` and `tracestate` go along if the turn is traced. Never repeated by the caller; messages are not
         compressed in either direction.
 

@@ -1,6 +1,8 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
+from subagents.dispatch.v1 import routing_pb2 as _routing_pb2
 from subagents.history.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -117,12 +119,12 @@ class ToolMessage(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., call_id: _Optional[str] = ..., position: _Optional[int] = ..., name: _Optional[str] = ..., tool_input_json: _Optional[str] = ..., component_data_json: _Optional[str] = ...) -> None: ...
 
 class EpisodeSize(_message.Message):
-    __slots__ = ("turns", "tokens")
-    TURNS_FIELD_NUMBER: _ClassVar[int]
-    TOKENS_FIELD_NUMBER: _ClassVar[int]
-    turns: int
-    tokens: int
-    def __init__(self, turns: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
+    __slots__ = ("turn_count", "token_count")
+    TURN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    turn_count: int
+    token_count: int
+    def __init__(self, turn_count: _Optional[int] = ..., token_count: _Optional[int] = ...) -> None: ...
 
 class WriteSummaryRequest(_message.Message):
     __slots__ = ("episode_id", "principal", "text", "up_to_turn_id", "expected_revision")
@@ -179,11 +181,11 @@ class GetTurnRequest(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., child_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetTurnResponse(_message.Message):
-    __slots__ = ("turn", "dispatches", "children", "routing_decision_json", "narration", "close_reason", "texts_left_out", "events_left_out")
+    __slots__ = ("turn", "dispatches", "children", "routing_decision", "narration", "close_reason", "texts_left_out", "events_left_out")
     TURN_FIELD_NUMBER: _ClassVar[int]
     DISPATCHES_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
-    ROUTING_DECISION_JSON_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_DECISION_FIELD_NUMBER: _ClassVar[int]
     NARRATION_FIELD_NUMBER: _ClassVar[int]
     CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
     TEXTS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
@@ -191,12 +193,12 @@ class GetTurnResponse(_message.Message):
     turn: _record_pb2.TurnRow
     dispatches: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedDispatch]
     children: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedChild]
-    routing_decision_json: str
+    routing_decision: _routing_pb2.RoutingDecision
     narration: str
-    close_reason: str
+    close_reason: _outcome_pb2.TurnCloseReason
     texts_left_out: int
     events_left_out: int
-    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRow, _Mapping]] = ..., dispatches: _Optional[_Iterable[_Union[_record_pb2.RecordedDispatch, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., routing_decision_json: _Optional[str] = ..., narration: _Optional[str] = ..., close_reason: _Optional[str] = ..., texts_left_out: _Optional[int] = ..., events_left_out: _Optional[int] = ...) -> None: ...
+    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRow, _Mapping]] = ..., dispatches: _Optional[_Iterable[_Union[_record_pb2.RecordedDispatch, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., routing_decision: _Optional[_Union[_routing_pb2.RoutingDecision, _Mapping]] = ..., narration: _Optional[str] = ..., close_reason: _Optional[_Union[_outcome_pb2.TurnCloseReason, str]] = ..., texts_left_out: _Optional[int] = ..., events_left_out: _Optional[int] = ...) -> None: ...
 
 class SeenUpTo(_message.Message):
     __slots__ = ("child_id", "sequence")

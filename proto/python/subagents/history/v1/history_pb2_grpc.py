@@ -27,7 +27,11 @@ if _version_not_supported:
 
 class HistoryServiceStub:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only.
+    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
+    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
     after `EndTurn` has answered, never before; it waits for what is still on its way here.
@@ -78,7 +82,11 @@ class HistoryServiceStub:
 
 class HistoryServiceServicer:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only.
+    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
+    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
     after `EndTurn` has answered, never before; it waits for what is still on its way here.
@@ -95,7 +103,7 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WriteSummary(self, request, context):
-        """Replaces the rolling summary of an episode, if nobody else has done so since it was read.
+        """Replaces the rolling summary of an episode, unless another summary was written since it was read.
 
         Allowed only while `compaction_due` holds. The turns that it covers stay kept; they are left out of `ReadEpisode`.
         Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.
@@ -210,7 +218,11 @@ def add_HistoryServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only.
+    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
+    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
     after `EndTurn` has answered, never before; it waits for what is still on its way here.

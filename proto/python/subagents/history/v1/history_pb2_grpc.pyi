@@ -14,7 +14,11 @@ GRPC_VERSION: str
 
 class HistoryServiceStub:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only.
+    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
+    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
     after `EndTurn` has answered, never before; it waits for what is still on its way here.
@@ -28,7 +32,7 @@ class HistoryServiceStub:
     Errors: `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
     """
     WriteSummary: _aio.UnaryUnaryMultiCallable[_history_pb2.WriteSummaryRequest, _history_pb2.WriteSummaryResponse]
-    """Replaces the rolling summary of an episode, if nobody else has done so since it was read.
+    """Replaces the rolling summary of an episode, unless another summary was written since it was read.
 
     Allowed only while `compaction_due` holds. The turns that it covers stay kept; they are left out of `ReadEpisode`.
     Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.
@@ -74,7 +78,11 @@ class HistoryServiceStub:
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only.
+    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
+    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
     after `EndTurn` has answered, never before; it waits for what is still on its way here.
@@ -98,7 +106,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.WriteSummaryRequest,
         context: _aio.ServicerContext[_history_pb2.WriteSummaryRequest, _abc.Awaitable[_history_pb2.WriteSummaryResponse]],
     ) -> _abc.Awaitable[_history_pb2.WriteSummaryResponse]:
-        """Replaces the rolling summary of an episode, if nobody else has done so since it was read.
+        """Replaces the rolling summary of an episode, unless another summary was written since it was read.
 
         Allowed only while `compaction_due` holds. The turns that it covers stay kept; they are left out of `ReadEpisode`.
         Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from subagents.dispatch.v1 import outcome_pb2 as subagents_dot_dispatch_dot_v1_dot_outcome__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!subagents/history/v1/record.proto\x12\x14subagents.history.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\"\x86\x02\n\x07TurnRow\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12.\n\x05state\x18\x04 \x01(\x0e\x32\x1f.subagents.history.v1.TurnState\x12,\n\x08\x62\x65gan_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nded_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rsub_agent_ids\x18\x07 \x03(\t\x12\x10\n\x08\x63hildren\x18\x08 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\t \x01(\x05\"\xfd\x01\n\x10RecordedDispatch\x12\x13\n\x0b\x64ispatch_id\x18\x01 \x01(\t\x12-\n\topened_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tsettle_by\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\x05\x12\r\n\x05owner\x18\x05 \x01(\t\x12\r\n\x05\x65poch\x18\x06 \x01(\x05\x12\x13\n\x0bowner_alive\x18\x07 \x01(\x08\x12\x34\n\x08outcomes\x18\x08 \x03(\x0b\x32\".subagents.dispatch.v1.CallOutcome\"\xff\x01\n\rRecordedChild\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ispatch_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x04 \x01(\t\x12\x10\n\x08step_idx\x18\x05 \x01(\x05\x12\x17\n\x0fparent_child_id\x18\x06 \x01(\t\x12-\n\topened_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x63ontext_json\x18\x08 \x01(\t\x12\x30\n\x06\x65vents\x18\t \x03(\x0b\x32 .subagents.history.v1.ChildEvent\"\xd5\x01\n\nChildEvent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\x10\n\x08\x63hild_id\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x0c\n\x04name\x18\x04 \x01(\t\x12(\n\x04time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x06 \x01(\t\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x14\n\x0c\x64\x65tails_json\x18\x08 \x01(\t\x12\x15\n\rprevious_link\x18\t \x01(\t\x12\x0c\n\x04link\x18\n \x01(\t\"\xb4\x01\n\nEpisodeRow\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\r\n\x05turns\x18\x03 \x01(\x05\x12,\n\x08\x66irst_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07last_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rsub_agent_ids\x18\x06 \x03(\t*g\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fTURN_STATE_OPEN\x10\x01\x12\x14\n\x10TURN_STATE_ENDED\x10\x02\x12\x13\n\x0fTURN_STATE_LOST\x10\x03\x42O\n\x14subagents.history.v1P\x01Z\x1esubagents/history/v1;historyv1\xaa\x02\x14Subagents.History.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!subagents/history/v1/record.proto\x12\x14subagents.history.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\"\x97\x02\n\x07TurnRow\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12.\n\x05state\x18\x04 \x01(\x0e\x32\x1f.subagents.history.v1.TurnState\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nded_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rsub_agent_ids\x18\x07 \x03(\t\x12\x13\n\x0b\x63hild_count\x18\x08 \x01(\x05\x12\x1a\n\x12\x66\x61iled_child_count\x18\t \x01(\x05\"\x97\x02\n\x10RecordedDispatch\x12\x13\n\x0b\x64ispatch_id\x18\x01 \x01(\t\x12-\n\topened_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tsettle_by\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncall_count\x18\x04 \x01(\x05\x12\x19\n\x11owner_instance_id\x18\x05 \x01(\t\x12\x16\n\x0etakeover_count\x18\x06 \x01(\x05\x12\x13\n\x0bowner_alive\x18\x07 \x01(\x08\x12\x34\n\x08outcomes\x18\x08 \x03(\x0b\x32\".subagents.dispatch.v1.CallOutcome\"\x86\x02\n\rRecordedChild\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ispatch_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x04 \x01(\t\x12\x16\n\x0e\x65mission_index\x18\x05 \x01(\x05\x12\x17\n\x0fparent_child_id\x18\x06 \x01(\t\x12-\n\topened_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rcontract_json\x18\x08 \x01(\t\x12\x30\n\x06\x65vents\x18\t \x03(\x0b\x32 .subagents.history.v1.ChildEvent\"\xfe\x01\n\nChildEvent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\x10\n\x08\x63hild_id\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x0c\n\x04name\x18\x04 \x01(\t\x12/\n\x0boccurred_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x05\x61\x63tor\x18\x06 \x01(\x0e\x32 .subagents.history.v1.EventActor\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x14\n\x0c\x64\x65tails_json\x18\x08 \x01(\t\x12\x15\n\rprevious_link\x18\t \x01(\t\x12\x0c\n\x04link\x18\n \x01(\t\"\xc3\x01\n\nEpisodeRow\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nturn_count\x18\x03 \x01(\x05\x12\x31\n\rfirst_turn_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0clast_turn_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rsub_agent_ids\x18\x06 \x03(\t*g\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fTURN_STATE_OPEN\x10\x01\x12\x14\n\x10TURN_STATE_ENDED\x10\x02\x12\x13\n\x0fTURN_STATE_LOST\x10\x03*\x8f\x01\n\nEventActor\x12\x1b\n\x17\x45VENT_ACTOR_UNSPECIFIED\x10\x00\x12\x17\n\x13\x45VENT_ACTOR_SIDECAR\x10\x01\x12\x16\n\x12\x45VENT_ACTOR_PARENT\x10\x02\x12\x19\n\x15\x45VENT_ACTOR_SUB_AGENT\x10\x03\x12\x18\n\x14\x45VENT_ACTOR_OPERATOR\x10\x04\x42O\n\x14subagents.history.v1P\x01Z\x1esubagents/history/v1;historyv1\xaa\x02\x14Subagents.History.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,16 +34,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.history.v1.record
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\024subagents.history.v1P\001Z\036subagents/history/v1;historyv1\252\002\024Subagents.History.V1'
-  _globals['_TURNSTATE']._serialized_start=1307
-  _globals['_TURNSTATE']._serialized_end=1410
+  _globals['_TURNSTATE']._serialized_start=1413
+  _globals['_TURNSTATE']._serialized_end=1516
+  _globals['_EVENTACTOR']._serialized_start=1519
+  _globals['_EVENTACTOR']._serialized_end=1662
   _globals['_TURNROW']._serialized_start=130
-  _globals['_TURNROW']._serialized_end=392
-  _globals['_RECORDEDDISPATCH']._serialized_start=395
-  _globals['_RECORDEDDISPATCH']._serialized_end=648
-  _globals['_RECORDEDCHILD']._serialized_start=651
-  _globals['_RECORDEDCHILD']._serialized_end=906
-  _globals['_CHILDEVENT']._serialized_start=909
-  _globals['_CHILDEVENT']._serialized_end=1122
-  _globals['_EPISODEROW']._serialized_start=1125
-  _globals['_EPISODEROW']._serialized_end=1305
+  _globals['_TURNROW']._serialized_end=409
+  _globals['_RECORDEDDISPATCH']._serialized_start=412
+  _globals['_RECORDEDDISPATCH']._serialized_end=691
+  _globals['_RECORDEDCHILD']._serialized_start=694
+  _globals['_RECORDEDCHILD']._serialized_end=956
+  _globals['_CHILDEVENT']._serialized_start=959
+  _globals['_CHILDEVENT']._serialized_end=1213
+  _globals['_EPISODEROW']._serialized_start=1216
+  _globals['_EPISODEROW']._serialized_end=1411
 # @@protoc_insertion_point(module_scope)

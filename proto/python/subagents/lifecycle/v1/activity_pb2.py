@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%subagents/lifecycle/v1/activity.proto\x12\x16subagents.lifecycle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"|\n\x18ListActivePeriodsRequest\x12\x15\n\rdefinition_id\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x13\n\tprincipal\x18\x03 \x01(\tH\x00\x12\x1c\n\x12share_basis_points\x18\x04 \x01(\x05H\x00\x42\x08\n\x06\x63ohort\"\x99\x01\n\x0c\x41\x63tivePeriod\x12,\n\x08\x62\x65gan_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nded_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11ramp_basis_points\x18\x03 \x01(\x05\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x90\x01\n\x19ListActivePeriodsResponse\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x35\n\x07periods\x18\x02 \x03(\x0b\x32$.subagents.lifecycle.v1.ActivePeriod\x12.\n\nknown_from\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampBW\n\x16subagents.lifecycle.v1P\x01Z\"subagents/lifecycle/v1;lifecyclev1\xaa\x02\x16Subagents.Lifecycle.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%subagents/lifecycle/v1/activity.proto\x12\x16subagents.lifecycle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"|\n\x18ListActivePeriodsRequest\x12\x15\n\rdefinition_id\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x13\n\tprincipal\x18\x03 \x01(\tH\x00\x12\x1c\n\x12share_basis_points\x18\x04 \x01(\x05H\x00\x42\x08\n\x06\x63ohort\"\x9b\x01\n\x0c\x41\x63tivePeriod\x12.\n\nstarted_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nded_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11ramp_basis_points\x18\x03 \x01(\x05\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x90\x01\n\x19ListActivePeriodsResponse\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x35\n\x07periods\x18\x02 \x03(\x0b\x32$.subagents.lifecycle.v1.ActivePeriod\x12.\n\nknown_from\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampBW\n\x16subagents.lifecycle.v1P\x01Z\"subagents/lifecycle/v1;lifecyclev1\xaa\x02\x16Subagents.Lifecycle.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,7 +36,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTACTIVEPERIODSREQUEST']._serialized_start=98
   _globals['_LISTACTIVEPERIODSREQUEST']._serialized_end=222
   _globals['_ACTIVEPERIOD']._serialized_start=225
-  _globals['_ACTIVEPERIOD']._serialized_end=378
-  _globals['_LISTACTIVEPERIODSRESPONSE']._serialized_start=381
-  _globals['_LISTACTIVEPERIODSRESPONSE']._serialized_end=525
+  _globals['_ACTIVEPERIOD']._serialized_end=380
+  _globals['_LISTACTIVEPERIODSRESPONSE']._serialized_start=383
+  _globals['_LISTACTIVEPERIODSRESPONSE']._serialized_end=527
 # @@protoc_insertion_point(module_scope)

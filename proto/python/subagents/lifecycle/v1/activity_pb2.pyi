@@ -22,16 +22,16 @@ class ListActivePeriodsRequest(_message.Message):
     def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., principal: _Optional[str] = ..., share_basis_points: _Optional[int] = ...) -> None: ...
 
 class ActivePeriod(_message.Message):
-    __slots__ = ("began_at", "ended_at", "ramp_basis_points", "request_id")
-    BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("started_at", "ended_at", "ramp_basis_points", "request_id")
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_FIELD_NUMBER: _ClassVar[int]
     RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    began_at: _timestamp_pb2.Timestamp
+    started_at: _timestamp_pb2.Timestamp
     ended_at: _timestamp_pb2.Timestamp
     ramp_basis_points: int
     request_id: str
-    def __init__(self, began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ramp_basis_points: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ramp_basis_points: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ListActivePeriodsResponse(_message.Message):
     __slots__ = ("slot", "periods", "known_from")

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from subagents.lifecycle.v1 import reading_pb2 as subagents_dot_lifecycle_dot_v1_dot_reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"subagents/lifecycle/v1/flags.proto\x12\x16subagents.lifecycle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$subagents/lifecycle/v1/reading.proto\"\x8f\x01\n\x12\x41\x66\x66\x65\x63tedDefinition\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x35\n\x05state\x18\x04 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\x12\r\n\x05words\x18\x05 \x01(\t\"\x8f\x02\n\nFlagSwitch\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .subagents.lifecycle.v1.FlagKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x31\n\x06\x62\x65\x66ore\x18\x04 \x01(\x0e\x32!.subagents.lifecycle.v1.FlagValue\x12\x30\n\x05\x61\x66ter\x18\x05 \x01(\x0e\x32!.subagents.lifecycle.v1.FlagValue\x12\x0f\n\x07version\x18\x06 \x01(\x03\x12<\n\x08\x61\x66\x66\x65\x63ted\x18\x07 \x03(\x0b\x32*.subagents.lifecycle.v1.AffectedDefinition\"\x91\x02\n\tNamedFlag\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .subagents.lifecycle.v1.FlagKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x05value\x18\x03 \x01(\x0e\x32!.subagents.lifecycle.v1.FlagValue\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12.\n\nchanged_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nchanged_by\x18\x06 \x01(\t\x12?\n\x0bshared_with\x18\x07 \x03(\x0b\x32*.subagents.lifecycle.v1.AffectedDefinition\"\xd0\x02\n\x0f\x44\x65\x66initionFlags\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x15\n\rdefinition_id\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x35\n\x05state\x18\x05 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\x12\x33\n\tflag_pair\x18\x07 \x01(\x0e\x32 .subagents.lifecycle.v1.FlagPair\x12\x30\n\x05\x66lags\x18\x08 \x03(\x0b\x32!.subagents.lifecycle.v1.NamedFlag\x12\x36\n\x07\x62\x61\x63kend\x18\t \x01(\x0b\x32%.subagents.lifecycle.v1.BackendStatus\x12\x10\n\x08writable\x18\n \x01(\x08\"\x1f\n\x0fGetFlagsRequest\x12\x0c\n\x04slot\x18\x01 \x01(\t\"P\n\x10GetFlagsResponse\x12<\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x0b\x32\'.subagents.lifecycle.v1.DefinitionFlags*O\n\x08\x46lagKind\x12\x19\n\x15\x46LAG_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x46LAG_KIND_KILL\x10\x01\x12\x14\n\x10\x46LAG_KIND_COHORT\x10\x02\x42W\n\x16subagents.lifecycle.v1P\x01Z\"subagents/lifecycle/v1;lifecyclev1\xaa\x02\x16Subagents.Lifecycle.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"subagents/lifecycle/v1/flags.proto\x12\x16subagents.lifecycle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$subagents/lifecycle/v1/reading.proto\"\x95\x01\n\x12\x41\x66\x66\x65\x63tedDefinition\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x35\n\x05state\x18\x04 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\x12\x13\n\x0b\x65xplanation\x18\x05 \x01(\t\"\x8f\x02\n\nFlagSwitch\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .subagents.lifecycle.v1.FlagKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x31\n\x06\x62\x65\x66ore\x18\x04 \x01(\x0e\x32!.subagents.lifecycle.v1.FlagValue\x12\x30\n\x05\x61\x66ter\x18\x05 \x01(\x0e\x32!.subagents.lifecycle.v1.FlagValue\x12\x0f\n\x07version\x18\x06 \x01(\x03\x12<\n\x08\x61\x66\x66\x65\x63ted\x18\x07 \x03(\x0b\x32*.subagents.lifecycle.v1.AffectedDefinition\"\x91\x02\n\tNamedFlag\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .subagents.lifecycle.v1.FlagKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x05value\x18\x03 \x01(\x0e\x32!.subagents.lifecycle.v1.FlagValue\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12.\n\nchanged_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nchanged_by\x18\x06 \x01(\t\x12?\n\x0bshared_with\x18\x07 \x03(\x0b\x32*.subagents.lifecycle.v1.AffectedDefinition\"\xd0\x02\n\x0f\x44\x65\x66initionFlags\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x15\n\rdefinition_id\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x35\n\x05state\x18\x05 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\x12\x33\n\tflag_pair\x18\x07 \x01(\x0e\x32 .subagents.lifecycle.v1.FlagPair\x12\x30\n\x05\x66lags\x18\x08 \x03(\x0b\x32!.subagents.lifecycle.v1.NamedFlag\x12\x36\n\x07\x62\x61\x63kend\x18\t \x01(\x0b\x32%.subagents.lifecycle.v1.BackendStatus\x12\x10\n\x08writable\x18\n \x01(\x08\"\x1f\n\x0fGetFlagsRequest\x12\x0c\n\x04slot\x18\x01 \x01(\t\"P\n\x10GetFlagsResponse\x12<\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x0b\x32\'.subagents.lifecycle.v1.DefinitionFlags*O\n\x08\x46lagKind\x12\x19\n\x15\x46LAG_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x46LAG_KIND_KILL\x10\x01\x12\x14\n\x10\x46LAG_KIND_COHORT\x10\x02\x42W\n\x16subagents.lifecycle.v1P\x01Z\"subagents/lifecycle/v1;lifecyclev1\xaa\x02\x16Subagents.Lifecycle.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,18 +34,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.lifecycle.v1.flag
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\026subagents.lifecycle.v1P\001Z\"subagents/lifecycle/v1;lifecyclev1\252\002\026Subagents.Lifecycle.V1'
-  _globals['_FLAGKIND']._serialized_start=1283
-  _globals['_FLAGKIND']._serialized_end=1362
+  _globals['_FLAGKIND']._serialized_start=1289
+  _globals['_FLAGKIND']._serialized_end=1368
   _globals['_AFFECTEDDEFINITION']._serialized_start=134
-  _globals['_AFFECTEDDEFINITION']._serialized_end=277
-  _globals['_FLAGSWITCH']._serialized_start=280
-  _globals['_FLAGSWITCH']._serialized_end=551
-  _globals['_NAMEDFLAG']._serialized_start=554
-  _globals['_NAMEDFLAG']._serialized_end=827
-  _globals['_DEFINITIONFLAGS']._serialized_start=830
-  _globals['_DEFINITIONFLAGS']._serialized_end=1166
-  _globals['_GETFLAGSREQUEST']._serialized_start=1168
-  _globals['_GETFLAGSREQUEST']._serialized_end=1199
-  _globals['_GETFLAGSRESPONSE']._serialized_start=1201
-  _globals['_GETFLAGSRESPONSE']._serialized_end=1281
+  _globals['_AFFECTEDDEFINITION']._serialized_end=283
+  _globals['_FLAGSWITCH']._serialized_start=286
+  _globals['_FLAGSWITCH']._serialized_end=557
+  _globals['_NAMEDFLAG']._serialized_start=560
+  _globals['_NAMEDFLAG']._serialized_end=833
+  _globals['_DEFINITIONFLAGS']._serialized_start=836
+  _globals['_DEFINITIONFLAGS']._serialized_end=1172
+  _globals['_GETFLAGSREQUEST']._serialized_start=1174
+  _globals['_GETFLAGSREQUEST']._serialized_end=1205
+  _globals['_GETFLAGSRESPONSE']._serialized_start=1207
+  _globals['_GETFLAGSRESPONSE']._serialized_end=1287
 # @@protoc_insertion_point(module_scope)

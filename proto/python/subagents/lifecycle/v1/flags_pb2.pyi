@@ -21,18 +21,18 @@ FLAG_KIND_KILL: FlagKind
 FLAG_KIND_COHORT: FlagKind
 
 class AffectedDefinition(_message.Message):
-    __slots__ = ("slot", "definition_id", "digest", "state", "words")
+    __slots__ = ("slot", "definition_id", "digest", "state", "explanation")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
-    WORDS_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     slot: str
     definition_id: str
     digest: str
     state: _reading_pb2.LifecycleState
-    words: str
-    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., words: _Optional[str] = ...) -> None: ...
+    explanation: str
+    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., explanation: _Optional[str] = ...) -> None: ...
 
 class FlagSwitch(_message.Message):
     __slots__ = ("kind", "name", "backend", "before", "after", "version", "affected")

@@ -5,12 +5,24 @@ from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
 from subagents.lifecycle.v1 import flags_pb2 as _flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class StopReach(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STOP_REACH_UNSPECIFIED: _ClassVar[StopReach]
+    STOP_REACH_REPLICA: _ClassVar[StopReach]
+    STOP_REACH_FLAG: _ClassVar[StopReach]
+    STOP_REACH_RECORD: _ClassVar[StopReach]
+STOP_REACH_UNSPECIFIED: StopReach
+STOP_REACH_REPLICA: StopReach
+STOP_REACH_FLAG: StopReach
+STOP_REACH_RECORD: StopReach
 
 class StepHeader(_message.Message):
     __slots__ = ("definition_id", "slot", "digest", "expected_revision", "reason", "request_id", "dry_run")
@@ -31,7 +43,7 @@ class StepHeader(_message.Message):
     def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., expected_revision: _Optional[int] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class StepResult(_message.Message):
-    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "reached", "warnings", "decommission", "flag")
+    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gate_answers", "edits", "rollout_version", "reached", "warnings", "decommission", "flag")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -41,9 +53,9 @@ class StepResult(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     REPEATED_FIELD_NUMBER: _ClassVar[int]
-    GATES_FIELD_NUMBER: _ClassVar[int]
+    GATE_ANSWERS_FIELD_NUMBER: _ClassVar[int]
     EDITS_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_VERSION_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
@@ -57,14 +69,14 @@ class StepResult(_message.Message):
     revision: int
     changed: bool
     repeated: bool
-    gates: _containers.RepeatedScalarFieldContainer[str]
+    gate_answers: _containers.RepeatedCompositeFieldContainer[_reading_pb2.GateAnswer]
     edits: _containers.RepeatedScalarFieldContainer[str]
-    version: int
-    reached: _containers.RepeatedScalarFieldContainer[str]
+    rollout_version: int
+    reached: _containers.RepeatedScalarFieldContainer[StopReach]
     warnings: _containers.RepeatedScalarFieldContainer[str]
     decommission: _reading_pb2.Decommission
     flag: _flags_pb2.FlagSwitch
-    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., reached: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., decommission: _Optional[_Union[_reading_pb2.Decommission, _Mapping]] = ..., flag: _Optional[_Union[_flags_pb2.FlagSwitch, _Mapping]] = ...) -> None: ...
+    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gate_answers: _Optional[_Iterable[_Union[_reading_pb2.GateAnswer, _Mapping]]] = ..., edits: _Optional[_Iterable[str]] = ..., rollout_version: _Optional[int] = ..., reached: _Optional[_Iterable[_Union[StopReach, str]]] = ..., warnings: _Optional[_Iterable[str]] = ..., decommission: _Optional[_Union[_reading_pb2.Decommission, _Mapping]] = ..., flag: _Optional[_Union[_flags_pb2.FlagSwitch, _Mapping]] = ...) -> None: ...
 
 class TransitionRequest(_message.Message):
     __slots__ = ("header", "target_state")
@@ -94,7 +106,7 @@ class SetRampResponse(_message.Message):
     result: StepResult
     def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
 
-class ConfigureRequest(_message.Message):
+class ConfigureRolloutRequest(_message.Message):
     __slots__ = ("header", "mode", "curve_basis_points")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -104,7 +116,7 @@ class ConfigureRequest(_message.Message):
     curve_basis_points: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., mode: _Optional[_Union[_reading_pb2.RolloutMode, str]] = ..., curve_basis_points: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class ConfigureResponse(_message.Message):
+class ConfigureRolloutResponse(_message.Message):
     __slots__ = ("result",)
     RESULT_FIELD_NUMBER: _ClassVar[int]
     result: StepResult
@@ -272,9 +284,9 @@ class TakeDecommissionStepRequest(_message.Message):
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     header: StepHeader
     step: _reading_pb2.CleanupStep
-    code: _reading_pb2.CodeFate
+    code: _reading_pb2.CodeStatus
     confirmed: str
-    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., step: _Optional[_Union[_reading_pb2.CleanupStep, str]] = ..., code: _Optional[_Union[_reading_pb2.CodeFate, str]] = ..., confirmed: _Optional[str] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., step: _Optional[_Union[_reading_pb2.CleanupStep, str]] = ..., code: _Optional[_Union[_reading_pb2.CodeStatus, str]] = ..., confirmed: _Optional[str] = ...) -> None: ...
 
 class TakeDecommissionStepResponse(_message.Message):
     __slots__ = ("result",)
@@ -283,14 +295,14 @@ class TakeDecommissionStepResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
 
 class DecideDecommissionRequest(_message.Message):
-    __slots__ = ("header", "matter", "choice")
+    __slots__ = ("header", "subject", "choice")
     HEADER_FIELD_NUMBER: _ClassVar[int]
-    MATTER_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
     CHOICE_FIELD_NUMBER: _ClassVar[int]
     header: StepHeader
-    matter: _reading_pb2.CleanupMatter
+    subject: _reading_pb2.CleanupSubject
     choice: _reading_pb2.CleanupChoice
-    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., matter: _Optional[_Union[_reading_pb2.CleanupMatter, str]] = ..., choice: _Optional[_Union[_reading_pb2.CleanupChoice, str]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., subject: _Optional[_Union[_reading_pb2.CleanupSubject, str]] = ..., choice: _Optional[_Union[_reading_pb2.CleanupChoice, str]] = ...) -> None: ...
 
 class DecideDecommissionResponse(_message.Message):
     __slots__ = ("result",)

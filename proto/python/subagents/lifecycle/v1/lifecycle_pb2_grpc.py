@@ -29,8 +29,10 @@ if _version_not_supported:
 
 
 class LifecycleServiceStub:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -54,10 +56,10 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampResponse.FromString,
                 _registered_method=True)
-        self.Configure = channel.unary_unary(
-                '/subagents.lifecycle.v1.LifecycleService/Configure',
-                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRequest.SerializeToString,
-                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureResponse.FromString,
+        self.ConfigureRollout = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/ConfigureRollout',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRolloutRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRolloutResponse.FromString,
                 _registered_method=True)
         self.RampDown = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/RampDown',
@@ -129,25 +131,25 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionResponse.FromString,
                 _registered_method=True)
-        self.Get = channel.unary_unary(
-                '/subagents.lifecycle.v1.LifecycleService/Get',
-                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.SerializeToString,
-                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetResponse.FromString,
+        self.GetRollout = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/GetRollout',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRolloutRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRolloutResponse.FromString,
                 _registered_method=True)
         self.GetFlags = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/GetFlags',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsResponse.FromString,
                 _registered_method=True)
-        self.List = channel.unary_unary(
-                '/subagents.lifecycle.v1.LifecycleService/List',
-                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRequest.SerializeToString,
-                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListResponse.FromString,
+        self.ListRollouts = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/ListRollouts',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRolloutsRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRolloutsResponse.FromString,
                 _registered_method=True)
-        self.Explain = channel.unary_unary(
-                '/subagents.lifecycle.v1.LifecycleService/Explain',
-                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainRequest.SerializeToString,
-                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainResponse.FromString,
+        self.ExplainServing = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/ExplainServing',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainServingRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainServingResponse.FromString,
                 _registered_method=True)
         self.PreviewRamp = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/PreviewRamp',
@@ -164,10 +166,10 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsResponse.FromString,
                 _registered_method=True)
-        self.Replicas = channel.unary_unary(
-                '/subagents.lifecycle.v1.LifecycleService/Replicas',
-                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasRequest.SerializeToString,
-                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasResponse.FromString,
+        self.ListReplicas = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/ListReplicas',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListReplicasRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListReplicasResponse.FromString,
                 _registered_method=True)
         self.ListDecommissions = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/ListDecommissions',
@@ -177,8 +179,10 @@ class LifecycleServiceStub:
 
 
 class LifecycleServiceServicer:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -191,7 +195,7 @@ class LifecycleServiceServicer:
 
         In `promote` it is at 0 % and not active; its flags are created, off. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT` (read again),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,19 +208,19 @@ class LifecycleServiceServicer:
         lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
         will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
-        `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Configure(self, request, context):
+    def ConfigureRollout(self, request, context):
         """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
-        From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+        From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
         What is declared already changes nothing. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
+        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -229,7 +233,7 @@ class LifecycleServiceServicer:
         Acts before it is on record, as `Kill` does (see `StepResult.reached`).
         The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,7 +242,7 @@ class LifecycleServiceServicer:
     def AcknowledgeBreach(self, request, context):
         """Takes note of a breach; the next raise needs that. Safe to repeat, also with another `request_id`.
 
-        Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -250,7 +254,7 @@ class LifecycleServiceServicer:
 
         Takes no step itself. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the step does not need that gate, or it has expired), `POLICY_DENIED`,
-        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -259,11 +263,11 @@ class LifecycleServiceServicer:
     def RollBack(self, request, context):
         """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-        The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+        The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
         bound to. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
         `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
-        have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        have), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -274,20 +278,20 @@ class LifecycleServiceServicer:
 
         Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the slot is not empty, or it was never active), `POLICY_DENIED`, `REVISION_CONFLICT`,
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Kill(self, request, context):
-        """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
+        """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
 
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
+        flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -295,10 +299,10 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetireFlags(self, request, context):
-        """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
+        """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
 
         Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -306,33 +310,33 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SwitchFlagOn(self, request, context):
-        """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+        """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
 
         Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
         no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
         is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
         nothing is changed. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
-        again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchCohortFlagOff(self, request, context):
-        """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+        """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
 
-        Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+        Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
         changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchKillFlagOff(self, request, context):
-        """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+        """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
 
         The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
         where this fails. All else as for `SwitchCohortFlagOff`.
@@ -345,11 +349,11 @@ class LifecycleServiceServicer:
     def BeginDecommission(self, request, context):
         """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
-        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
         is. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
-        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -359,10 +363,10 @@ class LifecycleServiceServicer:
         """Puts on record that the next of the five steps was done in the configuration repository.
 
         What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-        somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+        the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-        holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
-        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -372,7 +376,7 @@ class LifecycleServiceServicer:
         """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
 
         May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -382,19 +386,19 @@ class LifecycleServiceServicer:
     def UndoDecommission(self, request, context):
         """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-        The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+        The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
         `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Get(self, request, context):
+    def GetRollout(self, request, context):
         """Returns one slot's rollout with all its definitions.
 
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -403,13 +407,13 @@ class LifecycleServiceServicer:
     def GetFlags(self, request, context):
         """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def List(self, request, context):
+    def ListRollouts(self, request, context):
         """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
         Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
@@ -418,11 +422,11 @@ class LifecycleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Explain(self, request, context):
+    def ExplainServing(self, request, context):
         """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
 
         The past is replayed from the audit; what the audit does not keep is taken as it is now, and `assumptions` names it.
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -431,8 +435,8 @@ class LifecycleServiceServicer:
     def PreviewRamp(self, request, context):
         """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
-        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-        must not be: report it), `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+        is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -452,16 +456,16 @@ class LifecycleServiceServicer:
         """Says when a definition was active for a cohort: for one user, or for a share of all.
 
         From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
-        Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Replicas(self, request, context):
+    def ListReplicas(self, request, context):
         """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
-        A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
+        A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to repeat.
         Errors: `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -490,10 +494,10 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampResponse.SerializeToString,
             ),
-            'Configure': grpc.unary_unary_rpc_method_handler(
-                    servicer.Configure,
-                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRequest.FromString,
-                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureResponse.SerializeToString,
+            'ConfigureRollout': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConfigureRollout,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRolloutRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRolloutResponse.SerializeToString,
             ),
             'RampDown': grpc.unary_unary_rpc_method_handler(
                     servicer.RampDown,
@@ -565,25 +569,25 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionResponse.SerializeToString,
             ),
-            'Get': grpc.unary_unary_rpc_method_handler(
-                    servicer.Get,
-                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.FromString,
-                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetResponse.SerializeToString,
+            'GetRollout': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRollout,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRolloutRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRolloutResponse.SerializeToString,
             ),
             'GetFlags': grpc.unary_unary_rpc_method_handler(
                     servicer.GetFlags,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsResponse.SerializeToString,
             ),
-            'List': grpc.unary_unary_rpc_method_handler(
-                    servicer.List,
-                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRequest.FromString,
-                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListResponse.SerializeToString,
+            'ListRollouts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRollouts,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRolloutsRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRolloutsResponse.SerializeToString,
             ),
-            'Explain': grpc.unary_unary_rpc_method_handler(
-                    servicer.Explain,
-                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainRequest.FromString,
-                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainResponse.SerializeToString,
+            'ExplainServing': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainServing,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainServingRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainServingResponse.SerializeToString,
             ),
             'PreviewRamp': grpc.unary_unary_rpc_method_handler(
                     servicer.PreviewRamp,
@@ -600,10 +604,10 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsResponse.SerializeToString,
             ),
-            'Replicas': grpc.unary_unary_rpc_method_handler(
-                    servicer.Replicas,
-                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasRequest.FromString,
-                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasResponse.SerializeToString,
+            'ListReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReplicas,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListReplicasRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListReplicasResponse.SerializeToString,
             ),
             'ListDecommissions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListDecommissions,
@@ -619,8 +623,10 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LifecycleService:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -683,7 +689,7 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
-    def Configure(request,
+    def ConfigureRollout(request,
             target,
             options=(),
             channel_credentials=None,
@@ -696,9 +702,9 @@ class LifecycleService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.lifecycle.v1.LifecycleService/Configure',
-            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRequest.SerializeToString,
-            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureResponse.FromString,
+            '/subagents.lifecycle.v1.LifecycleService/ConfigureRollout',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRolloutRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRolloutResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1088,7 +1094,7 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
-    def Get(request,
+    def GetRollout(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1101,9 +1107,9 @@ class LifecycleService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.lifecycle.v1.LifecycleService/Get',
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.SerializeToString,
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetResponse.FromString,
+            '/subagents.lifecycle.v1.LifecycleService/GetRollout',
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRolloutRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRolloutResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1142,7 +1148,7 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
-    def List(request,
+    def ListRollouts(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1155,9 +1161,9 @@ class LifecycleService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.lifecycle.v1.LifecycleService/List',
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRequest.SerializeToString,
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListResponse.FromString,
+            '/subagents.lifecycle.v1.LifecycleService/ListRollouts',
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRolloutsRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListRolloutsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1169,7 +1175,7 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
-    def Explain(request,
+    def ExplainServing(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1182,9 +1188,9 @@ class LifecycleService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.lifecycle.v1.LifecycleService/Explain',
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainRequest.SerializeToString,
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainResponse.FromString,
+            '/subagents.lifecycle.v1.LifecycleService/ExplainServing',
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainServingRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ExplainServingResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1277,7 +1283,7 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
-    def Replicas(request,
+    def ListReplicas(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1290,9 +1296,9 @@ class LifecycleService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/subagents.lifecycle.v1.LifecycleService/Replicas',
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasRequest.SerializeToString,
-            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasResponse.FromString,
+            '/subagents.lifecycle.v1.LifecycleService/ListReplicas',
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListReplicasRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListReplicasResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -16,8 +16,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LifecycleServiceStub:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -31,7 +33,7 @@ class LifecycleServiceStub:
 
     In `promote` it is at 0 % and not active; its flags are created, off. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT` (read again),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SetRamp: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SetRampRequest, _lifecycle_pb2.SetRampResponse]
     """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
@@ -40,15 +42,15 @@ class LifecycleServiceStub:
     lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
     will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
-    `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    Configure: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ConfigureRequest, _lifecycle_pb2.ConfigureResponse]
+    ConfigureRollout: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ConfigureRolloutRequest, _lifecycle_pb2.ConfigureRolloutResponse]
     """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
-    From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+    From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
     What is declared already changes nothing. Safe to repeat with the same `request_id`.
-    Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
-    `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
+    `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     RampDown: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RampDownRequest, _lifecycle_pb2.RampDownResponse]
@@ -57,12 +59,12 @@ class LifecycleServiceStub:
     Acts before it is on record, as `Kill` does (see `StepResult.reached`).
     The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     AcknowledgeBreach: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.AcknowledgeBreachRequest, _lifecycle_pb2.AcknowledgeBreachResponse]
     """Takes note of a breach; the next raise needs that. Safe to repeat, also with another `request_id`.
 
-    Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     OverrideGate: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.OverrideGateRequest, _lifecycle_pb2.OverrideGateResponse]
@@ -70,61 +72,61 @@ class LifecycleServiceStub:
 
     Takes no step itself. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (the step does not need that gate, or it has expired), `POLICY_DENIED`,
-    `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     RollBack: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RollBackRequest, _lifecycle_pb2.RollBackResponse]
     """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-    The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+    The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
     bound to. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
     `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
-    have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    have), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Activate: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ActivateRequest, _lifecycle_pb2.ActivateResponse]
     """Puts a definition that is still in `promote` back into an empty slot, at its own last ramp.
 
     Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (the slot is not empty, or it was never active), `POLICY_DENIED`, `REVISION_CONFLICT`,
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Kill: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.KillRequest, _lifecycle_pb2.KillResponse]
-    """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
+    """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
 
     Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
     the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
     were bound to. Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-    flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
+    flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`.
     """
     RetireFlags: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RetireFlagsRequest, _lifecycle_pb2.RetireFlagsResponse]
-    """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
+    """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
 
     Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+    Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SwitchFlagOn: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchFlagOnRequest, _lifecycle_pb2.SwitchFlagOnResponse]
-    """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+    """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
 
     Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
     no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
     is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
     nothing is changed. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
-    again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     SwitchCohortFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchCohortFlagOffRequest, _lifecycle_pb2.SwitchCohortFlagOffResponse]
-    """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+    """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
 
-    Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+    Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
     changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+    `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
     """
     SwitchKillFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchKillFlagOffRequest, _lifecycle_pb2.SwitchKillFlagOffResponse]
-    """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+    """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
 
     The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
     where this fails. All else as for `SwitchCohortFlagOff`.
@@ -133,62 +135,62 @@ class LifecycleServiceStub:
     BeginDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.BeginDecommissionRequest, _lifecycle_pb2.BeginDecommissionResponse]
     """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
-    The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+    The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
     is. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
-    `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
-    `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+    `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+    `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
     """
     TakeDecommissionStep: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.TakeDecommissionStepRequest, _lifecycle_pb2.TakeDecommissionStepResponse]
     """Puts on record that the next of the five steps was done in the configuration repository.
 
     What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-    somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+    the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-    holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
-    `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+    `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     DecideDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.DecideDecommissionRequest, _lifecycle_pb2.DecideDecommissionResponse]
     """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
 
     May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+    Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     UndoDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.UndoDecommissionRequest, _lifecycle_pb2.UndoDecommissionResponse]
     """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-    The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+    The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
     `request_id`.
-    Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
     `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    Get: _aio.UnaryUnaryMultiCallable[_reading_pb2.GetRequest, _reading_pb2.GetResponse]
+    GetRollout: _aio.UnaryUnaryMultiCallable[_reading_pb2.GetRolloutRequest, _reading_pb2.GetRolloutResponse]
     """Returns one slot's rollout with all its definitions.
 
-    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     GetFlags: _aio.UnaryUnaryMultiCallable[_flags_pb2.GetFlagsRequest, _flags_pb2.GetFlagsResponse]
     """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
-    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    List: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListRequest, _reading_pb2.ListResponse]
+    ListRollouts: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListRolloutsRequest, _reading_pb2.ListRolloutsResponse]
     """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
     Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
     """
-    Explain: _aio.UnaryUnaryMultiCallable[_reading_pb2.ExplainRequest, _reading_pb2.ExplainResponse]
+    ExplainServing: _aio.UnaryUnaryMultiCallable[_reading_pb2.ExplainServingRequest, _reading_pb2.ExplainServingResponse]
     """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
 
     The past is replayed from the audit; what the audit does not keep is taken as it is now, and `assumptions` names it.
-    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     PreviewRamp: _aio.UnaryUnaryMultiCallable[_reading_pb2.PreviewRampRequest, _reading_pb2.PreviewRampResponse]
     """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
-    Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-    must not be: report it), `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+    is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     WatchAudit: _aio.UnaryStreamMultiCallable[_reading_pb2.WatchAuditRequest, _reading_pb2.WatchAuditResponse]
     """Sends audit rows, oldest first, then each new one within about a second; ends only when the client leaves.
@@ -200,12 +202,12 @@ class LifecycleServiceStub:
     """Says when a definition was active for a cohort: for one user, or for a share of all.
 
     From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
-    Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
-    Replicas: _aio.UnaryUnaryMultiCallable[_reading_pb2.ReplicasRequest, _reading_pb2.ReplicasResponse]
+    ListReplicas: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListReplicasRequest, _reading_pb2.ListReplicasResponse]
     """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
-    A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
+    A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to repeat.
     Errors: `STORE_UNAVAILABLE`.
     """
     ListDecommissions: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListDecommissionsRequest, _reading_pb2.ListDecommissionsResponse]
@@ -215,8 +217,10 @@ class LifecycleServiceStub:
     """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation, each call with a role token
-    (metadata `x-subagents-role-token`); who acts is the token's subject, never a field.
+    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
+    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -234,7 +238,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         In `promote` it is at 0 % and not active; its flags are created, off. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT` (read again),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -249,21 +253,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
         will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
-        `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Configure(
+    def ConfigureRollout(
         self,
-        request: _lifecycle_pb2.ConfigureRequest,
-        context: _aio.ServicerContext[_lifecycle_pb2.ConfigureRequest, _abc.Awaitable[_lifecycle_pb2.ConfigureResponse]],
-    ) -> _abc.Awaitable[_lifecycle_pb2.ConfigureResponse]:
+        request: _lifecycle_pb2.ConfigureRolloutRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.ConfigureRolloutRequest, _abc.Awaitable[_lifecycle_pb2.ConfigureRolloutResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.ConfigureRolloutResponse]:
         """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
 
-        From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+        From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
         What is declared already changes nothing. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
+        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -278,7 +282,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         Acts before it is on record, as `Kill` does (see `StepResult.reached`).
         The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -289,7 +293,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.AcknowledgeBreachResponse]:
         """Takes note of a breach; the next raise needs that. Safe to repeat, also with another `request_id`.
 
-        Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -303,7 +307,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Takes no step itself. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the step does not need that gate, or it has expired), `POLICY_DENIED`,
-        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -314,11 +318,11 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.RollBackResponse]:
         """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-        The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+        The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
         bound to. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
         `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
-        have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        have), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -331,7 +335,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the slot is not empty, or it was never active), `POLICY_DENIED`, `REVISION_CONFLICT`,
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -340,13 +344,13 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.KillRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.KillRequest, _abc.Awaitable[_lifecycle_pb2.KillResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.KillResponse]:
-        """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
+        """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
 
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
-        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
+        flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`.
         """
 
@@ -356,10 +360,10 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.RetireFlagsRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.RetireFlagsRequest, _abc.Awaitable[_lifecycle_pb2.RetireFlagsResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.RetireFlagsResponse]:
-        """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
+        """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
 
         Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -369,14 +373,14 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.SwitchFlagOnRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.SwitchFlagOnRequest, _abc.Awaitable[_lifecycle_pb2.SwitchFlagOnResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.SwitchFlagOnResponse]:
-        """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+        """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
 
         Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
         no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
         is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
         nothing is changed. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
-        again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -385,12 +389,12 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.SwitchCohortFlagOffRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.SwitchCohortFlagOffRequest, _abc.Awaitable[_lifecycle_pb2.SwitchCohortFlagOffResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.SwitchCohortFlagOffResponse]:
-        """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+        """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
 
-        Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+        Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
         changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
         """
 
     @_abc_1.abstractmethod
@@ -399,7 +403,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_pb2.SwitchKillFlagOffRequest,
         context: _aio.ServicerContext[_lifecycle_pb2.SwitchKillFlagOffRequest, _abc.Awaitable[_lifecycle_pb2.SwitchKillFlagOffResponse]],
     ) -> _abc.Awaitable[_lifecycle_pb2.SwitchKillFlagOffResponse]:
-        """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+        """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
 
         The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
         where this fails. All else as for `SwitchCohortFlagOff`.
@@ -414,11 +418,11 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.BeginDecommissionResponse]:
         """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
-        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
         is. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
-        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
         """
 
     @_abc_1.abstractmethod
@@ -430,10 +434,10 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Puts on record that the next of the five steps was done in the configuration repository.
 
         What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-        somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+        the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-        holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
-        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -445,7 +449,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
 
         May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -457,21 +461,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.UndoDecommissionResponse]:
         """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-        The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+        The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
         `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Get(
+    def GetRollout(
         self,
-        request: _reading_pb2.GetRequest,
-        context: _aio.ServicerContext[_reading_pb2.GetRequest, _abc.Awaitable[_reading_pb2.GetResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.GetResponse]:
+        request: _reading_pb2.GetRolloutRequest,
+        context: _aio.ServicerContext[_reading_pb2.GetRolloutRequest, _abc.Awaitable[_reading_pb2.GetRolloutResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.GetRolloutResponse]:
         """Returns one slot's rollout with all its definitions.
 
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -482,30 +486,30 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_flags_pb2.GetFlagsResponse]:
         """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def List(
+    def ListRollouts(
         self,
-        request: _reading_pb2.ListRequest,
-        context: _aio.ServicerContext[_reading_pb2.ListRequest, _abc.Awaitable[_reading_pb2.ListResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.ListResponse]:
+        request: _reading_pb2.ListRolloutsRequest,
+        context: _aio.ServicerContext[_reading_pb2.ListRolloutsRequest, _abc.Awaitable[_reading_pb2.ListRolloutsResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ListRolloutsResponse]:
         """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
         Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Explain(
+    def ExplainServing(
         self,
-        request: _reading_pb2.ExplainRequest,
-        context: _aio.ServicerContext[_reading_pb2.ExplainRequest, _abc.Awaitable[_reading_pb2.ExplainResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.ExplainResponse]:
+        request: _reading_pb2.ExplainServingRequest,
+        context: _aio.ServicerContext[_reading_pb2.ExplainServingRequest, _abc.Awaitable[_reading_pb2.ExplainServingResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ExplainServingResponse]:
         """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
 
         The past is replayed from the audit; what the audit does not keep is taken as it is now, and `assumptions` names it.
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -516,8 +520,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_reading_pb2.PreviewRampResponse]:
         """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
 
-        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from somebody, which
-        must not be: report it), `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+        is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -541,18 +545,18 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says when a definition was active for a cohort: for one user, or for a share of all.
 
         From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
-        Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
-    def Replicas(
+    def ListReplicas(
         self,
-        request: _reading_pb2.ReplicasRequest,
-        context: _aio.ServicerContext[_reading_pb2.ReplicasRequest, _abc.Awaitable[_reading_pb2.ReplicasResponse]],
-    ) -> _abc.Awaitable[_reading_pb2.ReplicasResponse]:
+        request: _reading_pb2.ListReplicasRequest,
+        context: _aio.ServicerContext[_reading_pb2.ListReplicasRequest, _abc.Awaitable[_reading_pb2.ListReplicasResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ListReplicasResponse]:
         """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
-        A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
+        A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to repeat.
         Errors: `STORE_UNAVAILABLE`.
         """
 

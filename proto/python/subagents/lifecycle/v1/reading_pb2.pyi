@@ -59,11 +59,11 @@ class CleanupStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLEANUP_STEP_BLOCKS: _ClassVar[CleanupStep]
     CLEANUP_STEP_EVALS_AND_TOOLS: _ClassVar[CleanupStep]
 
-class CleanupMatter(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class CleanupSubject(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    CLEANUP_MATTER_UNSPECIFIED: _ClassVar[CleanupMatter]
-    CLEANUP_MATTER_EVALS: _ClassVar[CleanupMatter]
-    CLEANUP_MATTER_TOOLS: _ClassVar[CleanupMatter]
+    CLEANUP_SUBJECT_UNSPECIFIED: _ClassVar[CleanupSubject]
+    CLEANUP_SUBJECT_EVALS: _ClassVar[CleanupSubject]
+    CLEANUP_SUBJECT_TOOLS: _ClassVar[CleanupSubject]
 
 class CleanupChoice(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -71,11 +71,66 @@ class CleanupChoice(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLEANUP_CHOICE_RETAIN: _ClassVar[CleanupChoice]
     CLEANUP_CHOICE_REMOVE: _ClassVar[CleanupChoice]
 
-class CodeFate(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class CodeStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    CODE_FATE_UNSPECIFIED: _ClassVar[CodeFate]
-    CODE_FATE_GONE: _ClassVar[CodeFate]
-    CODE_FATE_DEPRECATED: _ClassVar[CodeFate]
+    CODE_STATUS_UNSPECIFIED: _ClassVar[CodeStatus]
+    CODE_STATUS_GONE: _ClassVar[CodeStatus]
+    CODE_STATUS_DEPRECATED: _ClassVar[CodeStatus]
+
+class GateVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GATE_VERDICT_UNSPECIFIED: _ClassVar[GateVerdict]
+    GATE_VERDICT_PASS: _ClassVar[GateVerdict]
+    GATE_VERDICT_FAIL: _ClassVar[GateVerdict]
+    GATE_VERDICT_PENDING: _ClassVar[GateVerdict]
+    GATE_VERDICT_INCONCLUSIVE: _ClassVar[GateVerdict]
+    GATE_VERDICT_UNAVAILABLE: _ClassVar[GateVerdict]
+
+class DecommissionEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DECOMMISSION_EVENT_KIND_UNSPECIFIED: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_BEGIN: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_ENTRY: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_REFERENCES: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_MODULES: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_BLOCKS: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_EVALS_AND_TOOLS: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_DECIDE: _ClassVar[DecommissionEventKind]
+    DECOMMISSION_EVENT_KIND_UNDO: _ClassVar[DecommissionEventKind]
+
+class RolloutEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLLOUT_EVENT_KIND_UNSPECIFIED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DEFINITION_SEEN: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DEFINITION_REVISED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_CONFIGURED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_RAMP_SET: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_RAMPED_DOWN: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_BREACH_ACKNOWLEDGED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_GATE_OVERRIDDEN: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_ACTIVATED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_SLOT_EMPTIED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_FLAGS_NAMED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_FLAGS_KEPT: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_FLAGS_CREATED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_FLAGS_ON: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_FLAGS_RETIRED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_FLAG_SWITCHED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_KILLED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DECOMMISSION_BEGUN: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DECOMMISSION_STEP: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DECOMMISSION_DECIDED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DECOMMISSION_UNDONE: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_REFUSED: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_HELD: _ClassVar[RolloutEventKind]
+
+class ActorRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTOR_ROLE_UNSPECIFIED: _ClassVar[ActorRole]
+    ACTOR_ROLE_VIEWER: _ClassVar[ActorRole]
+    ACTOR_ROLE_OPERATOR: _ClassVar[ActorRole]
+    ACTOR_ROLE_AUTOMATION: _ClassVar[ActorRole]
+    ACTOR_ROLE_BREAKER: _ClassVar[ActorRole]
 LIFECYCLE_STATE_UNSPECIFIED: LifecycleState
 LIFECYCLE_STATE_DEV: LifecycleState
 LIFECYCLE_STATE_TEST: LifecycleState
@@ -105,15 +160,70 @@ CLEANUP_STEP_REFERENCES: CleanupStep
 CLEANUP_STEP_MODULES: CleanupStep
 CLEANUP_STEP_BLOCKS: CleanupStep
 CLEANUP_STEP_EVALS_AND_TOOLS: CleanupStep
-CLEANUP_MATTER_UNSPECIFIED: CleanupMatter
-CLEANUP_MATTER_EVALS: CleanupMatter
-CLEANUP_MATTER_TOOLS: CleanupMatter
+CLEANUP_SUBJECT_UNSPECIFIED: CleanupSubject
+CLEANUP_SUBJECT_EVALS: CleanupSubject
+CLEANUP_SUBJECT_TOOLS: CleanupSubject
 CLEANUP_CHOICE_UNSPECIFIED: CleanupChoice
 CLEANUP_CHOICE_RETAIN: CleanupChoice
 CLEANUP_CHOICE_REMOVE: CleanupChoice
-CODE_FATE_UNSPECIFIED: CodeFate
-CODE_FATE_GONE: CodeFate
-CODE_FATE_DEPRECATED: CodeFate
+CODE_STATUS_UNSPECIFIED: CodeStatus
+CODE_STATUS_GONE: CodeStatus
+CODE_STATUS_DEPRECATED: CodeStatus
+GATE_VERDICT_UNSPECIFIED: GateVerdict
+GATE_VERDICT_PASS: GateVerdict
+GATE_VERDICT_FAIL: GateVerdict
+GATE_VERDICT_PENDING: GateVerdict
+GATE_VERDICT_INCONCLUSIVE: GateVerdict
+GATE_VERDICT_UNAVAILABLE: GateVerdict
+DECOMMISSION_EVENT_KIND_UNSPECIFIED: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_BEGIN: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_ENTRY: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_REFERENCES: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_MODULES: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_BLOCKS: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_EVALS_AND_TOOLS: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_DECIDE: DecommissionEventKind
+DECOMMISSION_EVENT_KIND_UNDO: DecommissionEventKind
+ROLLOUT_EVENT_KIND_UNSPECIFIED: RolloutEventKind
+ROLLOUT_EVENT_KIND_DEFINITION_SEEN: RolloutEventKind
+ROLLOUT_EVENT_KIND_DEFINITION_REVISED: RolloutEventKind
+ROLLOUT_EVENT_KIND_CONFIGURED: RolloutEventKind
+ROLLOUT_EVENT_KIND_RAMP_SET: RolloutEventKind
+ROLLOUT_EVENT_KIND_RAMPED_DOWN: RolloutEventKind
+ROLLOUT_EVENT_KIND_BREACH_ACKNOWLEDGED: RolloutEventKind
+ROLLOUT_EVENT_KIND_GATE_OVERRIDDEN: RolloutEventKind
+ROLLOUT_EVENT_KIND_ACTIVATED: RolloutEventKind
+ROLLOUT_EVENT_KIND_SLOT_EMPTIED: RolloutEventKind
+ROLLOUT_EVENT_KIND_FLAGS_NAMED: RolloutEventKind
+ROLLOUT_EVENT_KIND_FLAGS_KEPT: RolloutEventKind
+ROLLOUT_EVENT_KIND_FLAGS_CREATED: RolloutEventKind
+ROLLOUT_EVENT_KIND_FLAGS_ON: RolloutEventKind
+ROLLOUT_EVENT_KIND_FLAGS_RETIRED: RolloutEventKind
+ROLLOUT_EVENT_KIND_FLAG_SWITCHED: RolloutEventKind
+ROLLOUT_EVENT_KIND_KILLED: RolloutEventKind
+ROLLOUT_EVENT_KIND_DECOMMISSION_BEGUN: RolloutEventKind
+ROLLOUT_EVENT_KIND_DECOMMISSION_STEP: RolloutEventKind
+ROLLOUT_EVENT_KIND_DECOMMISSION_DECIDED: RolloutEventKind
+ROLLOUT_EVENT_KIND_DECOMMISSION_UNDONE: RolloutEventKind
+ROLLOUT_EVENT_KIND_REFUSED: RolloutEventKind
+ROLLOUT_EVENT_KIND_HELD: RolloutEventKind
+ACTOR_ROLE_UNSPECIFIED: ActorRole
+ACTOR_ROLE_VIEWER: ActorRole
+ACTOR_ROLE_OPERATOR: ActorRole
+ACTOR_ROLE_AUTOMATION: ActorRole
+ACTOR_ROLE_BREAKER: ActorRole
+
+class GateAnswer(_message.Message):
+    __slots__ = ("gate", "verdict", "summary", "overridden")
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDDEN_FIELD_NUMBER: _ClassVar[int]
+    gate: str
+    verdict: GateVerdict
+    summary: str
+    overridden: bool
+    def __init__(self, gate: _Optional[str] = ..., verdict: _Optional[_Union[GateVerdict, str]] = ..., summary: _Optional[str] = ..., overridden: _Optional[bool] = ...) -> None: ...
 
 class FlagStatus(_message.Message):
     __slots__ = ("name", "value")
@@ -134,87 +244,87 @@ class Tombstone(_message.Message):
     def __init__(self, killed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., killed_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Breach(_message.Message):
-    __slots__ = ("breach_id", "at", "reason", "acknowledged_by")
+    __slots__ = ("breach_id", "breached_at", "reason", "acknowledged_by")
     BREACH_ID_FIELD_NUMBER: _ClassVar[int]
-    AT_FIELD_NUMBER: _ClassVar[int]
+    BREACHED_AT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_BY_FIELD_NUMBER: _ClassVar[int]
     breach_id: str
-    at: _timestamp_pb2.Timestamp
+    breached_at: _timestamp_pb2.Timestamp
     reason: str
     acknowledged_by: str
-    def __init__(self, breach_id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., acknowledged_by: _Optional[str] = ...) -> None: ...
+    def __init__(self, breach_id: _Optional[str] = ..., breached_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., acknowledged_by: _Optional[str] = ...) -> None: ...
 
 class Override(_message.Message):
-    __slots__ = ("gate", "from_basis_points", "to_basis_points", "by", "reason", "expires_at")
+    __slots__ = ("gate", "from_basis_points", "to_basis_points", "overridden_by", "reason", "expires_at")
     GATE_FIELD_NUMBER: _ClassVar[int]
     FROM_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     TO_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDDEN_BY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     gate: str
     from_basis_points: int
     to_basis_points: int
-    by: str
+    overridden_by: str
     reason: str
     expires_at: _timestamp_pb2.Timestamp
-    def __init__(self, gate: _Optional[str] = ..., from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, gate: _Optional[str] = ..., from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., overridden_by: _Optional[str] = ..., reason: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CleanupStepTaken(_message.Message):
-    __slots__ = ("step", "at", "by", "reason", "confirmed", "agent_definition_version", "code")
+    __slots__ = ("step", "taken_at", "taken_by", "reason", "confirmed", "agent_definition_version", "code")
     STEP_FIELD_NUMBER: _ClassVar[int]
-    AT_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_AT_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     AGENT_DEFINITION_VERSION_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     step: CleanupStep
-    at: _timestamp_pb2.Timestamp
-    by: str
+    taken_at: _timestamp_pb2.Timestamp
+    taken_by: str
     reason: str
     confirmed: str
     agent_definition_version: str
-    code: CodeFate
-    def __init__(self, step: _Optional[_Union[CleanupStep, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., confirmed: _Optional[str] = ..., agent_definition_version: _Optional[str] = ..., code: _Optional[_Union[CodeFate, str]] = ...) -> None: ...
+    code: CodeStatus
+    def __init__(self, step: _Optional[_Union[CleanupStep, str]] = ..., taken_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., taken_by: _Optional[str] = ..., reason: _Optional[str] = ..., confirmed: _Optional[str] = ..., agent_definition_version: _Optional[str] = ..., code: _Optional[_Union[CodeStatus, str]] = ...) -> None: ...
 
 class CleanupDecision(_message.Message):
-    __slots__ = ("choice", "at", "by", "reason")
+    __slots__ = ("choice", "decided_at", "decided_by", "reason")
     CHOICE_FIELD_NUMBER: _ClassVar[int]
-    AT_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_AT_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     choice: CleanupChoice
-    at: _timestamp_pb2.Timestamp
-    by: str
+    decided_at: _timestamp_pb2.Timestamp
+    decided_by: str
     reason: str
-    def __init__(self, choice: _Optional[_Union[CleanupChoice, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, choice: _Optional[_Union[CleanupChoice, str]] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decided_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Decommission(_message.Message):
-    __slots__ = ("began_at", "due_at", "by", "reason", "steps", "next_step", "evals", "tools", "finished_at")
-    BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("started_at", "due_at", "started_by", "reason", "steps", "next_step", "evals", "tools", "finished_at")
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     DUE_AT_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
+    STARTED_BY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     NEXT_STEP_FIELD_NUMBER: _ClassVar[int]
     EVALS_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
-    began_at: _timestamp_pb2.Timestamp
+    started_at: _timestamp_pb2.Timestamp
     due_at: _timestamp_pb2.Timestamp
-    by: str
+    started_by: str
     reason: str
     steps: _containers.RepeatedCompositeFieldContainer[CleanupStepTaken]
     next_step: CleanupStep
     evals: CleanupDecision
     tools: CleanupDecision
     finished_at: _timestamp_pb2.Timestamp
-    def __init__(self, began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[CleanupStepTaken, _Mapping]]] = ..., next_step: _Optional[_Union[CleanupStep, str]] = ..., evals: _Optional[_Union[CleanupDecision, _Mapping]] = ..., tools: _Optional[_Union[CleanupDecision, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_by: _Optional[str] = ..., reason: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[CleanupStepTaken, _Mapping]]] = ..., next_step: _Optional[_Union[CleanupStep, str]] = ..., evals: _Optional[_Union[CleanupDecision, _Mapping]] = ..., tools: _Optional[_Union[CleanupDecision, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DefinitionStatus(_message.Message):
-    __slots__ = ("digest", "definition_id", "commit", "vertical", "state", "active", "ramp_basis_points", "activated_at", "flag_pair", "flags", "flag_backend", "killed", "breach", "target_digest", "target_recorded", "overrides", "gates_said", "gates_said_at", "pinned_turns", "in_configuration", "deprecated", "drifts", "decommission_began_at", "decommission", "decommission_overdue")
+    __slots__ = ("digest", "definition_id", "commit", "vertical", "state", "active", "ramp_basis_points", "activated_at", "flag_pair", "flags", "flag_backend", "killed", "breach", "target_digest", "target_recorded", "overrides", "last_gate_answers", "gates_answered_at", "pinned_turns", "in_configuration", "deprecated", "drifts", "decommission_started_at", "decommission", "decommission_overdue")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -231,13 +341,13 @@ class DefinitionStatus(_message.Message):
     TARGET_DIGEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_RECORDED_FIELD_NUMBER: _ClassVar[int]
     OVERRIDES_FIELD_NUMBER: _ClassVar[int]
-    GATES_SAID_FIELD_NUMBER: _ClassVar[int]
-    GATES_SAID_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_GATE_ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    GATES_ANSWERED_AT_FIELD_NUMBER: _ClassVar[int]
     PINNED_TURNS_FIELD_NUMBER: _ClassVar[int]
     IN_CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     DEPRECATED_FIELD_NUMBER: _ClassVar[int]
     DRIFTS_FIELD_NUMBER: _ClassVar[int]
-    DECOMMISSION_BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_OVERDUE_FIELD_NUMBER: _ClassVar[int]
     digest: str
@@ -256,16 +366,16 @@ class DefinitionStatus(_message.Message):
     target_digest: str
     target_recorded: bool
     overrides: _containers.RepeatedCompositeFieldContainer[Override]
-    gates_said: str
-    gates_said_at: _timestamp_pb2.Timestamp
+    last_gate_answers: _containers.RepeatedCompositeFieldContainer[GateAnswer]
+    gates_answered_at: _timestamp_pb2.Timestamp
     pinned_turns: int
     in_configuration: bool
     deprecated: bool
     drifts: _containers.RepeatedScalarFieldContainer[str]
-    decommission_began_at: _timestamp_pb2.Timestamp
+    decommission_started_at: _timestamp_pb2.Timestamp
     decommission: Decommission
     decommission_overdue: bool
-    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., commit: _Optional[str] = ..., vertical: _Optional[str] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., active: _Optional[bool] = ..., ramp_basis_points: _Optional[int] = ..., activated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., flag_pair: _Optional[_Union[FlagPair, str]] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., flag_backend: _Optional[str] = ..., killed: _Optional[_Union[Tombstone, _Mapping]] = ..., breach: _Optional[_Union[Breach, _Mapping]] = ..., target_digest: _Optional[str] = ..., target_recorded: _Optional[bool] = ..., overrides: _Optional[_Iterable[_Union[Override, _Mapping]]] = ..., gates_said: _Optional[str] = ..., gates_said_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned_turns: _Optional[int] = ..., in_configuration: _Optional[bool] = ..., deprecated: _Optional[bool] = ..., drifts: _Optional[_Iterable[str]] = ..., decommission_began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decommission: _Optional[_Union[Decommission, _Mapping]] = ..., decommission_overdue: _Optional[bool] = ...) -> None: ...
+    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., commit: _Optional[str] = ..., vertical: _Optional[str] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., active: _Optional[bool] = ..., ramp_basis_points: _Optional[int] = ..., activated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., flag_pair: _Optional[_Union[FlagPair, str]] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., flag_backend: _Optional[str] = ..., killed: _Optional[_Union[Tombstone, _Mapping]] = ..., breach: _Optional[_Union[Breach, _Mapping]] = ..., target_digest: _Optional[str] = ..., target_recorded: _Optional[bool] = ..., overrides: _Optional[_Iterable[_Union[Override, _Mapping]]] = ..., last_gate_answers: _Optional[_Iterable[_Union[GateAnswer, _Mapping]]] = ..., gates_answered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned_turns: _Optional[int] = ..., in_configuration: _Optional[bool] = ..., deprecated: _Optional[bool] = ..., drifts: _Optional[_Iterable[str]] = ..., decommission_started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decommission: _Optional[_Union[Decommission, _Mapping]] = ..., decommission_overdue: _Optional[bool] = ...) -> None: ...
 
 class SlotStatus(_message.Message):
     __slots__ = ("slot", "revision", "active_digest", "mode", "curve_basis_points", "definitions")
@@ -293,33 +403,33 @@ class BackendStatus(_message.Message):
     age: _duration_pb2.Duration
     def __init__(self, name: _Optional[str] = ..., fresh: _Optional[bool] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
-class GetRequest(_message.Message):
+class GetRolloutRequest(_message.Message):
     __slots__ = ("slot",)
     SLOT_FIELD_NUMBER: _ClassVar[int]
     slot: str
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
-class GetResponse(_message.Message):
+class GetRolloutResponse(_message.Message):
     __slots__ = ("status",)
     STATUS_FIELD_NUMBER: _ClassVar[int]
     status: SlotStatus
     def __init__(self, status: _Optional[_Union[SlotStatus, _Mapping]] = ...) -> None: ...
 
-class ListRequest(_message.Message):
+class ListRolloutsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ListResponse(_message.Message):
-    __slots__ = ("slots", "backends", "version")
+class ListRolloutsResponse(_message.Message):
+    __slots__ = ("slots", "backends", "rollout_version")
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     BACKENDS_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_VERSION_FIELD_NUMBER: _ClassVar[int]
     slots: _containers.RepeatedCompositeFieldContainer[SlotStatus]
     backends: _containers.RepeatedCompositeFieldContainer[BackendStatus]
-    version: int
-    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+    rollout_version: int
+    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., rollout_version: _Optional[int] = ...) -> None: ...
 
-class ExplainRequest(_message.Message):
+class ExplainServingRequest(_message.Message):
     __slots__ = ("slot", "principal", "experiment_arm", "at")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
@@ -332,7 +442,7 @@ class ExplainRequest(_message.Message):
     def __init__(self, slot: _Optional[str] = ..., principal: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DefinitionVerdict(_message.Message):
-    __slots__ = ("digest", "definition_id", "verdict", "state", "ramp_basis_points", "flags", "killed", "words")
+    __slots__ = ("digest", "definition_id", "verdict", "state", "ramp_basis_points", "flags", "killed", "explanation")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
@@ -340,7 +450,7 @@ class DefinitionVerdict(_message.Message):
     RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     FLAGS_FIELD_NUMBER: _ClassVar[int]
     KILLED_FIELD_NUMBER: _ClassVar[int]
-    WORDS_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     digest: str
     definition_id: str
     verdict: _surface_pb2.CandidateVerdict
@@ -348,10 +458,10 @@ class DefinitionVerdict(_message.Message):
     ramp_basis_points: int
     flags: _containers.RepeatedCompositeFieldContainer[FlagStatus]
     killed: bool
-    words: str
-    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., verdict: _Optional[_Union[_surface_pb2.CandidateVerdict, str]] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., killed: _Optional[bool] = ..., words: _Optional[str] = ...) -> None: ...
+    explanation: str
+    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., verdict: _Optional[_Union[_surface_pb2.CandidateVerdict, str]] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., killed: _Optional[bool] = ..., explanation: _Optional[str] = ...) -> None: ...
 
-class ExplainResponse(_message.Message):
+class ExplainServingResponse(_message.Message):
     __slots__ = ("slot", "served_digest", "key", "salt", "bucketing", "bucket", "verdicts", "at", "assumptions")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     SERVED_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -416,63 +526,63 @@ class AuditCohort(_message.Message):
     def __init__(self, agent_definition_version: _Optional[str] = ..., active_flags: _Optional[_Iterable[str]] = ..., ramp_step_percent: _Optional[float] = ...) -> None: ...
 
 class TransitionRow(_message.Message):
-    __slots__ = ("subagent_id", "source_state", "target_state", "trigger", "agent_definition_commit", "cohort", "effective_at")
-    SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("definition_id", "source_state", "target_state", "trigger", "agent_definition_commit", "cohort", "effective_at")
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_STATE_FIELD_NUMBER: _ClassVar[int]
     TARGET_STATE_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
     AGENT_DEFINITION_COMMIT_FIELD_NUMBER: _ClassVar[int]
     COHORT_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_AT_FIELD_NUMBER: _ClassVar[int]
-    subagent_id: str
+    definition_id: str
     source_state: LifecycleState
     target_state: LifecycleState
     trigger: Trigger
     agent_definition_commit: str
     cohort: AuditCohort
     effective_at: _timestamp_pb2.Timestamp
-    def __init__(self, subagent_id: _Optional[str] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., effective_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, definition_id: _Optional[str] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., effective_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DecommissionRow(_message.Message):
-    __slots__ = ("subagent_id", "step", "source_state", "target_state", "trigger", "agent_definition_commit", "cohort", "detail")
-    SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("definition_id", "kind", "source_state", "target_state", "trigger", "agent_definition_commit", "cohort", "detail")
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     SOURCE_STATE_FIELD_NUMBER: _ClassVar[int]
     TARGET_STATE_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
     AGENT_DEFINITION_COMMIT_FIELD_NUMBER: _ClassVar[int]
     COHORT_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
-    subagent_id: str
-    step: str
+    definition_id: str
+    kind: DecommissionEventKind
     source_state: LifecycleState
     target_state: LifecycleState
     trigger: Trigger
     agent_definition_commit: str
     cohort: AuditCohort
     detail: str
-    def __init__(self, subagent_id: _Optional[str] = ..., step: _Optional[str] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., detail: _Optional[str] = ...) -> None: ...
+    def __init__(self, definition_id: _Optional[str] = ..., kind: _Optional[_Union[DecommissionEventKind, str]] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class RolloutRow(_message.Message):
-    __slots__ = ("subagent_id", "what", "before_basis_points", "after_basis_points", "detail")
-    SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
-    WHAT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("definition_id", "kind", "before_basis_points", "after_basis_points", "detail")
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     BEFORE_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     AFTER_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
-    subagent_id: str
-    what: str
+    definition_id: str
+    kind: RolloutEventKind
     before_basis_points: int
     after_basis_points: int
     detail: str
-    def __init__(self, subagent_id: _Optional[str] = ..., what: _Optional[str] = ..., before_basis_points: _Optional[int] = ..., after_basis_points: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+    def __init__(self, definition_id: _Optional[str] = ..., kind: _Optional[_Union[RolloutEventKind, str]] = ..., before_basis_points: _Optional[int] = ..., after_basis_points: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class AuditRow(_message.Message):
-    __slots__ = ("number", "slot", "digest", "at", "actor", "reason", "request_id", "actor_key", "actor_role", "transition", "rollout", "decommission")
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("sequence", "slot", "digest", "requested_at", "actor", "reason", "request_id", "actor_key", "actor_role", "transition", "rollout", "decommission")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
-    AT_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_AT_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -481,31 +591,31 @@ class AuditRow(_message.Message):
     TRANSITION_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
-    number: int
+    sequence: int
     slot: str
     digest: str
-    at: _timestamp_pb2.Timestamp
+    requested_at: _timestamp_pb2.Timestamp
     actor: str
     reason: str
     request_id: str
     actor_key: str
-    actor_role: str
+    actor_role: ActorRole
     transition: TransitionRow
     rollout: RolloutRow
     decommission: DecommissionRow
-    def __init__(self, number: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., actor_key: _Optional[str] = ..., actor_role: _Optional[str] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ..., decommission: _Optional[_Union[DecommissionRow, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., actor_key: _Optional[str] = ..., actor_role: _Optional[_Union[ActorRole, str]] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ..., decommission: _Optional[_Union[DecommissionRow, _Mapping]] = ...) -> None: ...
 
 class WatchAuditRequest(_message.Message):
-    __slots__ = ("after", "slot", "definition_id", "no_follow")
-    AFTER_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("after_sequence", "slot", "definition_id", "no_follow")
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     NO_FOLLOW_FIELD_NUMBER: _ClassVar[int]
-    after: int
+    after_sequence: int
     slot: str
     definition_id: str
     no_follow: bool
-    def __init__(self, after: _Optional[int] = ..., slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., no_follow: _Optional[bool] = ...) -> None: ...
+    def __init__(self, after_sequence: _Optional[int] = ..., slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., no_follow: _Optional[bool] = ...) -> None: ...
 
 class WatchAuditResponse(_message.Message):
     __slots__ = ("rows",)
@@ -513,29 +623,29 @@ class WatchAuditResponse(_message.Message):
     rows: _containers.RepeatedCompositeFieldContainer[AuditRow]
     def __init__(self, rows: _Optional[_Iterable[_Union[AuditRow, _Mapping]]] = ...) -> None: ...
 
-class ReplicasRequest(_message.Message):
+class ListReplicasRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ReplicasResponse(_message.Message):
-    __slots__ = ("replicas", "version")
+class ListReplicasResponse(_message.Message):
+    __slots__ = ("replicas", "rollout_version")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_VERSION_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
-    version: int
-    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+    rollout_version: int
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., rollout_version: _Optional[int] = ...) -> None: ...
 
 class Replica(_message.Message):
-    __slots__ = ("instance", "version", "seen_at", "alive")
-    INSTANCE_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("instance_id", "rollout_version", "seen_at", "alive")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_VERSION_FIELD_NUMBER: _ClassVar[int]
     SEEN_AT_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
-    instance: str
-    version: int
+    instance_id: str
+    rollout_version: int
     seen_at: _timestamp_pb2.Timestamp
     alive: bool
-    def __init__(self, instance: _Optional[str] = ..., version: _Optional[int] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., alive: _Optional[bool] = ...) -> None: ...
+    def __init__(self, instance_id: _Optional[str] = ..., rollout_version: _Optional[int] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., alive: _Optional[bool] = ...) -> None: ...
 
 class ListDecommissionsRequest(_message.Message):
     __slots__ = ("include_finished",)
@@ -550,7 +660,7 @@ class ListDecommissionsResponse(_message.Message):
     def __init__(self, decommissions: _Optional[_Iterable[_Union[DecommissionStatus, _Mapping]]] = ...) -> None: ...
 
 class DecommissionStatus(_message.Message):
-    __slots__ = ("slot", "revision", "definition_id", "digest", "vertical", "decommission", "overdue", "left", "blocks", "tools", "pinned_turns")
+    __slots__ = ("slot", "revision", "definition_id", "digest", "vertical", "decommission", "overdue", "remaining", "prompt_blocks", "tools", "pinned_turns")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -558,8 +668,8 @@ class DecommissionStatus(_message.Message):
     VERTICAL_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
     OVERDUE_FIELD_NUMBER: _ClassVar[int]
-    LEFT_FIELD_NUMBER: _ClassVar[int]
-    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     PINNED_TURNS_FIELD_NUMBER: _ClassVar[int]
     slot: str
@@ -569,8 +679,8 @@ class DecommissionStatus(_message.Message):
     vertical: str
     decommission: Decommission
     overdue: bool
-    left: _containers.RepeatedScalarFieldContainer[str]
-    blocks: _containers.RepeatedScalarFieldContainer[str]
+    remaining: _containers.RepeatedScalarFieldContainer[str]
+    prompt_blocks: _containers.RepeatedScalarFieldContainer[str]
     tools: _containers.RepeatedScalarFieldContainer[str]
     pinned_turns: int
-    def __init__(self, slot: _Optional[str] = ..., revision: _Optional[int] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., vertical: _Optional[str] = ..., decommission: _Optional[_Union[Decommission, _Mapping]] = ..., overdue: _Optional[bool] = ..., left: _Optional[_Iterable[str]] = ..., blocks: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., pinned_turns: _Optional[int] = ...) -> None: ...
+    def __init__(self, slot: _Optional[str] = ..., revision: _Optional[int] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., vertical: _Optional[str] = ..., decommission: _Optional[_Union[Decommission, _Mapping]] = ..., overdue: _Optional[bool] = ..., remaining: _Optional[_Iterable[str]] = ..., prompt_blocks: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., pinned_turns: _Optional[int] = ...) -> None: ...

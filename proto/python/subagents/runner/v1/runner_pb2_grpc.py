@@ -27,7 +27,11 @@ if _version_not_supported:
 
 class SubAgentRunnerServiceStub:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     def __init__(self, channel):
@@ -50,7 +54,11 @@ class SubAgentRunnerServiceStub:
 
 class SubAgentRunnerServiceServicer:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     def Run(self, request, context):
@@ -59,7 +67,7 @@ class SubAgentRunnerServiceServicer:
         Streams what the sub-agent reports and ends with a `RunFinished`. A stream that ends without one is a failed
         attempt. The host stops the sub-agent when the RPC is cancelled or its deadline passes. Not safe to repeat: a new
         attempt has a new `attempt_id`, by which a sub-agent with side effects can recognise that it ran before.
-        Errors: `DEFINITION_NOT_HELD` (the sidecar sends the card then), `NOT_KNOWN`: no
+        Errors: `DEFINITION_NOT_HELD` (the sidecar sends the card then), `NOT_FOUND`: no
         such sub-agent here; `DRAINING`: the host is shutting down; `OVERLOADED`: the host runs as many as it can;
         `RUNNER_FAILED`: the sub-agent failed, for now if the status is UNAVAILABLE. The beginning of such a status's message is
         shown to operators: it says where the sub-agent failed, and holds nothing of the user's.
@@ -100,7 +108,11 @@ def add_SubAgentRunnerServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class SubAgentRunnerService:
     """Served by a host of sub-agents: the consumer-agent with its Python modules, or a vertical's own server.
-    Called by the sidecar only.
+    Called by the sidecar only, at the target that the card or the settings (`targets`) name: a Unix socket that only the
+    sidecar can open, or a loopback address.
+
+    Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
+    most `limits.message_bytes` of the sidecar (4 MiB by default).
     """
 
     @staticmethod

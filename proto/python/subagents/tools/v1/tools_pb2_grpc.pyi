@@ -13,10 +13,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ToolGatewayServiceStub:
-    """The only way from a sub-agent to data. Called by runner hosts on behalf of a running attempt.
+    """The only way from a sub-agent to data. Called by runner hosts on behalf of a running attempt, at
+    `RunRequest.gateway_target` (`server.agents_socket`).
 
-    Every request carries the attempt's grant as metadata `x-subagents-grant`, exactly once. The gateway, not the caller,
-    decides on whose behalf the data service is asked.
+    Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
+    at a time on one connection.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -31,24 +33,26 @@ class ToolGatewayServiceStub:
     ReadOwnTurns: _aio.UnaryUnaryMultiCallable[_tools_pb2.ReadOwnTurnsRequest, _tools_pb2.ReadOwnTurnsResponse]
     """Returns what this sub-agent was asked and answered in earlier turns of this session, oldest first.
 
-    Whose turns, and of which session, the grant decides: nothing else can be asked for. Changes nothing; safe to repeat.
+    The grant decides the sub-agent and the session. Changes nothing; safe to repeat.
     Errors: `GRANT_INVALID`, `GRANT_SPENT`, `MEMORY_UNAVAILABLE`, `INVALID_REQUEST`.
     """
     Delegate: _aio.UnaryUnaryMultiCallable[_tools_pb2.DelegateRequest, _tools_pb2.DelegateResponse]
     """Has another sub-agent of the turn do a part of the work, and returns what it came to.
 
-    Off unless the contract says `can_spawn_children`. Whom may be asked stands in `RunRequest.delegates`. The other one
-    gets a contract of its own, which gives it no more than is left of this one; what it uses counts here, too. It is
+    Off unless the contract says `can_spawn_children`. `RunRequest.delegates` lists the sub-agents that may be asked. The
+    other sub-agent gets a contract of its own, within what is left of this one; what it uses counts here, too. It is
     stopped when this RPC is cancelled or the attempt ends, and is always closed by the sidecar. A sub-agent that fails
     does not fail the RPC. Not safe to repeat: each call starts another one.
     Errors: `GRANT_INVALID`, `GRANT_SPENT`, `DELEGATION_REFUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
 
 class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
-    """The only way from a sub-agent to data. Called by runner hosts on behalf of a running attempt.
+    """The only way from a sub-agent to data. Called by runner hosts on behalf of a running attempt, at
+    `RunRequest.gateway_target` (`server.agents_socket`).
 
-    Every request carries the attempt's grant as metadata `x-subagents-grant`, exactly once. The gateway, not the caller,
-    decides on whose behalf the data service is asked.
+    Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
+    at a time on one connection.
     """
 
     @_abc_1.abstractmethod
@@ -73,7 +77,7 @@ class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tools_pb2.ReadOwnTurnsResponse]:
         """Returns what this sub-agent was asked and answered in earlier turns of this session, oldest first.
 
-        Whose turns, and of which session, the grant decides: nothing else can be asked for. Changes nothing; safe to repeat.
+        The grant decides the sub-agent and the session. Changes nothing; safe to repeat.
         Errors: `GRANT_INVALID`, `GRANT_SPENT`, `MEMORY_UNAVAILABLE`, `INVALID_REQUEST`.
         """
 
@@ -85,8 +89,8 @@ class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tools_pb2.DelegateResponse]:
         """Has another sub-agent of the turn do a part of the work, and returns what it came to.
 
-        Off unless the contract says `can_spawn_children`. Whom may be asked stands in `RunRequest.delegates`. The other one
-        gets a contract of its own, which gives it no more than is left of this one; what it uses counts here, too. It is
+        Off unless the contract says `can_spawn_children`. `RunRequest.delegates` lists the sub-agents that may be asked. The
+        other sub-agent gets a contract of its own, within what is left of this one; what it uses counts here, too. It is
         stopped when this RPC is cancelled or the attempt ends, and is always closed by the sidecar. A sub-agent that fails
         does not fail the RPC. Not safe to repeat: each call starts another one.
         Errors: `GRANT_INVALID`, `GRANT_SPENT`, `DELEGATION_REFUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.

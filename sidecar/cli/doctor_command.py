@@ -1,0 +1,61 @@
+"""`sidecar doctor`: says what a start would fail at, what would serve no user, and what to do about it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from msgspec.structs import asdict
+
+if TYPE_CHECKING:
+    from sidecar.operations.process.findings import Finding
+    from sidecar.settings import Settings
+
+Examine = Callable[["Settings", float], Iterator["Finding"]]
+SIGNS: Final = {"ok": "ok", "warning": "warning", "error": "ERROR"}
+"""By level; an error is found when a page scrolls by."""
+
+
+def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], examine: Callable[[], Examine]) -> None:
+    """Add the command."""
+
+    @app.command()
+    def doctor(
+        config: Annotated[
+            Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")
+        ] = None,
+        as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+        timeout: Annotated[
+            int, typer.Option(min=1, max=60, help="Seconds that each host, service or database may take to answer.")
+        ] = 2,
+    ) -> None:
+        """Examine settings, definitions, plugins, files, record, and everything the sidecar talks to; change nothing.
+
+        Run it before a start, or beside the running sidecar.
+
+        Exit codes: 0 nothing is wrong (warnings may be there), 1 there are errors, 78 wrong settings.
+        """
+        settings = read(config)
+        found = examine()(settings, timeout)
+        raise typer.Exit(_print_json(found) if as_json_text else _print_text(found))
+
+
+def _print_text(found: Iterable["Finding"]) -> int:
+    """Print each finding as soon as it is there; return the exit code."""
+    counts = dict.fromkeys(SIGNS, 0)
+    for each in found:
+        counts[each.level] += 1
+        about = f"{each.about}: " if each.about else ""
+        typer.echo(f"{SIGNS[each.level]:<8} {each.area:<13} {about}{each.text}")
+        if each.remedy:
+            typer.echo(f"{'':<8} {'':<13} what to do: {each.remedy}")
+    typer.echo(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} in order")
+    return int(counts["error"] > 0)
+
+
+def _print_json(found: Iterable["Finding"]) -> int:
+    """Print one array of objects with the fields of `Finding`; return the exit code."""
+    every = list(found)
+    typer.echo(json.dumps([asdict(each) for each in every], indent=2))
+    return int(any(each.level == "error" for each in every))

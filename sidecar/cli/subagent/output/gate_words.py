@@ -1,0 +1,18 @@
+"""What gates answered, for people."""
+
+from sidecar.cli.output.drawing import clean
+from sidecar.cli.output.json_output import enum_word
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+
+def gate_words(answer: pb.GateAnswer) -> str:
+    """Return what one gate answered, in one line."""
+    held = answer.verdict == pb.GATE_VERDICT_UNAVAILABLE
+    said = f"{clean(answer.gate)}: {'held' if held else enum_word(pb.GateVerdict, answer.verdict)}"
+    said += f": {clean(answer.summary)}" if answer.summary else ""
+    return f"{said}; passed by an operator's override" if answer.overridden else said
+
+
+def gates_words(each: pb.DefinitionStatus) -> str:
+    """Return what the gates of a definition answered last, in one line; empty if none was asked."""
+    return "; ".join(map(gate_words, each.last_gate_answers))

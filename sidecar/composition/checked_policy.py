@@ -1,0 +1,50 @@
+"""Loads the chosen plugins, and checks now what would else fail at the first call."""
+
+from collections.abc import Sequence
+
+from sidecar.composition.plugins.built_ins import BUILT_INS
+from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.factory import check_sections, checked_settings
+from sidecar.policy.kinds import PluginKind
+from sidecar.policy.loading import PluginHost, load_plugins
+from sidecar.policy.problems import choices_for
+from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.settings import Settings, SettingsProblem
+
+
+def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap:
+    """Return which plugins serve whom.
+
+    Args:
+        settings: of the sidecar.
+        more: plugins beside the built-in ones.
+
+    Raises:
+        PluginProblem: a plugin cannot be loaded, or its settings are wrong.
+        SettingsProblem: the settings name a connector that no plugin offers.
+    """
+    host: PluginHost = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
+    sections = plugin_sections(settings)
+    check_sections(host, sections)
+    for (kind, name), registered in host.registered.items():
+        if name in sections[kind]:
+            checked_settings(registered.spec, sections[kind][name])
+    _check_signed_connectors(settings, host)
+    return resolve_policy(policy_settings(settings), host)
+
+
+def _check_signed_connectors(settings: Settings, host: PluginHost) -> None:
+    """Refuse a connector whose answers must be signed and that no loaded plugin offers.
+
+    Raises:
+        SettingsProblem: lists them all.
+    """
+    known = host.names(PluginKind.CONNECTOR)
+    wrong = [
+        f"signatures.connectors: no connector is named `{name}`: {choices_for(name, known)}"
+        for name in settings.signatures.connectors
+        if name not in known
+    ]
+    if wrong:
+        raise SettingsProblem(wrong)

@@ -1,0 +1,79 @@
+"""The whole examination, in the order in which a start would fail."""
+
+import asyncio
+from collections.abc import Iterator
+
+from sidecar.adapters.definitions_directory.loading import load_directory
+from sidecar.composition.checked_policy import checked_policy
+from sidecar.composition.doctor.files import examine_keys, examine_sockets
+from sidecar.composition.doctor.flags import examine_flags
+from sidecar.composition.doctor.peers import examine_ops_address, examine_runners, examine_services
+from sidecar.composition.doctor.record import examine_record
+from sidecar.core.definitions.cards.card import Catalogue
+from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.policy.loading import BUILT_IN
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.selection import PolicyMap
+from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.name_checks import invalid_targets, names_of, unknown_names
+
+
+def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
+    """Yield each finding as soon as it is there.
+
+    Args:
+        settings: that a sidecar would start with.
+        seconds: that each thing outside the process may take to answer.
+    """
+    catalogue = load_directory(settings.definitions.path, sub_agents_at_most=settings.definitions.sub_agents_at_most)
+    yield from _definitions(settings, catalogue.catalogue, [each.render() for each in catalogue.problems])
+    policy: list[PolicyMap] = []
+    yield from _plugins(settings, policy)
+    yield from examine_sockets(settings)
+    yield from examine_keys(settings)
+    yield from examine_record(settings, seconds)
+    yield examine_ops_address(settings.server.ops_address, seconds)
+    if policy:
+        yield from _gates(policy[0], settings)
+        yield from asyncio.run(examine_flags(settings, policy[0], catalogue.catalogue, seconds))
+    if policy and catalogue.catalogue is not None:
+        yield from asyncio.run(examine_runners(settings, policy[0], catalogue.catalogue, seconds))
+        yield from asyncio.run(examine_services(catalogue.catalogue, seconds))
+
+
+def _definitions(settings: Settings, catalogue: Catalogue | None, problems: list[str]) -> Iterator[Finding]:
+    area, about = "definitions", str(settings.definitions.path)
+    if catalogue is None:
+        remedy = f"correct them; `sidecar validate {about}` shows the same lines"
+        yield from (error(area, about, problem, remedy) for problem in problems)
+        return
+    yield ok(area, about, f"{len(catalogue.cards)} agents, {len(catalogue.tools)} tools")
+    yield from (warning(area, about, problem, "correct it, or leave it as it is") for problem in problems)
+    wrong = [*unknown_names(settings, names_of(catalogue)), *invalid_targets(settings, catalogue)]
+    yield from (error("settings", "", problem, "correct the name in the settings") for problem in wrong)
+
+
+def _plugins(settings: Settings, policy: list[PolicyMap]) -> Iterator[Finding]:
+    try:
+        policy.append(checked_policy(settings))
+    except PluginProblem as problem:
+        yield error("plugins", problem.where, problem.what, problem.remedy)
+    except SettingsProblem as problem:
+        yield error("plugins", "", str(problem), "correct the settings")
+    else:
+        installed = sorted({one.distribution for one in policy[0].host.registered.values()} - {BUILT_IN})
+        yield ok("plugins", "", f"all chosen plugins load; installed ones: {', '.join(installed) or 'none'}")
+
+
+def _gates(policy: PolicyMap, settings: Settings) -> Iterator[Finding]:
+    if not settings.operators.configured:
+        remedy = "set `operators.keys` or `operators.issuer`; `sidecar token key` makes a key (docs/operators.md)"
+        yield warning("operators", "", "no operator can promote, ramp or stop a sub-agent", remedy)
+        return
+    everyone = [("default", policy.default), *((f"verticals.{name}", each) for name, each in policy.verticals.items())]
+    for name, plugins in everyone:
+        if plugins.gates:
+            yield ok("gates", name, "gate clients are chosen")
+        else:
+            remedy = f"set `policy.{name}.gates` (docs/gates.md)"
+            yield warning("gates", name, "no gate client: every gate holds, and nothing can be promoted", remedy)

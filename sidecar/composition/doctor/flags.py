@@ -1,0 +1,61 @@
+"""Flag backends: whether they answer, and whether they know the flags that definitions name."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sidecar.adapters.flags_embedded import EMBEDDED_FLAGS
+from sidecar.core.definitions.cards.card import Catalogue
+from sidecar.core.flag_states import FlagReport
+from sidecar.operations.bounded_wait import await_with_limit
+from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.policy.factory import make_flag_backend
+from sidecar.policy.flags import AsksByName
+from sidecar.policy.problems import PluginProblem, cause_of
+from sidecar.policy.selection import PolicyMap
+from sidecar.settings import Settings
+
+AREA: Final = "flags"
+
+
+async def examine_flags(
+    settings: Settings, policy: PolicyMap, catalogue: Catalogue | None, seconds: float
+) -> Sequence[Finding]:
+    """Return what each flag backend in use answers; `embedded` is a part of the record and is not asked."""
+    found: list[Finding] = []
+    for spec in policy.flag_backends:
+        if spec.name == EMBEDDED_FLAGS.name:
+            found.append(ok(AREA, spec.name, "flags are kept in the record"))
+            continue
+        named = _named(policy, catalogue, spec.name)
+        try:
+            backend = make_flag_backend(spec, settings.flags.get(spec.name, {}))
+        except PluginProblem as problem:
+            found.append(error(AREA, spec.name, problem.what, problem.remedy))
+            continue
+        try:
+            if isinstance(backend, AsksByName):
+                backend.ask_for(named)
+            report = await await_with_limit(seconds, backend.fetch())
+        except Exception as problem:  # noqa: BLE001  the border of a plugin
+            remedy = f"is the service running? See [flags.{spec.name}] in the settings"
+            found.append(error(AREA, spec.name, f"does not answer: {cause_of(problem)}", remedy))
+        else:
+            found += _known(spec.name, report, named)
+        finally:
+            await backend.close()
+    return found
+
+
+def _named(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> frozenset[str]:
+    cards = catalogue.cards.values() if catalogue else ()
+    mine = (each.definition for each in cards if policy.of(each.definition.vertical).flags.name == backend)
+    return frozenset(each.enabled_via_flag for each in mine if each.enabled_via_flag)
+
+
+def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:
+    unclear = sorted(named & report.unclear)
+    if unclear:
+        text = f"cannot tell the state of {', '.join(unclear)}: these sub-agents serve no user"
+        yield warning(AREA, backend, text, "look at these flags in the backend")
+    on = sorted(named & report.on)
+    yield ok(AREA, backend, f"answers; of {len(named)} flags that definitions name {len(on)} are on")

@@ -1,0 +1,141 @@
+"""Processes that the sidecar talks to: runner hosts, data services, and the sidecar itself if it runs."""
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Final
+from urllib.parse import urlsplit
+
+import grpc
+from grpc_health.v1 import health_pb2
+
+from sidecar.adapters.runners import TargetMap
+from sidecar.core.decoding import DecodeError, from_json
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.selection import PolicyMap
+from sidecar.settings import Settings
+
+HEALTH: Final = "/grpc.health.v1.Health/Check"
+GRPC: Final = "grpc"
+HTTPS: Final = 443
+HTTP: Final = 80
+
+
+def examine_ops_address(address: str, seconds: float) -> Finding:
+    """Return whether the ops address is free, or what the sidecar that runs there says."""
+    host, _, port = address.rpartition(":")
+    about = f"server.ops_address {address}"
+    remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
+    try:
+        with closing(socket.create_connection((host.strip("[]"), int(port)), seconds)) as connection:
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: sidecar\r\nconnection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    except OSError:
+        return ok("ops", about, "free")
+    _, _, body = answer.partition(b"\r\n\r\n")
+    try:
+        ready = from_json(body)["ready"]
+    except (DecodeError, KeyError, TypeError):
+        return error("ops", about, "another program listens there", remedy)
+    if ready:
+        return ok("ops", about, "a sidecar runs there and takes turns")
+    return warning("ops", about, "a sidecar runs there and takes no turns", f"read http://{address}/readyz")
+
+
+async def examine_runners(
+    settings: Settings, policy: PolicyMap, catalogue: Catalogue, seconds: float
+) -> Sequence[Finding]:
+    """Return a finding for each target of a sub-agent; all are asked at once."""
+    targets = TargetMap(settings.targets.slots, settings.targets.verticals)
+    found: list[Finding] = []
+    used: dict[tuple[str, str], list[str]] = {}
+    offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    for card in catalogue.cards.values():
+        if card.definition.slot in offered:
+            _sort_in(card, targets, policy, settings, used, found)
+    asked = [_host(kind, target, names, seconds) for (kind, target), names in used.items()]
+    return [*found, *await asyncio.gather(*asked)]
+
+
+def _sort_in(
+    card: Card,
+    targets: TargetMap,
+    policy: PolicyMap,
+    settings: Settings,
+    used: dict[tuple[str, str], list[str]],
+    found: list[Finding],
+) -> None:
+    """Add a card to those of its target, or a finding if it has none."""
+    definition = card.definition
+    try:
+        kind = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner").name
+    except PluginProblem as problem:
+        found.append(error("runners", str(definition.id), problem.what, problem.remedy))
+        return
+    target = targets.of(card) or settings.runners.get(kind, {}).get("target")
+    if target:
+        used.setdefault((kind, target), []).append(str(definition.id))
+    elif kind == GRPC:
+        remedy = f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
+        found.append(error("runners", str(definition.id), "no address of its runner host is configured", remedy))
+
+
+async def _host(kind: str, target: str, names: Sequence[str], seconds: float) -> Finding:
+    about = f"{', '.join(names)} at {target}"
+    if kind != GRPC:
+        parts = urlsplit(target)
+        if parts.hostname is None:
+            return ok("runners", about, f"runner `{kind}`: not asked")
+        return await _reached("runners", about, parts.hostname, _port_of(target), seconds)
+    async with grpc.aio.insecure_channel(target, options=(("grpc.enable_http_proxy", 0),)) as channel:
+        ask = channel.unary_unary(
+            HEALTH,
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        try:
+            answer = await ask(health_pb2.HealthCheckRequest(), timeout=seconds)
+        except grpc.aio.AioRpcError as failure:
+            if failure.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return ok("runners", about, "answers; it has no health service")
+            remedy = "start the runner host (docs/runner-hosts.md), or correct the address in `targets`"
+            return error("runners", about, f"no runner host answers ({failure.code().name})", remedy)
+    if answer.status == health_pb2.HealthCheckResponse.SERVING:
+        return ok("runners", about, "serves")
+    return warning("runners", about, "answers and takes no attempts", "wait until it has started, or read its log")
+
+
+async def examine_services(catalogue: Catalogue, seconds: float) -> Sequence[Finding]:
+    """Return a finding for each data service that a tool names; only a connection is made, nothing is asked."""
+    by_address: dict[tuple[str, int], list[str]] = {}
+    for name, tool in catalogue.tools.items():
+        parts = urlsplit(tool.endpoint or "")
+        if parts.hostname is not None:
+            by_address.setdefault((parts.hostname, _port_of(tool.endpoint or "")), []).append(str(name))
+    work = [
+        _reached("data services", f"{', '.join(tools)} at {host}:{port}", host, port, seconds)
+        for (host, port), tools in by_address.items()
+    ]
+    return await asyncio.gather(*work)
+
+
+async def _reached(area: str, about: str, host: str, port: int, seconds: float) -> Finding:
+    try:
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError) as problem:
+        why = f"cannot be reached: {str(problem) or 'no answer in time'}"
+        return error(area, about, why, "start it, or correct its address")
+    writer.close()
+    return ok(area, about, "can be reached")
+
+
+def _port_of(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or SCHEME_PORTS.get(parts.scheme, HTTP)
+
+
+SCHEME_PORTS: Final[Mapping[str, int]] = {"https": HTTPS, "http": HTTP}

@@ -1,0 +1,80 @@
+"""The record: whether it can be opened, what its schema lacks, how much room there is, and how its clock goes."""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from sidecar.composition.record.open_record import dsn_of
+from sidecar.composition.record.record_files import migrate_record
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.bounded_wait import await_with_limit
+from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.settings import Settings, SettingsProblem
+
+LITTLE_ROOM: Final = 1024 * 1024 * 1024
+"""Bytes. A sidecar that serves writes some 6 KB for each dispatch."""
+LARGEST_SKEW: Final = 1.0
+"""Seconds between this clock and the database's."""
+
+
+def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
+    """Return what is found about the record.
+
+    Args:
+        settings: of the sidecar.
+        seconds: that a database may take to answer.
+    """
+    database = settings.record.database
+    if database == "memory":
+        return [warning("record", database, "everything is forgotten at the stop", "choose sqlite or postgresql")]
+    if database == "sqlite":
+        return [*_schema(settings), *_room(settings.record.sqlite.path)]
+    found = list(_schema(settings))
+    return found if any(each.remedy for each in found) else [*found, asyncio.run(_clock(settings, seconds))]
+
+
+def _schema(settings: Settings) -> Iterator[Finding]:
+    about = settings.record.database
+    try:
+        lacking = migrate_record(settings, True)
+    except SettingsProblem as problem:
+        yield error("record", about, "; ".join(problem.problems), "correct it; the sidecar would not start")
+        return
+    text = f"{len(lacking)} schema steps are applied at the next start" if lacking else "the schema is up to date"
+    yield ok("record", about, text)
+
+
+def _room(path: Path) -> Iterator[Finding]:
+    there = path.parent
+    while not there.exists():
+        there = there.parent
+    if not os.access(there, os.W_OK):
+        remedy = "run as a user who may write there, or set `record.sqlite.path`"
+        yield error("record", str(path), f"{there} cannot be written by this user", remedy)
+        return
+    free = shutil.disk_usage(there).free
+    text = f"{free / LITTLE_ROOM:.1f} GiB are free"
+    if free < LITTLE_ROOM:
+        yield warning("record", str(path), text, "make room: a full disk refuses turns, and loses none")
+    else:
+        yield ok("record", str(path), text)
+
+
+async def _clock(settings: Settings, seconds: float) -> Finding:
+    import asyncpg  # noqa: PLC0415  an extra; the schema was read with it
+
+    connection = await asyncpg.connect(dsn_of(settings.record.postgresql, Redactor()), timeout=seconds)
+    try:
+        before = time.time()
+        theirs = await await_with_limit(seconds, connection.fetchval("select extract(epoch from clock_timestamp())"))
+        skew = float(theirs) - (before + time.time()) / 2
+    finally:
+        await connection.close(timeout=seconds)
+    if abs(skew) > LARGEST_SKEW:
+        remedy = "let both machines follow one time source: leases and expiry compare their clocks"
+        return error("record", "clock", f"the database's clock is {skew:+.1f} s from this one", remedy)
+    return ok("record", "clock", f"the database's clock is {skew:+.2f} s from this one")

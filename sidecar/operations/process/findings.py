@@ -1,0 +1,48 @@
+"""What an examination of a deployment finds: one line for each thing that was looked at."""
+
+from enum import StrEnum, unique
+
+from msgspec import Struct
+
+
+@unique
+class Level(StrEnum):
+    """How a finding counts."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works, and is most likely not what was meant."""
+    ERROR = "error"
+    """The sidecar does not start, or serves no user with it."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at.
+
+    Attributes:
+        area: one word for what was examined, such as `definitions`.
+        about: which one of them: a path, an address, a setting; empty for all of them.
+        text: what was found.
+        remedy: what to do about it; empty for what is in order.
+    """
+
+    level: Level
+    area: str
+    about: str
+    text: str
+    remedy: str = ""
+
+
+def ok(area: str, about: str, text: str) -> Finding:
+    """Return a finding that is in order."""
+    return Finding(Level.OK, area, about, text)
+
+
+def warning(area: str, about: str, text: str, remedy: str) -> Finding:
+    """Return a finding that is most likely not meant."""
+    return Finding(Level.WARNING, area, about, text, remedy)
+
+
+def error(area: str, about: str, text: str, remedy: str) -> Finding:
+    """Return a finding that keeps the sidecar from starting or from serving."""
+    return Finding(Level.ERROR, area, about, text, remedy)

@@ -1,0 +1,257 @@
+"""`sidecar doctor`: one planted mistake after the other, and what is said about it."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from subagents_client.runner import RunnerHost
+from tests.support.postgres import PostgresServer
+from tests.support.sidecar_process import ROOT, place, serving, settings_file
+
+pytestmark = pytest.mark.system
+
+SILENT: Final = ("shop", "rewards")
+AREAS: Final = set("definitions plugins sockets files record ops operators flags runners".split()) | {"data services"}
+WANTED: Final = {("files", "keys.files"), ("operators", "")}
+"""What the example's settings leave out."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where a deployment lies."""
+    with place() as made:
+        entry = made / "config" / "agent_config.yaml"
+        entry.write_text(
+            entry.read_text().replace("sub_agents: [shop, rewards, support]", "sub_agents: [shop, rewards]")
+        )
+        yield made
+
+
+async def doctor(folder: Path, more: str = "", old: str = "", new: str = "") -> tuple[int, list[dict[str, Any]]]:
+    """Examine a deployment, with more settings and others in place of some; return the exit code and the findings."""
+    config = settings_file(folder, more.format(folder=folder))
+    config.write_text(config.read_text().replace(old, new) if old else config.read_text())
+    command = [sys.executable, "-m", "sidecar", "doctor", "--config", str(config), "--json", "--timeout", "5"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1, cwd=ROOT)
+    out, errors = await process.communicate()
+    assert out, errors.decode()
+    return process.returncode or 0, json.loads(out)
+
+
+def wrong(found: list[dict[str, Any]], *areas: str) -> list[tuple[str, str, str]]:
+    """Return level, area and text of what is not in order, in these areas or all."""
+    return [
+        (each["level"], each["area"], f"{each['about']}: {each['text']}")
+        for each in found
+        if each["level"] != "ok" and (not areas or each["area"] in areas)
+    ]
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return every file and directory below it."""
+    return sorted(folder.rglob("*"))
+
+
+@asynccontextmanager
+async def peers(folder: Path) -> AsyncIterator[None]:
+    """Run everything that the deployment talks to: two runner hosts, and something at the data service's address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    entry = folder / "config" / "agent_config.yaml"
+    entry.write_text(entry.read_text().replace("127.0.0.1:8480", f"127.0.0.1:{listening.getsockname()[1]}"))
+    hosts = [RunnerHost() for _ in SILENT]
+    for host in hosts:
+        host.any_sub_agent()(answer)
+    with closing(listening):
+        async with hosts[0].serving(f"unix:{folder}/shop.sock"), hosts[1].serving(f"unix:{folder}/rewards.sock"):
+            yield
+
+
+async def answer(run: object) -> str:
+    """Answer as a sub-agent."""
+    return "Yes."
+
+
+async def test_a_deployment_that_is_in_order_has_no_errors_and_nothing_is_written(folder: Path) -> None:
+    """Warnings name what most deployments want, and the examination leaves no file behind."""
+    async with peers(folder):
+        settings_file(folder)
+        before = files_in(folder)
+        code, found = await doctor(folder)
+        assert files_in(folder) == before
+    assert (code, {each["level"] for each in found}) == (0, {"ok", "warning"}), wrong(found)
+    assert {(area, text.split(":")[0]) for _, area, text in wrong(found)} == {
+        ("files", "keys.files"),
+        ("operators", ""),
+    }
+    assert {each["area"] for each in found} >= {
+        "definitions",
+        "plugins",
+        "sockets",
+        "record",
+        "ops",
+        "runners",
+        "flags",
+    }
+
+
+async def test_beside_a_running_sidecar_it_says_that_it_runs(folder: Path) -> None:
+    """It takes nothing away from the sidecar: locks are only tried."""
+    async with peers(folder), serving(folder) as sidecar:
+        listens = await sidecar.event("sidecar.listening")
+        code, found = await doctor(folder, "", "127.0.0.1:0", listens["ops_address"])
+        texts = [each["text"] for each in found if each["area"] in {"sockets", "ops"}]
+    assert code == 0, wrong(found)
+    assert texts == ["a running process serves it"] * 2 + ["a sidecar runs there and takes turns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is planted, and what is said about it."""
+
+    area: str
+    text: str
+    plant: Callable[[Path], object] = lambda folder: None
+    more: str = ""
+    old: str = ""
+    new: str = ""
+
+
+def private(folder: Path) -> Path:
+    """Make a directory for this user."""
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def secret_for_others(folder: Path) -> None:
+    """Let others read the boot secret."""
+    secret = private(folder / "dispatch") / "boot-secret"
+    secret.write_text("x" * 40)
+    secret.chmod(0o644)
+
+
+def misspelt_block(folder: Path) -> None:
+    """Name a prompt block that is not there."""
+    entry = folder / "config" / "agent_config.yaml"
+    entry.write_text(entry.read_text().replace("[persona-shop, ", "[persona-shopp, "))
+
+
+MISTAKES: Final = {
+    "a directory that lets others in": Mistake(
+        "sockets", "lets others in (mode 0755)", lambda folder: (folder / "dispatch").mkdir(mode=0o755)
+    ),
+    "a file that is no socket": Mistake(
+        "sockets", "a file that is no socket", lambda folder: (private(folder / "agents") / "sidecar.sock").touch()
+    ),
+    "a secret that others may read": Mistake("files", "may be read by others (mode 0644)", secret_for_others),
+    "a missing key file": Mistake("files", "k1 cannot be read: No such", more='[keys.files]\nk1 = "{folder}/k1"\n'),
+    "a prompt block that is not there": Mistake("definitions", 'did you mean "persona-shop"?', misspelt_block),
+    "no definitions": Mistake(
+        "definitions", "agent_config.yaml", lambda folder: (folder / "config" / "agent_config.yaml").unlink()
+    ),
+    "a misspelt slot": Mistake("settings", "no definition has a slot `shopp`", old="shop = ", new="shopp = "),
+    "no address of a host": Mistake("runners", "no address of its runner host", old="shop = ", new="# shop = "),
+    "a host that does not run": Mistake("runners", "no runner host answers", old="/shop.sock", new="/absent.sock"),
+    "a plugin that is not installed": Mistake(
+        "plugins", "`flags-nowhere` is not installed", more='[plugins]\nenabled = ["flags-nowhere"]\n'
+    ),
+    "a flag file that is not there": Mistake(
+        "flags",
+        "does not answer",
+        more='[policy.default]\nflags = "file"\n[flags.file]\npath = "{folder}/flags.json"\n',
+    ),
+    "a record that is no database": Mistake(
+        "record",
+        "is not a SQLite database",
+        lambda folder: (private(folder / "record") / "record.sqlite").write_bytes(b"no database" * 500),
+    ),
+    "a record that is forgotten": Mistake(
+        "record", "everything is forgotten", old="[record.sqlite]", new='[record]\ndatabase = "memory"\n[record.sqlite]'
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+async def test_a_mistake_is_named_with_what_to_do(mistake: Mistake, folder: Path) -> None:
+    """One planted mistake beside a deployment that is in order."""
+    async with peers(folder):
+        mistake.plant(folder)
+        code, found = await doctor(folder, mistake.more, mistake.old, mistake.new)
+    told = [
+        each
+        for each in found
+        if each["area"] == mistake.area and each["remedy"] and mistake.text in f"{each['about']}: {each['text']}"
+    ]
+    assert len(told) == 1, wrong(found)
+    assert code == int(any(each["level"] == "error" for each in found))
+
+
+async def test_a_data_service_that_does_not_run_is_named_with_its_tools(folder: Path) -> None:
+    """Its address is that of the definitions; nothing listens there."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        free = taken.getsockname()[1]
+    entry = folder / "config" / "agent_config.yaml"
+    entry.write_text(entry.read_text().replace("127.0.0.1:8480", f"127.0.0.1:{free}"))
+    _, found = await doctor(folder)
+    ((level, _, text),) = wrong(found, "data services")
+    assert level == "error"
+    assert text.startswith(f"search_offers, points_balance, order_status at 127.0.0.1:{free}: cannot be reached: ")
+
+
+async def test_another_program_at_the_ops_address_is_named(folder: Path) -> None:
+    """It speaks no HTTP, or says something else than a sidecar."""
+
+    async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
+        writer.close()
+
+    server = await asyncio.start_server(other, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        _, found = await doctor(folder, "", "127.0.0.1:0", address)
+    ((level, _, text),) = wrong(found, "ops")
+    assert (level, text) == ("error", f"server.ops_address {address}: another program listens there")
+
+
+async def test_the_clock_of_a_database_is_compared(folder: Path, postgres: PostgresServer) -> None:
+    """A real PostgreSQL on this machine: no skew, and the schema steps that a start would apply."""
+    dsn = folder / "dsn"
+    dsn.write_text(postgres.dsn(postgres.new_database()))
+    dsn.chmod(0o600)
+    chosen = f'[record]\ndatabase = "postgresql"\n[record.postgresql]\ndsn_file = "{dsn}"\n[record.sqlite]'
+    _, found = await doctor(folder, "", "[record.sqlite]", chosen)
+    (schema, clock) = (each for each in found if each["area"] == "record")
+    assert schema["text"].endswith("schema steps are applied at the next start")
+    assert (clock["level"], clock["about"]) == ("ok", "clock")
+
+    dsn.write_text("postgresql://someone@127.0.0.1:1/nothing")
+    _, found = await doctor(folder, "", "[record.sqlite]", chosen)
+    ((level, _, _),) = wrong(found, "record")
+    assert level == "error"
+
+
+def test_text_is_for_people() -> None:
+    """Sign, area, what, and the remedy below it; a summary at the end; wrong settings end with 78."""
+
+    def ran(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sidecar", "doctor", *more]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    done = ran("--config", "examples/sidecar.toml")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert lines[0] == "ok       definitions   examples/config: 4 agents, 7 tools"
+    at = next(number for number, line in enumerate(lines) if line.startswith("ERROR    runners"))
+    assert "shop at unix:.run/shop.sock: no runner host answers" in lines[at]
+    assert lines[at + 1].strip().startswith("what to do: start the runner host")
+    assert lines[-1].endswith(" in order")
+    assert ran("--config", "/nowhere").returncode == 78
