@@ -54,7 +54,7 @@ class StartBatches:
         self._quiet = self._passes = 0
 
     def join(self) -> Turn:
-        """Return what to await before a call starts; `leave` has to follow, whatever comes of it."""
+        """Return what to await before a call starts; `leave` has to follow in every case."""
         loop = asyncio.get_running_loop()
         turn: Turn = loop.create_future()
         self._waiting.append(turn)
