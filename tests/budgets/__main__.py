@@ -38,11 +38,11 @@ def main() -> None:
 
 def _table(found: Counted) -> Table:
     ceilings, table = kept(), Table()
-    for heading in ("scenario", "record", "figure", "counted", "ceiling", "aim"):
+    for heading in ("scenario", "record", "figure", "counted", "ceiling", "gate"):
         table.add_column(heading, justify="left" if heading in {"scenario", "record", "figure"} else "right")
     for budget in TABLE:
         most = sum(ceilings.get(str(budget), {}).values()) / budget.per
-        shown = f"{budget.of(found).total() / budget.per:.1f}", f"{most:.1f}", str(budget.aim or "")
+        shown = f"{budget.of(found).total() / budget.per:.1f}", f"{most:.1f}", str(budget.gate or "")
         table.add_row(budget.name, budget.record, budget.figure, *shown)
     return table
 

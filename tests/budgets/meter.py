@@ -5,8 +5,9 @@ import selectors
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
@@ -32,6 +33,10 @@ UNCOUNTED: Final = frozenset(
 )
 """The loop, which is uvloop where the sidecar serves, and the queue of the log, whose calls depend on its reader."""
 
+LOG: Final = "-wal"
+FRAME_HEADER: Final = 24
+"""Bytes in front of each page in a write-ahead log; they begin with its number. Nothing else in it is as long."""
+
 STAND_INS: Final = "tests.budgets.stand_ins"
 """One call each, as what they stand for."""
 TESTS: Final = ("tests.", "scripts.", "__main__")
@@ -45,7 +50,7 @@ class Spot(NamedTuple):
 
 
 Counts = Mapping[str, Counter[Spot]]
-"""By figure: `calls`, `passes`, `statements`, `writes`, `bytes`, `syncs`, `messages`."""
+"""By figure: `calls`, `passes`, `statements`, `writes`, `bytes`, `syncs`, `pages`, `messages`."""
 
 
 def _nothing() -> defaultdict[Any, int]:
@@ -66,6 +71,8 @@ class Meter:
     writes: dict[Spot, int] = field(default_factory=_nothing)
     bytes: dict[Spot, int] = field(default_factory=_nothing)
     syncs: dict[Spot, int] = field(default_factory=_nothing)
+    pages: dict[tuple[str, int], int] = field(default_factory=_nothing)
+    """Copies in a write-ahead log, by log and number of the page."""
     idle: threading.Event = field(default_factory=threading.Event)
     quiet: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -78,7 +85,8 @@ class Meter:
             works: what is counted.
             running: how many tasks of the background have not ended.
         """
-        self.statements, self.writes, self.bytes, self.syncs = _nothing(), _nothing(), _nothing(), _nothing()
+        self.statements, self.writes, self.bytes = _nothing(), _nothing(), _nothing()
+        self.syncs, self.pages = _nothing(), _nothing()
         with self.calls.counting():
             self.passes = 0
             results = await asyncio.gather(*works)
@@ -92,6 +100,7 @@ class Meter:
             "writes": Counter(self.writes),
             "bytes": Counter(self.bytes),
             "syncs": Counter(self.syncs),
+            "pages": Counter({Spot(log, str(number)): count for (log, number), count in self.pages.items()}),
         }
 
     async def _quiet(self) -> None:
@@ -179,6 +188,27 @@ def _spots(statements: Mapping[str, int]) -> Counter[Spot]:
     return found
 
 
+def tables_of(pages: Counter[Spot], folder: Path) -> Counter[Spot]:
+    """Return the pages of SQLite's logs by the table or index that they belong to, and by their kind.
+
+    Args:
+        pages: copies by log and number.
+        folder: of the files, which are closed.
+    """
+    found: Counter[Spot] = Counter()
+    for log in {page.place for page in pages}:
+        with closing(apsw.Connection(str(next(folder.rglob(log.removesuffix(LOG)))))) as connection:
+            connection.set_exec_trace(None)  # of `watched_sqlite`, for which this would wait for ever
+            owners = {
+                str(number): Spot(table, kind)
+                for number, table, kind in connection.execute("SELECT pageno, name, pagetype FROM dbstat")
+            }
+        for page, count in pages.items():
+            if page.place == log:
+                found[owners[page.detail]] += count
+    return found
+
+
 class _Disk(apsw.VFS):
     """The system's files, with each write counted."""
 
@@ -201,6 +231,8 @@ class _File(apsw.VFSFile):
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802  SQLite's name
         self._meter.writes[self._spot] += 1
         self._meter.bytes[self._spot] += len(data)
+        if len(data) == FRAME_HEADER and self._spot.place.endswith(LOG):
+            self._meter.pages[self._spot.place, int.from_bytes(data[:4], "big")] += 1
         super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:  # noqa: N802  SQLite's name

@@ -17,7 +17,7 @@ from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
 from tests.budgets.cohort_check import cohort_check
 from tests.budgets.lane_ends import by_a_client
-from tests.budgets.meter import CountingLoop, Counts, Meter, Spot, watched_sqlite
+from tests.budgets.meter import CountingLoop, Counts, Meter, Spot, tables_of, watched_sqlite
 from tests.budgets.served import Served, check, check_lane, served
 
 AT_ONCE: Final = 16
@@ -149,4 +149,5 @@ async def _counted(meter: Meter, record: str, scenario: Scenario, before: Path) 
                 await scenario(meter, sidecar)
             if scenario is projected:
                 await sidecar.project()
-            return await scenario(meter, sidecar)
+            counts = await scenario(meter, sidecar)
+        return {**counts, "pages": tables_of(Counter(counts.get("pages", ())), folder)}

@@ -6,6 +6,7 @@ costs one call more, and says by how much and where.
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from typing import Final
@@ -45,6 +46,20 @@ def test_a_budget_is_not_exceeded(budget: Budget, found: Counted) -> None:
     problem = risen(budget, budget.of(found), kept()[str(budget)])
     if problem:
         pytest.fail(problem, pytrace=False)
+
+
+@pytest.mark.parametrize("budget", [budget for budget in TABLE if budget.gate is not None], ids=str)
+def test_a_gate_is_not_exceeded(budget: Budget, found: Counted) -> None:
+    """Whatever the ceilings say: writing these again does not move a gate."""
+    assert budget.gate is not None
+    assert 0 < budget.of(found).total() <= budget.gate * budget.per
+
+
+def test_the_documentation_names_each_page_that_is_written() -> None:
+    """With the number of pages that is counted for each table and index."""
+    text = (REPOSITORY / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = {name: int(pages) for pages, name in re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)}
+    assert rows == kept()["one, queued, sqlite: pages"]
 
 
 def test_a_second_count_is_the_same(found: Counted) -> None:

@@ -26,6 +26,7 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "turns_end_after_their_calls": ("SX-25", "SX-26", "SX-32"),
         "idle_turns_have_their_time": ("SX-26",),
         "what_is_told_is_durable": ("SX-51",),
+        "cancels_are_on_record": ("SX-51",),
         "everybody_is_told_the_same": ("SX-50",),
         "every_child_closes_once": ("SX-25", "SX-26", "SX-45"),
         "what_is_told_is_on_record": ("SX-51",),
@@ -75,6 +76,7 @@ wall clock jumps
 )
 _FAULTS_ON_RECORD: Final = tuple(
     """
+a cancel was acknowledged|client: cancels a call
 client: binds again|client: closes a child|client: goes elsewhere|client: lost|client: repeats|client: resumes
 client told: LOST|client told: RECORD_CONFLICT|client told: RUNS_ELSEWHERE|client told: STORE_UNAVAILABLE
 client told: SURFACE_TOKEN_EXPIRED|data: wrong principal|sidecar paused|sidecar starts again|sidecar: cut after

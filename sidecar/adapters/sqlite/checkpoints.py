@@ -11,8 +11,8 @@ import apsw
 from sidecar.adapters.sqlite.opening import close_failed
 from sidecar.adapters.sqlite.worker import Worker
 
-PAGES: Final = 1000
-"""A write-ahead log of so many pages is moved."""
+PAGES: Final = 4000
+"""A write-ahead log of so many pages is moved: 4 MB."""
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes; beyond that, writers wait for a moment while the log is emptied."""
 PATIENCE_MILLISECONDS: Final = 100

@@ -70,10 +70,8 @@ class JournalStore(ReadsOfJournal):
         salt: returns 16 random bytes.
         lists: told of what was appended; by default all that changed is projected whenever a list is asked for.
 
-    Attributes: `batches`, commits that were tried; `kept`, how the writer keeps a turn.
+    Attributes: `batches`, commits that were tried.
     """
-
-    kept = KeptTurn
 
     def __init__(
         self,
@@ -219,7 +217,7 @@ class JournalStore(ReadsOfJournal):
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._shared
         if turn is None and not again and isinstance(groups[0].drafts[0].body, DispatchOpened):
-            turn = self.kept(turn_id)
+            turn = KeptTurn(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
             if plan is not None and (certain or not plan.refuses):
@@ -227,7 +225,7 @@ class JournalStore(ReadsOfJournal):
         while groups := [each for each in groups if not each.decided.settled]:  # without those that were defects
             self._turns.pop(turn_id, None)
             try:
-                plan = self._decided(self.kept(turn_id, (await self._journal.facts(turn_id)).facts), groups)
+                plan = self._decided(KeptTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
             except StoreUnavailable as refused:
                 _settle(groups, refused)
             except UnreadableFact as why:

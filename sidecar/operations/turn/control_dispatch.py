@@ -1,8 +1,9 @@
 """What a caller may do with a dispatch that runs or has run: listen again, cancel one call."""
 
+from datetime import timedelta
 from typing import Final
 
-from sidecar.core.errors import RecordConflict, RunsElsewhere, UnknownCall, UnknownDispatch
+from sidecar.core.errors import RecordConflict, RunsElsewhere, StoreUnavailable, UnknownCall, UnknownDispatch
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.facts import CallsCancelled
 from sidecar.core.journal.texts import Texts
@@ -17,6 +18,7 @@ from sidecar.operations.turn.settle_child import taking
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
 
+AGAIN: Final = timedelta(seconds=1)
 TRIES: Final = 3
 """So often a cancel is appended again after others have appended to its turn."""
 
@@ -41,7 +43,7 @@ class CancelCall:
         self._going = going
 
     async def __call__(self, request: CancelRequest) -> bool:
-        """Stop the call at once, and return when that is on record; say whether the call was still going.
+        """Stop the call at once, and return when that is on record; say whether the call was cancelled.
 
         Raises:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.
@@ -54,15 +56,16 @@ class CancelCall:
             dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
         _refuse_elsewhere(dispatch)
         going = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
-        if dispatch.calls.waits_for_cancel(request.call_id):
+        if waits := dispatch.calls.waits_for_cancel(request.call_id):
             work = self._save(dispatch, request.call_id)
             await shield_until_done(self._out.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
-        return going
+        return going or waits  # an earlier cancel may have stopped it, and could not be recorded
 
     async def _save(self, dispatch: LiveDispatch, call_id: CallId) -> None:
         """Put on record that a call is cancelled: a takeover does not run it then."""
         if await dispatch.opened.wait() is not None:
-            return  # nothing of the dispatch is on record, and its call never ran
+            await self._look_elsewhere(dispatch, dispatch.calls.places[call_id])
+            return
         turn, dispatch_id, refused = dispatch.turn, dispatch.dispatch_id, await self._append(dispatch, call_id)
         for _ in range(TRIES):
             if not isinstance(refused, RecordConflict):
@@ -76,6 +79,18 @@ class CancelCall:
             refused = await self._append(turn.dispatches[dispatch_id], call_id)
         if refused is not None:
             raise refused
+
+    async def _look_elsewhere(self, dispatch: LiveDispatch, place: int) -> None:
+        """Return if a call never runs that was cancelled here, where its dispatch could not be put on record.
+
+        Raises:
+            RunsElsewhere, StoreUnavailable: the dispatch was opened by another request meanwhile, or may have been.
+        """
+        stored = await self._going.restore(dispatch.turn)
+        found = None if stored is None else stored.dispatch(dispatch.dispatch_id)
+        if found is not None and not found.is_over(place):
+            _refuse_elsewhere(dispatch)
+            raise StoreUnavailable("the dispatch was opened again meanwhile; repeat the cancel", retry_after=AGAIN)
 
     async def _append(self, dispatch: LiveDispatch, call_id: CallId) -> Refusal:
         out, now = self._out, self._out.clock.now()

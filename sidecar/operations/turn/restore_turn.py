@@ -91,8 +91,9 @@ class RestoreTurn:
         known = turn.children.get(stored.opened.child_id)
         if known is not None and may_be_ahead:
             if known.is_ahead_of(stored.events, turn.unconfirmed_marks(known)):
-                if known.restored and outcome is not None and may_be_revised:
-                    known.revise(outcome)  # a later revision may stand now
+                # A later revision may stand now. A child without an outcome is about to be told its own.
+                if known.restored and known.outcome is not None and outcome is not None and may_be_revised:
+                    known.revise(outcome)
                 return
             turn.give_up_progress(known)
         if known is not None and known.outcome is None:

@@ -16,6 +16,7 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnFacts
+from sidecar.core.journal.encoding import draft_of
 from sidecar.operations.record.ports import CommitUnknown
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import (
@@ -108,7 +109,7 @@ async def a_retry_that_waited_on_its_own_first_attempt_is_kept(dsn: str, opened:
         async with hung.transaction():
             attempt = decided(first, (await _facts(second)).facts, ON)
             assert await append(hung, first.instance, [attempt])
-            retry = asyncio.ensure_future(first.append([ON]))
+            retry = asyncio.ensure_future(first.append([draft_of(attempt.facts[0])]))
             await a_session_waits(watch)
         await asyncio.wait((retry, asyncio.ensure_future(journal.asked.wait())), return_when=asyncio.FIRST_COMPLETED)
         assert not retry.done()

@@ -2,22 +2,25 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import apsw
-import msgspec
 import pytest
 
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
-from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.identifiers import DispatchId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnFacts
+from sidecar.core.journal.entries import Draft
+from sidecar.core.journal.facts import ChildNoted
+from sidecar.core.journal.texts import EndTexts, Texts
 from tests.adapters.records.appending_rules import in_groups
 from tests.adapters.records.bench import OpenedRecord, Tasks
-from tests.support.record_builders import a_dispatch, a_whole_turn, an_end
+from tests.support.record_builders import a_dispatch, a_whole_turn
 
 HALF: str = "\ud800"
 """Half a surrogate pair: a Python text that is not Unicode."""
@@ -57,23 +60,25 @@ async def _opened(path: Path) -> tuple[OpenedRecord, Strange]:
     return OpenedRecord(journal), journal
 
 
-async def _at_once(store: OpenedRecord, *groups: Sequence[Record]) -> list[str]:
+async def _at_once(store: OpenedRecord, *groups: Sequence[Draft | Record]) -> list[str]:
     """Append groups in one batch; return what became of each."""
     answers = await asyncio.gather(*map(store.append, groups), return_exceptions=True)
     return ["kept" if answer is None else type(answer).__name__ for answer in answers]
 
 
-def _unwritable(turn: str) -> list[Record]:
-    ended, *rest = an_end(turn=turn)
-    return [msgspec.structs.replace(ended, narration=HALF), *rest]
+def _noted(store: OpenedRecord, turn: str, narration: str = "") -> list[Draft]:
+    """Return a draft of a turn; the rules refuse it, unless it cannot be encoded."""
+    body, texts = ChildNoted(DispatchId("d"), ()), Texts(end=EndTexts(narration=narration))
+    return [store.draft(TurnId(turn), datetime.now(UTC), body, texts)]
 
 
 async def test_a_group_that_no_fact_can_hold_fails_alone(tmp_path: Path) -> None:
     """Other turns of the batch are kept, and so are the groups before and behind it of its own turn."""
     store, journal = await _opened(tmp_path)
     first, second, *_ = in_groups(a_whole_turn("mixed"))
-    groups: list[Sequence[Record]]
-    groups = [[a_dispatch("before")], first, _unwritable("mixed"), second, _unwritable("alone"), a_whole_turn("behind")]
+    groups: list[Sequence[Draft | Record]]
+    mixed, alone = _noted(store, "mixed", HALF), _noted(store, "alone", HALF)
+    groups = [[a_dispatch("before")], first, mixed, second, alone, a_whole_turn("behind")]
     outcomes = await _at_once(store, *groups)
     assert outcomes == ["kept", "kept", "StoreUnavailable", "kept", "StoreUnavailable", "kept"]
     assert await _at_once(store, [a_dispatch("before")], first, second) == ["kept"] * 3
@@ -98,7 +103,7 @@ async def test_what_was_decided_by_a_writer_that_is_stopped_is_not_taken_for_kep
     """It was decided about one turn, and another one was still read."""
     store, journal = await _opened(tmp_path)
     journal.waiting = "other"
-    tasks = [asyncio.ensure_future(store.append(each)) for each in ([a_dispatch("a")], an_end(turn="other"))]
+    tasks = [asyncio.ensure_future(store.append(each)) for each in ([a_dispatch("a")], _noted(store, "other"))]
     await journal.waits_for.wait()
     spawner = store._spawner
     assert isinstance(spawner, Tasks)

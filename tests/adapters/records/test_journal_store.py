@@ -15,11 +15,13 @@ from sidecar.core.executing.records import Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
+from sidecar.core.journal.entries import Draft
 from sidecar.operations.record.journal_store import MOST_TURNS, MOST_WAITING
 from sidecar.operations.record.ports import CommitUnknown
 from tests.adapters.records.appending_rules import in_groups
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_dispatch, a_taking, a_whole_turn, an_end
+from tests.support.recording.translation import drafts_of
 
 
 class Gated(SqliteJournal):
@@ -64,7 +66,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[OpenedRecord, Gated]]:
         await journal.close()
 
 
-def _appending(store: OpenedRecord, *groups: Sequence[Record]) -> list["asyncio.Task[None]"]:
+def _appending(store: OpenedRecord, *groups: Sequence[Draft | Record]) -> list["asyncio.Task[None]"]:
     return [asyncio.ensure_future(store.append(group)) for group in groups]
 
 
@@ -168,12 +170,13 @@ async def test_too_much_waiting_is_refused_at_once(tmp_path: Path) -> None:
         database.gate.clear()
         (first,) = _appending(store, an_end(turn="first"))
         await database.began.wait()
-        (waiting,) = _appending(store, an_end(turn="second") * (MOST_WAITING // 2))
+        second = drafts_of(an_end(turn="second"), store.instance)
+        waiting = _appending(store, *([second] * MOST_WAITING))  # the same again and again: one fact, each waits
         await asyncio.sleep(0)
         with pytest.raises(StoreUnavailable, match="records wait to be written already"):
             await store.append(an_end(turn="third"))
         database.gate.set()
-        await asyncio.gather(first, waiting)
+        await asyncio.gather(first, *waiting)
         assert sorted(row.turn_id for row in (await store.turns(TurnQuery())).rows) == ["first", "second"]
 
 

@@ -17,7 +17,6 @@ from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import Opened, check_journal, connection_to, decided, two_instances
 from tests.adapters.records.postgresql_races import Race
 from tests.support.record_builders import an_end
-from tests.support.recording.translation import TurnOfRecords
 from tests.support.requirement import requirement
 
 RACES: Final[tuple[Race, ...]] = (
@@ -107,8 +106,6 @@ class LooksForNothing(OpenedRecord):
 
     def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
         turn.standing.salts.clear()
-        assert isinstance(turn, TurnOfRecords)
-        turn.translated._records.clear()
         return super()._decided(turn, groups)
 
 

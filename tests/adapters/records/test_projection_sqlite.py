@@ -20,6 +20,7 @@ from sidecar.adapters.record_sqlite import (
     projection_file,
 )
 from sidecar.adapters.sqlite import Schema, SqliteEngine
+from sidecar.adapters.sqlite.opening import PAGE_BYTES
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
@@ -88,13 +89,13 @@ def _emptied(rows: Path) -> None:
 
 def _truncated(rows: Path) -> None:
     with rows.open("r+b") as file:
-        file.truncate(4096 * 4)
+        file.truncate(PAGE_BYTES * 4)
 
 
 def _overwritten(rows: Path) -> None:
     with rows.open("r+b") as file:
-        file.seek(4096 * 2)
-        file.write(os.urandom(4096 * 3))
+        file.seek(PAGE_BYTES * 2)
+        file.write(os.urandom(PAGE_BYTES * 3))
 
 
 def _text(rows: Path) -> None:
@@ -136,8 +137,8 @@ async def test_a_file_that_is_damaged_while_it_is_open_is_made_again(place: Plac
     async with place.opened() as record:
         assert (await record.projector.projection.watermarks()).reached
         with place.rows.open("r+b") as file:
-            file.seek(4096)
-            file.write(b"\xff" * (place.rows.stat().st_size - 4096))
+            file.seek(PAGE_BYTES)
+            file.write(b"\xff" * (place.rows.stat().st_size - PAGE_BYTES))
         with pytest.raises(StoreUnavailable):
             await record.turns(TurnQuery())
         assert [row.turn_id for row in (await record.turns(TurnQuery())).rows] == ["t2", "t1", "t0"]

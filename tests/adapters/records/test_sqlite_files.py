@@ -9,7 +9,7 @@ from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration
 from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
 from sidecar.adapters.sqlite import Schema, SqliteEngine, pending_migrations
 from sidecar.adapters.sqlite.backup import back_up
-from sidecar.adapters.sqlite.opening import check_version
+from sidecar.adapters.sqlite.opening import PAGE_BYTES, check_version
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
@@ -86,8 +86,8 @@ async def test_a_page_that_was_overwritten_is_noticed_at_the_start(tmp_path: Pat
     await OpenedRecord(journal).append(a_whole_turn())
     await journal.close()
     with path.open("r+b") as file:
-        file.seek(4096 * 5)
-        file.write(os.urandom(4096))
+        file.seek(PAGE_BYTES * 5)
+        file.write(os.urandom(PAGE_BYTES))
     with pytest.raises(DatabaseProblem, match="is damaged"):
         await SqliteJournal.open(path, InstanceId("two"), _ignored)
 

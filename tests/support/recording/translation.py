@@ -2,33 +2,29 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from sidecar.adapters.record_memory import MemoryStore
+from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, DispatchTaken, Record
 from sidecar.core.executing.records import DispatchOpened as OpenedRecord
-from sidecar.core.identifiers import ChildId, DispatchId, InstanceId, TurnId
+from sidecar.core.identifiers import ChildId, InstanceId, TurnId
 from sidecar.core.journal.attempt_frames import packed
-from sidecar.core.journal.encoding import SALT_BYTES, fact_of
+from sidecar.core.journal.encoding import SALT_BYTES, draft_of, fact_of
 from sidecar.core.journal.entries import AttemptFrames, Draft, Fact, Stored
-from sidecar.core.journal.facts import ChildNoted, DispatchOpened
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.refusals import FactRejected
 from sidecar.core.journal.rules import decide
-from sidecar.core.journal.texts import Texts
 from sidecar.core.journal.turn_projection import TurnProjection
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.core.replaying.frames import attempt_from_json
 from sidecar.operations.record.journal_store import JournalStore
-from sidecar.operations.record.kept_turn import KeptTurn, NewFacts
+from sidecar.operations.record.kept_turn import NewFacts
 from tests.support.recording.drafting import Drafted, Drafting, Undraftable
-
-ANYTHING: Final[Any] = None
 
 
 def turn_of(record: Record) -> TurnId:
@@ -124,52 +120,50 @@ def drafts_of(records: Sequence[Record], by: InstanceId) -> list[Draft]:
     return [msgspec.structs.replace(each.draft, salt=os.urandom(SALT_BYTES)) for each in drafted]
 
 
-class RecordGroup(Draft, frozen=True):
-    """A group of records in the place of the drafts that come of it."""
-
-    records: tuple[Record, ...] = ()
-
-
-class TurnOfRecords(KeptTurn):
-    """A turn that takes groups of records, too: a record that is on record already adds nothing."""
-
-    def __init__(self, turn_id: TurnId, facts: Iterable[Stored] = ()) -> None:
-        """Begin with the facts that are on record."""
-        self._facts = list(facts)
-        super().__init__(turn_id, self._facts)
-        self.translated = TranslatedTurn(turn_id, self._facts)
-
-    def take(self, group: Sequence[Draft]) -> NewFacts | str:
-        """Take drafts, or one group of records."""
-        first = group[0]
-        if isinstance(first, RecordGroup):
-            self.translated.read(self._facts[self.translated.state.head.version :])
-            taken = self.translated.take(first.records, first.by, partial(os.urandom, SALT_BYTES))
-            if not isinstance(taken, str):
-                self.standing.stand(taken.facts)
-        else:
-            taken = super().take(group)
-        if not isinstance(taken, str):
-            self._facts += taken.facts
-        return taken
-
-
 class StoreOfRecords(JournalStore):
-    """A store that takes records as well as drafts."""
+    """A store that takes records as well as drafts: each group of records becomes drafts when it is handed over."""
 
-    kept = TurnOfRecords
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        """Begin with nothing in memory; the arguments are those of the store that is extended."""
+        super().__init__(*parts, **named)
+        self._translated: dict[TurnId, tuple[TranslatedTurn, list[Draft]]] = {}
+        """With the drafts that were appended to it since it was read: a record that is repeated waits for them."""
 
     async def append(self, entries: Sequence[Draft | Record]) -> None:
         """Append drafts, or records of one turn. See the port."""
-        drafts = [each for each in entries if isinstance(each, Draft)]
-        records = tuple([each for each in entries if not isinstance(each, Draft)])
-        if records:
-            opening: Any = DispatchOpened(DispatchId(""), None, ANYTHING, 0, 0, ANYTHING, 0)
-            body = opening if isinstance(records[0], OpenedRecord) else ChildNoted(DispatchId(""), ())
-            turn_id, now = turn_of(records[0]), datetime.now(UTC)
-            group = RecordGroup(turn_id, self.instance, now, body, Texts(), records=records)
-            drafts = [group] * len(records)  # the store counts them; the first one says all
-        await super().append(drafts)
+        records = [each for each in entries if not isinstance(each, Draft)]
+        if not records:
+            await super().append([each for each in entries if isinstance(each, Draft)])
+            return
+        turn_id, certain = turn_of(records[0]), False
+        while True:
+            known = self._translated.get(turn_id)
+            if known is None:
+                certain = certain or not isinstance(records[0], OpenedRecord)
+                facts = (await self._journal.facts(turn_id)).facts if certain else ()
+                known = self._translated.setdefault(turn_id, (TranslatedTurn(turn_id, facts), []))
+            try:
+                await super().append(self._drafts(known, records))
+            except BaseException as error:
+                if self._translated.get(turn_id) is known:
+                    del self._translated[turn_id]
+                if certain or not isinstance(error, RecordConflict):
+                    raise
+                certain = True  # what was known here may have been old
+            else:
+                return
+
+    def _drafts(self, known: tuple[TranslatedTurn, list[Draft]], records: Sequence[Record]) -> list[Draft]:
+        turn, appended = known
+        taken = turn.take(records, self.instance, partial(os.urandom, SALT_BYTES))
+        if isinstance(taken, str):
+            raise RecordConflict(taken, metadata={"turn_id": turn.state.turn_id})
+        if not taken.facts:
+            return list(appended)
+        drafts = [draft_of(each) for each in taken.facts]
+        drafts[-1] = msgspec.structs.replace(drafts[-1], frames=taken.frames)
+        appended += drafts
+        return drafts
 
 
 class MemoryStoreOfRecords(StoreOfRecords, MemoryStore):

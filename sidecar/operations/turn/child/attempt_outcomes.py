@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
@@ -216,7 +217,8 @@ class Settlement(msgspec.Struct, frozen=True):
         else:
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded_failure(outcome)
-            self._correct(outcome, settled_at)
+            if not isinstance(refused, RecordConflict):  # then the call is another sidecar's to settle
+                self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
         self.over(outcome, now)

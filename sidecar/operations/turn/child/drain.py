@@ -46,7 +46,7 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
             opening = [each.opening for each in laid if each.opening is not None]
             drafts = (*before, *opening, *happened)
             refused = await append_within(store, drafts, errand.record_by, errand.deadlines)
-            if refused is None and (before or happened):
+            if (before or happened) and (refused is None or isinstance(refused, RecordConflict)):
                 turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
             for step, _ in laid_out:
@@ -55,7 +55,7 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
         if store.waits:
             now = outside.clock.now()
         if isinstance(refused, RecordConflict):
-            errand.lose()
+            errand.lose()  # its new owner settles what could not be recorded here
         for step, go_on in laid_out:
             try:
                 go_on(refused, now)

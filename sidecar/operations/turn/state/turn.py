@@ -192,7 +192,7 @@ class TurnState(Generic[Dispatch]):
             self._unconfirmed.setdefault(dispatch_id, []).extend(drafts)
 
     def recorded(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
-        """These are on record. Others may have come in meanwhile, and two may append at once."""
+        """These are on record, or refused by it. Others may have come in meanwhile, and two may append at once."""
         kept = self._unconfirmed.get(dispatch_id)
         if kept is None:
             return

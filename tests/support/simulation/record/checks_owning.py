@@ -109,17 +109,8 @@ def attempts_are_bounded(facts: RecordFacts) -> Iterator[str]:
                 instance = facts.seen.asked_by[run.request.grant]
                 after = [each for each in runs[:place] if each.request.attempt > run.request.attempt]
                 makers = [facts.seen.asked_by[each.request.grant] for each in after]
-                if instance in makers or (after and not _was_robbed(facts, spec.dispatch_id, instance, run.began_at)):
+                if instance in makers or (after and not facts.was_robbed(spec, instance, run.began_at)):
                     yield f"{call.key}: attempts {numbers}, and {run.request.attempt} of {instance} comes too late"
-
-
-def _was_robbed(facts: RecordFacts, dispatch_id: str, instance: str, at: float) -> bool:
-    """Say whether a dispatch was an instance's once, and another's at a time."""
-    dispatch = facts.dispatches.get(dispatch_id)
-    if dispatch is None:
-        return False
-    owners = [str(kept.instance) for kept in (dispatch.opened, *dispatch.taken) if kept.at <= at]
-    return instance in owners and owners[-1] != instance
 
 
 def contracts_come_first(facts: RecordFacts) -> Iterator[str]:
@@ -230,7 +221,7 @@ def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
             if end.close_reason != "parent_lost" or not bound or kept.at >= min(bound[0] + LIFETIME - 1.0, stopping):
                 continue
             asked = [told for told in facts.seen.watch.told if told.instance == kept.instance]
-            if any(told.turn_id == turn_id and told.asked_at > kept.at - (IDLE - 1.0) for told in asked):
+            if any(told.turn_id == turn_id and kept.at - (IDLE - 1.0) < told.asked_at <= kept.at for told in asked):
                 yield f"{turn_id}: closed at {kept.at} by {kept.instance}, which was asked for it just before"
             append = _append_of(facts, kept)
             worked = _worked_last(facts, turn_id, append.submitted_at)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from sidecar.core.dispatching.frames import Gap
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.records import CallSettled
+from sidecar.core.journal.facts import CallsCancelled
 from tests.support.simulation.record.clients import Heard
 from tests.support.simulation.record.facts import INSTANT, UNRECORDED, RecordFacts, event_of
 from tests.support.simulation.record.schedule import Close
@@ -80,6 +81,45 @@ def everybody_is_told_the_same(facts: RecordFacts) -> Iterator[str]:
             for outcome in heard.result.outcomes:
                 if outcome.reason != UNRECORDED and known.setdefault(outcome.call_id, outcome) != outcome:
                     yield f"{dispatch.dispatch_id}/{outcome.call_id}: told {outcome}, and {known[outcome.call_id]}"
+
+
+def cancels_are_on_record(facts: RecordFacts) -> Iterator[str]:
+    """A cancel that was acknowledged is on record, or the outcome of its call is; the call is not run afterwards.
+
+    Two sidecars may still run it: one that was paused and does not know that the dispatch is another's by now, and any
+    if nothing of the dispatch was on record when its call was cancelled: a client may send the dispatch again.
+    """
+    disk = facts.seen.disk
+    cancelled = _cancels_on_record(facts)
+    for turn, dispatch in facts.specs():
+        opened_at = disk.durable_at.get(f"{turn.turn_id}/{dispatch.dispatch_id}", float("inf"))
+        places = {call.call_id: place for place, call in enumerate(dispatch.calls)}
+        for told in facts.told("cancel"):
+            if not told.answer or told.of != dispatch.dispatch_id or told.over_at < opened_at:
+                continue
+            call, by = dispatch.calls[places[told.request]], told.over_at + INSTANT
+            record_id = f"{turn.turn_id}/{dispatch.dispatch_id}/{call.call_id}"
+            settled_at = min(disk.durable_at.get(f"{record_id}/{revision}", float("inf")) for revision in (0, 1))
+            cancelled_at = cancelled.get((dispatch.dispatch_id, places[call.call_id]), float("inf"))
+            if min(settled_at, cancelled_at) > by:
+                yield f"{record_id}: its cancel was acknowledged at {told.over_at}, on record at {cancelled_at}"
+            for run in facts.seen.hosts.runs:
+                owner = facts.seen.asked_by[run.request.grant]
+                if run.key == call.key and run.began_at > by and not facts.was_robbed(dispatch, owner, run.began_at):
+                    yield f"{record_id}: ran at {run.began_at}, its cancel was acknowledged at {told.over_at}"
+
+
+def _cancels_on_record(facts: RecordFacts) -> dict[tuple[str, int], float]:
+    """Return when the cancel of a call became durable, by dispatch and place of the call."""
+    found: dict[tuple[str, int], float] = {}
+    for append in facts.seen.disk.appends:
+        for draft in append.drafts:
+            durable_at = facts.seen.disk.durable_at.get(draft.salt.hex())
+            if isinstance(draft.body, CallsCancelled) and durable_at is not None:
+                for place in draft.body.places:
+                    key = draft.body.dispatch_id, place
+                    found[key] = min(durable_at, found.get(key, durable_at))
+    return found
 
 
 def snapshots_are_on_record(facts: RecordFacts) -> Iterator[str]:

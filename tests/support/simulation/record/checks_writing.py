@@ -6,7 +6,8 @@ from datetime import date, datetime
 from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import AttemptRecorded, ChildOpened
+from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOpened
+from sidecar.core.journal.facts import CallsCancelled
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
 
@@ -78,7 +79,7 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
 
 
 def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
-    """Only what somebody else did in the turn, or an append that was not confirmed, makes the record say otherwise."""
+    """Another sidecar's appends to the turn, an append that was not confirmed, or an outcome before a cancel."""
     disk = facts.seen.disk
     troubled: set[tuple[str, str]] = set()
     for append in sorted(disk.appends, key=lambda each: each.over_at):
@@ -94,7 +95,16 @@ def _has_a_reason(facts: RecordFacts, append: Append, turns: set[str], troubled:
         kept.instance != append.instance and turn_of(kept.record) in turns and kept.at <= append.over_at
         for kept in facts.seen.disk.journal
     )
-    return others or any((append.instance, turn) in troubled for turn in turns)
+    return others or _came_too_late(facts, append) or any((append.instance, turn) in troubled for turn in turns)
+
+
+def _came_too_late(facts: RecordFacts, append: Append) -> bool:
+    """Say whether a cancel was refused after an outcome in its dispatch."""
+    cancelled = {each.body.dispatch_id for each in append.drafts if isinstance(each.body, CallsCancelled)}
+    return any(
+        isinstance(kept.record, CallSettled) and kept.record.dispatch_id in cancelled and kept.at <= append.over_at
+        for kept in facts.seen.disk.journal
+    )
 
 
 # --- chains

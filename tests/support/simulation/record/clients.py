@@ -17,6 +17,7 @@ from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.requests import (
     BindTurnRequest,
+    CancelRequest,
     CloseChildRequest,
     DispatchRequest,
     EndTurnRequest,
@@ -96,6 +97,11 @@ class PersistentClient:
         try:
             await self._bind()
             working = [self._start(self._dispatch(each), each.dispatch_id) for each in spec.dispatches]
+            working += [
+                self._start(self._cancel(each, *cancel), f"cancels in {each.dispatch_id}")
+                for each in spec.dispatches
+                for cancel in each.cancels
+            ]
             if spec.close in (Close.EARLY, Close.LOST):
                 await self._until(spec.stops_at)
             else:
@@ -201,6 +207,19 @@ class PersistentClient:
         told = await self._ask("resume" if resumes else "dispatch", spec.dispatch_id, work, request, patience)
         listener.left_at = self._loop.time()
         return told
+
+    async def _cancel(self, spec: RecordDispatch, call_id: str, after: float) -> None:
+        """Cancel a call, and insist on an answer."""
+        await asyncio.sleep(spec.send_at + after)
+        dispatch_id = DispatchId(spec.dispatch_id)
+
+        def work(do: Operations) -> Coroutine[Any, Any, Any]:
+            assert self._bound is not None
+            return do.cancel_call(CancelRequest(self._bound.surface_token, dispatch_id, CallId(call_id)))
+
+        self._counted["client: cancels a call"] += 1
+        told = await self._insist("cancel", spec.dispatch_id, work, call_id)
+        self._counted["a cancel was acknowledged"] += bool(told.answer)
 
     # --- ending
 

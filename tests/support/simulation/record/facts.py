@@ -58,6 +58,14 @@ class RecordFacts:
             for dispatch in turn.dispatches:
                 yield turn, dispatch
 
+    def was_robbed(self, spec: RecordDispatch, instance: str, at: float) -> bool:
+        """Say whether a dispatch was an instance's once, and another's at a time."""
+        dispatch = self.dispatches.get(spec.dispatch_id)
+        if dispatch is None:
+            return False
+        owners = [str(kept.instance) for kept in (dispatch.opened, *dispatch.taken) if kept.at <= at]
+        return instance in owners and owners[-1] != instance
+
     def heard(self, dispatch_id: str) -> list[Heard]:
         """Return the streams of one dispatch."""
         return [each for each in self.seen.watch.heard if each.dispatch_id == dispatch_id]

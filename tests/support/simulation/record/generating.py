@@ -43,6 +43,7 @@ class _Generator:
     def schedule(self) -> RecordSchedule:
         chance = self._chance
         turns, pauses = self._with_pauses(tuple(self._turn(number) for number in range(chance.choice((1, 1, 2)))))
+        turns = self._with_cancels(turns)
         jumps = tuple((chance.uniform(0, 5), chance.choice((-3600.0, 3600.0))) for _ in range(chance.choice((0, 0, 1))))
         return RecordSchedule(
             suite=SUITE,
@@ -95,6 +96,22 @@ class _Generator:
         pause_at = first.bind_at + min(each.send_at for each in dispatches) + beside.uniform(0.1, 1.0)
         pause = Mishap(first.place, Blow.PAUSE, pause_at, LEASE + beside.uniform(0.5, 3.0))
         return (replace(first, dispatches=dispatches), *others), (pause,)
+
+    def _with_cancels(self, turns: tuple[RecordTurn, ...]) -> tuple[RecordTurn, ...]:
+        """Return the turns, and perhaps with a cancelled call in each of their dispatches."""
+        beside = Random(f"cancels {SUITE}:{self._seed}")
+        if beside.random() < 0.75:
+            return turns
+        return tuple(
+            replace(
+                turn,
+                dispatches=tuple(
+                    replace(each, cancels=((beside.choice(each.calls).call_id, beside.uniform(0.05, 2.0)),))
+                    for each in turn.dispatches
+                ),
+            )
+            for turn in turns
+        )
 
     def _turn(self, number: int) -> RecordTurn:
         chance = self._chance

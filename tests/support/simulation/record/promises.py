@@ -27,6 +27,7 @@ _ALL: Final = (
     telling.every_client_finishes,
     telling.what_is_told_is_on_record,
     telling.everybody_is_told_the_same,
+    telling.cancels_are_on_record,
     telling.snapshots_are_on_record,
     telling.ends_are_on_record,
     telling.streams_declare_their_gaps,

@@ -40,7 +40,12 @@ class Mishap:
 
 @dataclass(frozen=True, slots=True)
 class RecordDispatch:
-    """One dispatch; `leaves`: seconds after which the client breaks its connections, one after the other."""
+    """One dispatch.
+
+    Attributes:
+        leaves: seconds after which the client breaks its connections, one after the other.
+        cancels: calls that the client cancels, each with the seconds since it sent the dispatch.
+    """
 
     dispatch_id: str
     send_at: float
@@ -49,6 +54,7 @@ class RecordDispatch:
     on_disconnect: OnDisconnect
     continue_for: float | None
     leaves: tuple[float, ...]
+    cancels: tuple[tuple[str, float], ...] = ()
 
 
 @unique
