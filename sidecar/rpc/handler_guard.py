@@ -12,9 +12,8 @@ from msgspec import Struct, field
 
 from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalError, MalformedMessage, SubagentsError
 from sidecar.rpc.authorisation import CallAdmission, admit, caller_of
-from sidecar.rpc.in_flight import InFlight
+from sidecar.rpc.in_flight import InFlight, Turn
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
-from sidecar.rpc.start_batches import Turn
 
 OnDefect = Callable[[str, str, BaseException], None]
 """Told of a defect: method, correlation id, what was raised. For the log; must not raise."""

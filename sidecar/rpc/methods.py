@@ -148,7 +148,7 @@ class Method(msgspec.Struct, frozen=True):
         name: `/package.Service/Method`.
         parse: makes the request from its bytes; raises `DecodeError`.
         reserved: served whatever the load is, and not waited for by a drain: health, reflection.
-        batched: starts together with other calls that arrive at the same time; see `rpc/start_batches.py`.
+        batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
         urgent: served however little time is left, and waited for by a drain: what operators ask for.
     """
 

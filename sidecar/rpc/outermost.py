@@ -15,8 +15,8 @@ from sidecar.core.errors import SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.handler_guard import Guard, HandlerContext, parsed
+from sidecar.rpc.in_flight import StartBatches
 from sidecar.rpc.methods import Call, GrpcContext, Method, MethodShape
-from sidecar.rpc.start_batches import StartBatches
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""

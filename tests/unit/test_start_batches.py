@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sidecar.rpc.start_batches import LONGEST_PASSES, LONGEST_SECONDS, MOST, QUIET_PASSES, StartBatches
+from sidecar.rpc.in_flight import LONGEST_PASSES, LONGEST_SECONDS, MOST, QUIET_PASSES, StartBatches
 from tests.support.requirement import requirement
 
 
