@@ -45,15 +45,21 @@ class GrpcFrames:
         self._too_slow = False
         self._broken = False
         self._told: Told = {}
+        self._last: bytes | None = None
 
     async def send(self, frame: Frame) -> None:
-        """Deliver one frame. Raises `ListenerClosed`."""
+        """Deliver one frame, or keep the one with the result for the end of the call. Raises `ListenerClosed`."""
         try:
             for part in parts_of(frame):
                 message = self._response()
                 fill_frame(message.frame, part, self._told)
+                raw = message.SerializeToString()
+                if part.result is not None:
+                    self._last = raw
+                    return
                 loop = asyncio.get_running_loop()
-                await deadline_at(loop.time() + self._timeout.total_seconds(), self._call.write(message), loop.call_at)
+                until = loop.time() + self._timeout.total_seconds()
+                await deadline_at(until, self._call.context.write(raw), loop.call_at)
         except TimeoutError:
             self._too_slow = True
             raise ListenerClosed from None
@@ -61,8 +67,11 @@ class GrpcFrames:
             self._broken = True
             raise ListenerClosed from None
 
-    def check(self) -> None:
-        """Raise if the listener was given up or lost: else the stream would end as if it were whole."""
+    def check(self) -> bytes | None:
+        """Return the last message, if it is still to be sent.
+
+        Raises if the listener was given up or lost: else the stream would end as if it were whole.
+        """
         if self._broken:
             raise InternalError("the stream broke; listen again with ResumeDispatch")
         if self._too_slow:
@@ -71,6 +80,7 @@ class GrpcFrames:
                 "again with ResumeDispatch",
                 retry_after=timedelta(0),
             )
+        return self._last
 
 
 def parts_of(frame: Frame) -> Sequence[Frame]:
@@ -137,11 +147,11 @@ class DispatchServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs but for lanes."""
-        one, many = MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY
+        one, many = MethodShape.ONE_TO_ONE, MethodShape.WITH_LAST
         return (
             Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
-            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch),
-            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._dispatch_unary),
+            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
+            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
             Method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
             Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call),
             Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child),
@@ -156,14 +166,14 @@ class DispatchServicer:
     async def _no_session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
         require_of(self._contract, ("session",), "session")
 
-    async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
+    async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> bytes | None:
         begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)
         lane = call.lane
         frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
-        frames.check()
+        return frames.check()
 
-    async def _dispatch_unary(self, message: pb.DispatchUnaryRequest, call: Call) -> pb.DispatchUnaryResponse:
+    async def _unary(self, message: pb.DispatchUnaryRequest, call: Call) -> pb.DispatchUnaryResponse:
         if not message.HasField("dispatch"):
             problem = FieldProblem("dispatch", "is missing; put the DispatchRequest there")
             raise InvalidRequest("DispatchUnaryRequest cannot be used: dispatch is missing", fields=[problem])
@@ -177,13 +187,13 @@ class DispatchServicer:
         fill_result(answer.result, listener.result)
         return answer
 
-    async def _resume(self, message: pb.ResumeDispatchRequest, call: Call) -> None:
+    async def _resume(self, message: pb.ResumeDispatchRequest, call: Call) -> bytes | None:
         request = requests.resume(message)
         begun = await self._operations.resume_dispatch(request)
         lane, timeout = call.lane, self._write_timeout
         frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.ResumeDispatchResponse, timeout)
         await deliver_frames(begun, request.after_sequence, frames)
-        frames.check()
+        return frames.check()
 
     async def _cancel_call(self, message: pb.CancelCallRequest, call: Call) -> pb.CancelCallResponse:
         return pb.CancelCallResponse(cancelled=await self._operations.cancel_call(requests.cancel(message)))

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalError, MalformedMessage, SubagentsError
 from sidecar.rpc.authorisation import CallAdmission, admit, caller_of
-from sidecar.rpc.in_flight import InFlight
+from sidecar.rpc.in_flight import InFlight, Turn
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
 
 OnDefect = Callable[[str, str, BaseException], None]
@@ -65,14 +65,21 @@ class Guard:
         return self._around.in_flight
 
     async def __call__(
-        self, method: Method, context: CallContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
+        self,
+        method: Method,
+        context: CallContext,
+        work: Callable[[Call], Awaitable[bytes | None]],
+        raw: bytes = b"",
+        turn: Turn | None = None,
     ) -> bytes | SubagentsError | None:
-        """Let a call in and do its work; returns what that returns, or why there is none.
+        """Let a call in once its turn has come, and do its work; returns what that returns, or why there is none.
 
         Raises:
             asyncio.CancelledError: the caller has gone away.
         """
         try:
+            if turn is not None:
+                await turn
             return await work(self._admitted(method, context, raw))
         except SubagentsError as error:
             self.note(error)

@@ -37,6 +37,9 @@ class GrpcContext(CallContext, Protocol):
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising."""
 
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call `callback` once the call has ended, status sent and all."""
+
 
 LONGEST_DEADLINE: Final = timedelta(days=1)
 """A deadline further away says as much as none."""
@@ -90,8 +93,11 @@ class Listener(Protocol):
     async def send(self, frame: Frame) -> None:
         """Deliver one frame. Raises `ListenerGone`."""
 
-    def check(self) -> None:
-        """Raise if the listener was given up or lost: else the call would end as if it were whole."""
+    def check(self) -> bytes | None:
+        """Return the last message if it is still to be sent.
+
+        Raises if the listener was given up or lost: else the call would end as if it were whole.
+        """
 
 
 class LaneListeners(Protocol):
@@ -123,11 +129,16 @@ class MethodShape(StrEnum):
 
     ONE_TO_ONE = "one_to_one"
     ONE_TO_MANY = "one_to_many"
+    WITH_LAST = "with_last"
+    """One to many; the handler returns the last message, which then travels with the status."""
     MANY_TO_MANY = "many_to_many"
 
 
 Handle = Callable[[Any, Call], Awaitable[Any]]
-"""Takes the request (for MANY_TO_MANY an `AsyncIterator` of them); returns the answer, or writes it to the call."""
+"""Takes the request (for MANY_TO_MANY an `AsyncIterator` of them); returns the answer, or writes it to the call.
+
+Of WITH_LAST it returns the bytes of the last message.
+"""
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -137,6 +148,7 @@ class Method(msgspec.Struct, frozen=True):
         name: `/package.Service/Method`.
         parse: makes the request from its bytes; raises `DecodeError`.
         reserved: served whatever the load is, and not waited for by a drain: health, reflection.
+        batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
         urgent: served however little time is left, and waited for by a drain: what operators ask for.
     """
 
@@ -146,6 +158,7 @@ class Method(msgspec.Struct, frozen=True):
     handle: Handle
     reserved: bool = False
     urgent: bool = False
+    batched: bool = False
 
 
 def time_left(context: CallContext) -> timedelta | None:

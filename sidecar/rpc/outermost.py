@@ -15,10 +15,13 @@ from sidecar.core.errors import SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.handler_guard import Guard, HandlerContext, parsed
+from sidecar.rpc.in_flight import StartBatches
 from sidecar.rpc.methods import Call, GrpcContext, Method, MethodShape
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
+SENT_UNREAD: Final = 32 * 1024
+"""Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
 
 
 class ErrorInterceptor(grpc.GenericRpcHandler):
@@ -29,6 +32,8 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._entrance = entrance
         self._in_flight = surroundings.in_flight
         self._guard = Guard(entrance, surroundings)
+        self._batches = StartBatches()
+        self._write_seconds = surroundings.rules.write_timeout.total_seconds()
         elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
         handlers = {name: self._refusing(name) for name in elsewhere}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
@@ -50,6 +55,16 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
                 await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
 
             return grpc.unary_stream_rpc_method_handler(stream)
+        if method.shape is MethodShape.WITH_LAST:
+
+            async def end(raw: bytes, context: GrpcContext) -> bytes | None:
+                last = await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
+                if last is not None and len(last) > SENT_UNREAD:
+                    self._hold_drain(method, context)
+                return last
+
+            # On the wire a stream of one message is the same as one answer; as an answer it leaves with the status.
+            return grpc.unary_unary_rpc_method_handler(end)
 
         async def converse(raws: AsyncIterator[bytes], context: GrpcContext) -> None:
             await self._guarded(method, context, lambda call: method.handle(_all_parsed(method, raws), call))
@@ -67,6 +82,19 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
+    def _hold_drain(self, method: Method, context: GrpcContext) -> None:
+        """Have a drain wait until a large last message has left, no longer than for any other message."""
+        left = asyncio.Event()
+
+        def end(_: object = None) -> None:
+            if not left.is_set():
+                left.set()
+                self._in_flight.end(method.name)
+
+        self._in_flight.begin(method.name)
+        context.add_done_callback(end)
+        asyncio.get_running_loop().call_later(self._write_seconds, end)
+
     async def _one_to_one(self, method: Method, raw: bytes, call: Call) -> bytes:
         answer: Message = await method.handle(parsed(method, raw), call)
         return answer.SerializeToString()
@@ -77,13 +105,16 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         counted = not method.reserved
         if counted:
             self._in_flight.begin(method.name)
+        turn = self._batches.join() if method.batched else None
         try:
-            answer = await self._guard(method, context, work, raw)
+            answer = await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
                 await _end(context, rich_status(answer))
                 return None
             return answer
         finally:
+            if turn is not None:
+                self._batches.leave(turn)
             if counted:
                 self._in_flight.end(method.name)
 

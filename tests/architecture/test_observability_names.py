@@ -1,4 +1,4 @@
-"""All names of metrics, spans, events and attributes stand in three modules of observability, `names.py` first.
+"""All names of metrics, spans, events and attributes stand in four modules of observability, `names.py` first.
 
 A literal elsewhere in the sidecar breaks the rule if it is one of those names (names with a dot, which nothing else
 uses), if it looks like one, or if it is handed to a function that makes or marks a metric, span or event.
@@ -15,7 +15,9 @@ import pytest
 from tests.architecture.reading import Module, dotted, modules, planted
 
 NAMES: Final = Path("sidecar/observability/names.py")
-NAMES_ARE_IN: Final = frozenset({NAMES, NAMES.with_name("rollout_names.py"), NAMES.with_name("span_names.py")})
+NAMES_ARE_IN: Final = frozenset(
+    {NAMES, *(NAMES.with_name(name) for name in ("rollout_names.py", "span_names.py", "cost_names.py"))}
+)
 LOOKS_LIKE_ONE: Final = re.compile(
     r"(ps6|subagent|gen_ai|routing|sidecar\.(dispatch|turn|child|gateway|surface))\.[a-z0-9_.]+\Z"
 )

@@ -119,8 +119,8 @@ class Served:
     async def dispatched(self, request: bytes) -> Sequence[bytes]:
         """Dispatch, and return every message."""
         listener = Listener()
-        await self.outer.service(Details(f"{SERVICE}/Dispatch")).unary_stream(request, listener)
-        return listener.messages
+        last = await self.outer.service(Details(f"{SERVICE}/Dispatch")).unary_unary(request, listener)
+        return [*listener.messages, last] if last else listener.messages
 
     async def dispatched_over_a_lane(self, requests: Sequence[bytes]) -> Sequence[bytes]:
         """Open a lane, dispatch everything in one message, and return every message until the lane has ended."""

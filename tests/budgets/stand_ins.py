@@ -1,23 +1,21 @@
-"""What stands in for the machine: time that stands still, ids from a seed, no jitter. A call each, as the real ones."""
+"""What stands in for the machine, with as many calls: time that stands still, ids from a seed, no jitter."""
 
-import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import repeat
 from random import Random
 from typing import Final
+
+from tests.budgets.meter import NOW
 
 SINCE: Final = datetime(2026, 11, 2, 12, tzinfo=UTC)
 
 
 class StillClock:
-    """The time of the loop, and one wall time."""
+    """One time of the loop and one wall time, given by functions of C, as `SystemClock` does."""
 
-    def now(self) -> datetime:
-        """Return the same at all times."""
-        return SINCE
-
-    def monotonic(self) -> float:
-        """Return the loop's own time."""
-        return asyncio.get_running_loop().time()
+    now: Callable[[], datetime] = staticmethod(repeat(SINCE).__next__)
+    monotonic: Callable[[], float] = staticmethod(repeat(NOW).__next__)
 
 
 class SeededIds:

@@ -15,6 +15,7 @@ from sidecar.policy.protocols import StatusReported
 from sidecar.rpc.handler_guard import ServingRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1 import error_reason_pb2
+from tests.rpc.raw_calls import DISPATCH
 from tests.support.builders import a_card
 from tests.support.fake_runner import answers, hangs, reports, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
@@ -29,23 +30,63 @@ async def settled(sidecar: SidecarForTests, bound: pb.BindTurnResponse, dispatch
     return (await sidecar.resume(bound, dispatch_id)).result
 
 
+def a_slow_channel(sidecar: SidecarForTests) -> grpc.aio.Channel:
+    """Return a connection whose client takes little that it does not read."""
+    options = (("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0))
+    return grpc.aio.insecure_channel(sidecar.dispatch_target, options=options)
+
+
 async def test_a_listener_that_does_not_read_is_given_up_and_harms_nobody() -> None:
-    """An answer of a megabyte that nobody reads: given up after the write timeout, told so, and resumable."""
+    """Reports of a megabyte that nobody reads: given up after the write timeout, told so, and resumable."""
     serving = ServingRules(write_timeout=timedelta(milliseconds=100))
-    async with running_sidecar_for_tests(serving=serving) as sidecar:
-        sidecar.runner.use("shop", answers("x" * 250_000))
+    async with running_sidecar_for_tests(serving=serving, rules={"vocabulary": WITHOUT_LIMITS}) as sidecar:
+        reported = StatusReported("searching_offers", {"place": "x" * 500})
+        sidecar.runner.use("shop", reports(*[reported] * 1_500))
         bound = await sidecar.bind()
-        options = (("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0))
-        async with grpc.aio.insecure_channel(sidecar.dispatch_target, options=options) as slow:
-            calls = [a_call(f"c-{place}", "ask_shop") for place in range(3)]
-            request = sidecar.dispatch_request(bound, *calls)
+        async with a_slow_channel(sidecar) as slow:
+            request = sidecar.dispatch_request(bound, "ask_shop")
             stream = type(sidecar.stub)(slow).Dispatch(request, metadata=sidecar.metadata)
             await stream.read()
             await sidecar.around.in_flight.idle()
             assert (await sidecar.dispatch(await sidecar.bind(), "ask_rewards")).outcomes == ["SUCCEEDED"]
             failure = await failure_of(_rest_of(stream))
         assert (failure.code, failure.reason) == (StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
-        assert len((await settled(sidecar, bound, request.dispatch_id)).outcomes[0].narration) == 250_000
+
+
+@pytest.mark.parametrize("timeout", [0.1, 60.0], ids=["until it is given up", "until it reads"])
+async def test_a_drain_waits_for_a_large_result_and_the_listener_has_it_whole(timeout: float) -> None:
+    """It waits no longer than the write timeout. The result is kept for the listener in any case."""
+    serving = ServingRules(write_timeout=timedelta(seconds=timeout))
+    async with running_sidecar_for_tests(serving=serving) as sidecar:
+        sidecar.runner.use("shop", answers("x" * 250_000))
+        bound = await sidecar.bind()
+        async with a_slow_channel(sidecar) as slow:
+            calls = [a_call(f"c-{place}", "ask_shop") for place in range(3)]
+            request = sidecar.dispatch_request(bound, *calls)
+            stream = type(sidecar.stub)(slow).Dispatch(request, metadata=sidecar.metadata)
+            await sidecar.runner.until_started("shop")
+            await sidecar.resume(bound, request.dispatch_id)
+            if timeout < 1:
+                await sidecar.around.in_flight.idle()
+            else:
+                assert sidecar.around.in_flight.by_method()[f"{DISPATCH}Dispatch"] == 1
+            *_, last = [message.frame async for message in stream]
+            assert [len(each.narration) for each in last.result.outcomes] == [250_000] * 3
+            await sidecar.around.in_flight.idle()
+
+
+@pytest.mark.parametrize("size", [100, 100_000], ids=["sent with the status", "written before it"])
+async def test_a_result_is_the_last_message_whatever_its_size(size: int) -> None:
+    """A small one leaves together with the status, a large one is waited for: the client sees no difference."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", answers("x" * size))
+        request = sidecar.dispatch_request(await sidecar.bind(), "ask_shop")
+        stream = sidecar.stub.Dispatch(request, metadata=sidecar.metadata)
+        frames = [message.frame async for message in stream]
+        assert await stream.code() is StatusCode.OK
+        assert [frame.HasField("result") for frame in frames] == [False] * (len(frames) - 1) + [True]
+        assert all(frame.ByteSize() for frame in frames)
+        assert len(frames[-1].result.outcomes[0].narration) == size
 
 
 async def _rest_of(stream: Any) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from sidecar.core.dispatching.daily_limits import NO_LIMITS, CallsLeft
 from sidecar.core.dispatching.intents import IntentReport, newly_called
-from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
+from sidecar.core.dispatching.plan import DispatchPlan, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.dispatching.slot_queues import QueuedCall
 from sidecar.core.errors import (
@@ -232,7 +232,13 @@ class DispatchCalls:
             trace=traced,
         )
         turn.accept(dispatch)
-        turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
+        parallel, keys = request.join.max_parallel or turn.surface.fan_out_cap, dispatch.lane_keys
+        turn.lanes.enter(
+            [
+                QueuedCall(keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
+                for each in plan.run
+            ]
+        )
         self._places.take(dispatch)
         self._turns.begins_work(turn)
         return dispatch
@@ -295,9 +301,3 @@ class DispatchCalls:
     def _is_over(self, dispatch: LiveDispatch) -> None:
         self._places.give_back(dispatch)
         self._turns.ends_work(dispatch.turn)
-
-
-def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> QueuedCall:
-    parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
-    key = dispatch.lane_keys[planned.call.call_id]
-    return QueuedCall(key, dispatch.dispatch_id, parallel, planned.tool.ownership)

@@ -127,7 +127,7 @@ class Operation:
                 raise ListenerClosed
 
     def check(self) -> None:
-        """Raise why a frame was not taken, e.g. `SessionCreditExhausted`."""
+        """Raise why a frame was not taken, e.g. `SessionCreditExhausted`; the last one leaves with the status."""
         if self._refused is not None:
             raise self._refused
 

@@ -1,5 +1,7 @@
 """The line of a turn in a list is derived from less than the turn is, and says the same."""
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -22,9 +24,17 @@ def row_of_all(facts: list[Stored]) -> TurnRow | None:
     stored = state_of(TurnId(TURN), facts).stored(frozenset())
     assert stored is not None
     try:
-        return row_of(stored)
+        row = row_of(stored)
     except UnknownTurn:
         return None
+    called = Counter(child.opened.slot for child in stored.children)
+    outcomes = {each.outcome for dispatch in stored.dispatches for each in dispatch.outcomes}
+    return replace(  # a list shows more than the row of a single turn
+        row,
+        outcomes=tuple(sorted(outcomes)),
+        definitions=tuple(sorted({child.opened.contract.definition_id for child in stored.children})),
+        calls=tuple(called[slot] for slot in row.slots),
+    )
 
 
 @settings(max_examples=150)
