@@ -47,7 +47,8 @@ def _note(told: CallOutcome | None) -> str:
     if told is None:
         return "not compared: no outcome is on record"
     if told.reason in NOT_OF_THE_DISPATCH:
-        return f"not compared: the parent was told {told.reason}, because a store or a process failed, or a budget was used up"
+        why = "because a store or a process failed, or a budget was used up"
+        return f"not compared: the parent was told {told.reason}, {why}"
     if told.reason is not None and told.reason.name.startswith("RECEIPT_"):
         return f"not compared: the call was refused as {told.reason}, which the record of another turn decides"
     return ""

@@ -120,12 +120,9 @@ class DispatchCalls:
             time_left: until the client's deadline; None if it set none.
             trace: that the client says the dispatch belongs to; of a repeated request it is not looked at.
 
-        Returns when the children that start at once are on record.
-
-        Raises:
-            RecordConflict (somebody else uses the turn at the same time),
-            SurfaceTokenInvalid, SurfaceTokenExpired, BindingDigestMismatch, DispatchIdReused, TurnEnded,
-            TooManyDispatches, PriorContextMissing, DeadlineTooShort, AdmissionRefused, StoreUnavailable.
+        Returns when the children that start at once are on record. Raises `RecordConflict` (a turn used twice at once),
+        `SurfaceTokenInvalid`, `SurfaceTokenExpired`, `BindingDigestMismatch`, `DispatchIdReused`, `TurnEnded`,
+        `TooManyDispatches`, `PriorContextMissing`, `DeadlineTooShort`, `AdmissionRefused`, `StoreUnavailable`.
         """
         turn = await self._going.find(request.surface_token)
         await give_up_lost(turn, request.dispatch_id, self._going)
@@ -232,13 +229,7 @@ class DispatchCalls:
             trace=traced,
         )
         turn.accept(dispatch)
-        parallel, keys = request.join.max_parallel or turn.surface.fan_out_cap, dispatch.lane_keys
-        turn.lanes.enter(
-            [
-                QueuedCall(keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
-                for each in plan.run
-            ]
-        )
+        turn.lanes.enter(_waiting(dispatch))
         self._places.take(dispatch)
         self._turns.begins_work(turn)
         return dispatch
@@ -301,3 +292,9 @@ class DispatchCalls:
     def _is_over(self, dispatch: LiveDispatch) -> None:
         self._places.give_back(dispatch)
         self._turns.ends_work(dispatch.turn)
+
+
+def _waiting(dispatch: LiveDispatch) -> list[QueuedCall]:
+    keys, parallel = dispatch.lane_keys, dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
+    run = dispatch.plan.run
+    return [QueuedCall(keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership) for each in run]

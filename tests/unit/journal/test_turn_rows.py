@@ -1,5 +1,6 @@
 """The line of a turn in a list is derived from less than the turn is, and says the same."""
 
+import json
 from collections import Counter
 
 from hypothesis import given, settings
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sidecar.core.errors import UnknownTurn
-from sidecar.core.executing.stored_record import TurnRow
+from sidecar.core.executing.stored_record import StoredChild, TurnRow
 from sidecar.core.identifiers import Principal, TurnId
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
@@ -32,9 +33,14 @@ def row_of_all(facts: list[Stored]) -> TurnRow | None:
     return replace(  # a list shows more than the row of a single turn
         row,
         outcomes=tuple(sorted(outcomes)),
-        definitions=tuple(sorted({child.opened.contract.definition_id for child in stored.children})),
+        definitions=tuple(sorted({definition_of(child) for child in stored.children})),
         calls=tuple(called[slot] for slot in row.slots),
     )
+
+
+def definition_of(child: StoredChild) -> str:
+    """Return what a child's contract names."""
+    return str(json.loads(child.opened.context_json)["definition_id"])
 
 
 @settings(max_examples=150)

@@ -145,7 +145,8 @@ def test_what_a_store_or_a_process_did_is_not_compared() -> None:
     assert compared(told, {DispatchId("d"): [an_outcome(0), an_outcome(1)]}) == (
         (),
         (
-            "d c0: not compared: the parent was told RECORD_UNAVAILABLE, because a store or a process failed, or a budget was used up",
+            "d c0: not compared: the parent was told RECORD_UNAVAILABLE, because a store or a process failed, or a"
+            " budget was used up",
         ),
     )
     assert compared(told, {DispatchId("d"): [an_outcome(0)]})[0] == ("d: the order was c0, c1; it is now c0",)
