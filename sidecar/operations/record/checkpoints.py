@@ -1,7 +1,8 @@
 """Signs the running roots of this instance at an interval, and keeps the signed lines outside the database.
 
-A running root is a hash over the facts of one instance and one day. Facts after the newest checkpoint are protected
-only by the hash links of their turn: the interval limits how many facts can be cut off unseen. Source: DESIGN section 10.
+A running root is a hash over the facts of one instance and one day. Facts after the newest checkpoint are
+protected only by the hash links of their turn: the interval limits how many of them can be cut off unseen. Source:
+DESIGN section 10.
 """
 
 import asyncio
