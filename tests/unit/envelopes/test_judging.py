@@ -85,7 +85,7 @@ def test_an_escaped_principal_is_the_same_principal() -> None:
     assert isinstance(check_envelope(text, expecting()), Released)
 
 
-@requirement("PC2-AC-6a", "PC2-FR-12c")
+@requirement("PC2-T-5")
 @pytest.mark.parametrize("text", [b"{}", b'{"offers": []}', b'{"Principal": "user-ada"}', b'{"status": "ok"}'])
 def test_a_body_without_a_principal_is_told_apart_and_is_an_incident_all_the_same(text: bytes) -> None:
     """A service that forgot the envelope, or spells the member another way: no user is confirmed."""

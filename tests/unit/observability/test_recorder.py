@@ -197,7 +197,6 @@ def test_an_incident_is_an_error_of_its_own_name(caplog: pytest.LogCaptureFixtur
     assert 'security_incidents_total{reason="nonce_mismatch"} 1.0' in page(metrics)
 
 
-@requirement("PC2-FR-12c")
 def test_an_incident_without_a_principal_asks_for_the_envelope(caplog: pytest.LogCaptureFixture) -> None:
     """The line says what is likely wrong, and is as loud as any incident."""
     caplog.set_level(logging.INFO, ALWAYS)
