@@ -62,7 +62,7 @@ class CancelCall:
         return going or waits  # an earlier cancel may have stopped it, and could not be recorded
 
     async def _save_and_go_on(self, dispatch: LiveDispatch, call_id: CallId) -> None:
-        """Put the cancel on record. If that took the dispatch from a dead sidecar, its other calls go on here."""
+        """Put the cancel on record. If that took the dispatch from a dead sidecar, its other calls continue here."""
         try:
             await self._save(dispatch, call_id)
         except StoreUnavailable:

@@ -119,8 +119,9 @@ class CloseChild:
         refused = await append_within(out.store, [*taking(dispatch, out.store, now), *drafts], until)
         if isinstance(refused, RecordConflict):
             await self._restore(turn)
-        if refused is not None:
+        elif refused is not None:
             turn.note_unconfirmed()  # the dispatch may be this process's by now: `SettleOrphans` finds it
+        if refused is not None:
             raise refused
         turn.recorded(dispatch_id, drafts)
         if dispatch is not None and dispatch.ownership.owner:
