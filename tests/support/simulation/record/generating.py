@@ -54,7 +54,12 @@ class _Generator:
             turns=turns,
             scripts=self._scripts,
             faults=self._faults(),
-            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))), *self._stops(), *pauses, *restarts),
+            mishaps=(
+                *(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))),
+                *self._stops(),
+                *pauses,
+                *restarts,
+            ),
             clock_jumps=jumps,
         )
 
