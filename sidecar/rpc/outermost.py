@@ -6,10 +6,12 @@ arrive as bytes, so that parsing happens inside.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
+from grpc import StatusCode
 
 from sidecar.core.errors import SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
@@ -22,6 +24,8 @@ ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
 SENT_UNREAD: Final = 32 * 1024
 """Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
+CARRIER: Final = "rpc"
+OK: Final = StatusCode.OK.name
 
 
 class ErrorInterceptor(grpc.GenericRpcHandler):
@@ -30,7 +34,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     def __init__(self, entrance: CallAdmission, methods: Sequence[Method], surroundings: HandlerContext) -> None:
         """Make a handler for each method, and one that refuses for each that is for other callers."""
         self._entrance = entrance
-        self._in_flight = surroundings.in_flight
+        self._in_flight, self._on_ended = surroundings.in_flight, surroundings.on_ended
         self._guard = Guard(entrance, surroundings)
         self._batches = StartBatches()
         self._write_seconds = surroundings.rules.write_timeout.total_seconds()
@@ -78,7 +82,9 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             try:
                 admit(name, (), self._entrance)
             except SubagentsError as refusal:
-                await _end(context, rich_status(refusal))
+                status = rich_status(refusal)
+                self._on_ended(0.0, name[1:], status.code.name, refusal.reason, CARRIER)
+                await _end(context, status)
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
@@ -102,6 +108,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     async def _guarded(
         self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | None:
+        began, code, reason = perf_counter(), "", ""
         counted = not method.reserved
         if counted:
             self._in_flight.begin(method.name)
@@ -109,14 +116,31 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         try:
             answer = await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
-                await _end(context, rich_status(answer))
+                status = rich_status(answer)
+                if not _is_cancelled():
+                    code, reason = status.code.name, answer.reason
+                await _end(context, status)
                 return None
+            code = OK
             return answer
         finally:
             if turn is not None:
                 self._batches.leave(turn)
             if counted:
                 self._in_flight.end(method.name)
+            self._on_ended(perf_counter() - began, method.name[1:], code or _left(context), reason, CARRIER)
+
+
+def _is_cancelled() -> bool:
+    """Say whether gRPC has cancelled the handler: its client has left. `ServicerContext.cancelled` does not tell."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _left(context: GrpcContext) -> str:
+    """Return the code of a call that was not answered because its client has left: gRPC cancels both kinds alike."""
+    seconds = context.time_remaining()
+    return (StatusCode.CANCELLED if seconds is None or seconds > 0 else StatusCode.DEADLINE_EXCEEDED).name
 
 
 async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:
