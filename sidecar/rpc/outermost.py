@@ -24,6 +24,8 @@ ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
 SENT_UNREAD: Final = 32 * 1024
 """Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
+DEADLINE_SLACK: Final = 0.1
+"""Seconds by which a request may take longer to arrive than the reset that ends it."""
 CARRIER: Final = "rpc"
 OK: Final = StatusCode.OK.name
 
@@ -128,7 +130,8 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
                 self._batches.leave(turn)
             if counted:
                 self._in_flight.end(method.name)
-            self._on_ended(perf_counter() - began, method.name[1:], code or _left(context), reason, CARRIER)
+            took = perf_counter() - began
+            self._on_ended(took, method.name[1:], code or _left(context, took), reason, CARRIER)
 
 
 def _is_cancelled() -> bool:
@@ -137,10 +140,15 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _left(context: GrpcContext) -> str:
-    """Return the code of a call that was not answered because its client has left: gRPC cancels both kinds alike."""
+def _left(context: GrpcContext, took: float) -> str:
+    """Return the code of a call whose client has left: it cancelled, or its deadline passed after `took` seconds.
+
+    The client's core tells of both with the same reset, and rounds the timeout that it sends up by as much as 1 %: its
+    deadline passes before the one that is known here.
+    """
     seconds = context.time_remaining()
-    return (StatusCode.CANCELLED if seconds is None or seconds > 0 else StatusCode.DEADLINE_EXCEEDED).name
+    expired = seconds is not None and seconds <= DEADLINE_SLACK + took / 100
+    return (StatusCode.DEADLINE_EXCEEDED if expired else StatusCode.CANCELLED).name
 
 
 async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:

@@ -153,7 +153,8 @@ async def test_an_rpc_whose_client_has_left_is_measured_as_that(
         return pb.BindTurnResponse()
 
     async with serving(hang, tmp_path) as served:
-        call = served.channel.unary_unary(METHOD)(b"", timeout=seconds)
+        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = served.channel.unary_unary(METHOD)
+        call = ask(b"", timeout=seconds)
         await entered.wait()
         if seconds is None:
             call.cancel()
