@@ -25,6 +25,7 @@ from sidecar.composition.telemetry.background_reports import (
     DefectReports,
     LimitReports,
     LoopReports,
+    rpc_durations,
 )
 from sidecar.composition.telemetry.collector import Telemetry
 from sidecar.observability import names
@@ -148,6 +149,7 @@ def _around_calls(parts: Components) -> CallSurroundings:
         correlation_id=lambda: parts.replaced.ids.new("defect"),
         in_flight=parts.in_flight,
         on_limit=limits.refused,
+        on_ended=rpc_durations(parts.metrics),
     )
 
 

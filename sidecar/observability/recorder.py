@@ -11,7 +11,7 @@ from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
-from sidecar.observability import cost_names, names
+from sidecar.observability import call_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
@@ -84,7 +84,7 @@ class MeasuringRecorder:
             names.DATA_CALLS, "Calls of data services.", "sub_agent_id", "tool_id", "result"
         )
         self._effects = metrics.counter(
-            cost_names.EFFECTS, "Tool calls that change something.", "sub_agent_id", "tool_id", "result"
+            call_names.EFFECTS, "Tool calls that change something.", "sub_agent_id", "tool_id", "result"
         )
         self._data_seconds = metrics.histogram(names.DATA_CALL_SECONDS, "Time of data services.", SLOW, "tool_id")
 
@@ -92,13 +92,16 @@ class MeasuringRecorder:
         self._child_seconds = metrics.histogram(
             names.CHILD_SECONDS, "Time of sub-agents.", SLOW, "sub_agent_id", "outcome"
         )
+        self._calls = metrics.counter(
+            call_names.CALLS, "Calls by outcome.", "sub_agent_id", "definition_id", "arm", "outcome", "reason"
+        )
         self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
         self._retries = metrics.counter(names.CHILD_RETRIES, "Attempts made again.", "sub_agent_id")
         self._money = metrics.counter(
-            cost_names.CHILD_COST, "Cost of sub-agents.", "sub_agent_id", "definition_id", "arm"
+            call_names.CHILD_COST, "Cost of sub-agents.", "sub_agent_id", "definition_id", "arm"
         )
         self._unpriced = metrics.counter(
-            cost_names.CHILD_UNPRICED, "Attempts of unknown cost.", "sub_agent_id", "definition_id"
+            call_names.CHILD_UNPRICED, "Attempts of unknown cost.", "sub_agent_id", "definition_id"
         )
         self._tokens = metrics.counter(names.CHILD_TOKENS, "Tokens of sub-agents.", "sub_agent_id", "kind")
         self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
@@ -148,6 +151,10 @@ class MeasuringRecorder:
         if axis:
             self._child_failures.add(slot, str(int(axis)))
             self._emit_error(slot, int(axis), is_final=True)
+
+    def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
+        """Count one call by who served it, its outcome and the reason for it."""
+        self._calls.add(slot, definition_id, arm, outcome, reason)
 
     def attempt_repeated(self, slot: str) -> None:
         """Count a failed attempt that is made again. Source: PC2-D-52."""

@@ -125,6 +125,9 @@ class Recorder(Protocol):
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
         """Count one call that was run and came to its outcome."""
 
+    def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
+        """Count one call, whether it ran or not, by its outcome and by who served it (empty for an unknown tool)."""
+
     def attempt_repeated(self, slot: str) -> None:
         """Count an attempt that failed and is made again."""
 

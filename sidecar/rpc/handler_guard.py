@@ -21,6 +21,10 @@ OnDefect = Callable[[str, str, BaseException], None]
 OnLimit = Callable[[str], None]
 """Told of a call that a limit did not let through: which limit. For log and counter; must not raise."""
 
+OnEnded = Callable[[float, str, str, str, str], None]
+"""Told of a call that has ended: seconds, method without its first slash, gRPC's code, the error's reason (or nothing),
+and what carried it (`rpc`, `lane`). For metrics; must not raise."""
+
 
 class ServingRules(Struct, frozen=True):
     """How calls are let in.
@@ -43,6 +47,7 @@ class HandlerContext(Struct, frozen=True):
         on_defect: where tracebacks go, and nowhere else.
         correlation_id: makes the id that caller and log share.
         on_limit: what hears of refusals for a limit.
+        on_ended: what hears of each call that has ended.
     """
 
     on_defect: OnDefect
@@ -50,6 +55,7 @@ class HandlerContext(Struct, frozen=True):
     in_flight: InFlight = field(default_factory=InFlight)
     rules: ServingRules = field(default_factory=ServingRules)
     on_limit: OnLimit = lambda _: None
+    on_ended: OnEnded = lambda *_: None
 
 
 class Guard:
@@ -58,6 +64,7 @@ class Guard:
     def __init__(self, entrance: CallAdmission, around: HandlerContext) -> None:
         self._entrance = entrance
         self._around = around
+        self.on_ended = around.on_ended
 
     @property
     def in_flight(self) -> InFlight:

@@ -120,6 +120,10 @@ class HandlerWrapper(Protocol):
     def in_flight(self) -> InFlight:
         """Where calls are counted."""
 
+    @property
+    def on_ended(self) -> Callable[[float, str, str, str, str], None]:
+        """What hears of each call that has ended."""
+
     def note(self, error: SubagentsError) -> None:
         """Report a call that was not answered, if a limit is why."""
 

@@ -6,10 +6,12 @@ arrive as bytes, so that parsing happens inside.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
+from grpc import StatusCode
 
 from sidecar.core.errors import SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
@@ -20,6 +22,10 @@ from sidecar.rpc.methods import SENT_UNREAD, Call, GrpcContext, Method, MethodSh
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
+DEADLINE_SLACK: Final = 0.1
+"""Seconds by which a request may take longer to arrive than the reset that ends it."""
+CARRIER: Final = "rpc"
+OK: Final = StatusCode.OK.name
 
 
 class ErrorInterceptor(grpc.GenericRpcHandler):
@@ -28,7 +34,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     def __init__(self, entrance: CallAdmission, methods: Sequence[Method], surroundings: HandlerContext) -> None:
         """Make a handler for each method, and one that refuses for each that is for other callers."""
         self._entrance = entrance
-        self._in_flight = surroundings.in_flight
+        self._in_flight, self._on_ended = surroundings.in_flight, surroundings.on_ended
         self._guard = Guard(entrance, surroundings)
         self._batches = StartBatches()
         self._write_seconds = surroundings.rules.write_timeout.total_seconds()
@@ -76,7 +82,9 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             try:
                 admit(name, (), self._entrance)
             except SubagentsError as refusal:
-                await _end(context, rich_status(refusal))
+                status = rich_status(refusal)
+                self._on_ended(0.0, name[1:], status.code.name, refusal.reason, CARRIER)
+                await _end(context, status)
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
@@ -100,6 +108,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     async def _guarded(
         self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | None:
+        began, code, reason = perf_counter(), "", ""
         counted = not method.reserved
         if counted:
             self._in_flight.begin(method.name)
@@ -107,14 +116,37 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         try:
             answer = await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
-                await _end(context, rich_status(answer))
+                status = rich_status(answer)
+                if not _is_cancelled():
+                    code, reason = status.code.name, answer.reason
+                await _end(context, status)
                 return None
+            code = OK
             return answer
         finally:
             if turn is not None:
                 self._batches.leave(turn)
             if counted:
                 self._in_flight.end(method.name)
+            took = perf_counter() - began
+            self._on_ended(took, method.name[1:], code or _left(context, took), reason, CARRIER)
+
+
+def _is_cancelled() -> bool:
+    """Say whether gRPC has cancelled the handler: its client has left. `ServicerContext.cancelled` does not tell."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _left(context: GrpcContext, took: float) -> str:
+    """Return the code of a call whose client has left: it cancelled, or its deadline passed after `took` seconds.
+
+    The client's core tells of both with the same reset, and rounds the timeout that it sends up by as much as 1 %: its
+    deadline passes before the one that is known here.
+    """
+    seconds = context.time_remaining()
+    expired = seconds is not None and seconds <= DEADLINE_SLACK + took / 100
+    return (StatusCode.DEADLINE_EXCEEDED if expired else StatusCode.CANCELLED).name
 
 
 async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:

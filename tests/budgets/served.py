@@ -15,7 +15,7 @@ from sidecar.adapters.system import OwnedTasks
 from sidecar.composition.operations import joined_operations
 from sidecar.composition.parts import Components, Overrides
 from sidecar.composition.record.open_record import RecordDependencies, opened_record
-from sidecar.composition.telemetry.background_reports import DefectReports
+from sidecar.composition.telemetry.background_reports import DefectReports, rpc_durations
 from sidecar.composition.telemetry.collector import Telemetry
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
@@ -194,7 +194,9 @@ async def served(folder: Path, varied: Varied, seed: int = 1) -> AsyncIterator[S
         opened.push_async_callback(parts.tasks.close)
         _, (plan, *_), _ = await joined_operations(parts, kept, SECRET, opened)
         rpc = handler_guard.HandlerContext(
-            on_defect=lambda method, _, error: strays.append(f"{method}: {error!r}"), correlation_id=lambda: "none"
+            on_defect=lambda method, _, error: strays.append(f"{method}: {error!r}"),
+            correlation_id=lambda: "none",
+            on_ended=rpc_durations(parts.metrics),
         )
         outer = outermost.ErrorInterceptor(plan.entrance, plan.methods, rpc)
         yield Served(outer, parts.tasks, Random(SEEDS + seed), None if kept.lists is None else kept.lists[1])

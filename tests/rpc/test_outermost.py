@@ -36,6 +36,7 @@ class Served:
     channel: grpc.aio.Channel
     around: HandlerContext
     defects: list[tuple[str, str, BaseException]] = field(default_factory=list)
+    ended: "asyncio.Queue[tuple[float, str, str, str, str]]" = field(default_factory=asyncio.Queue)
 
     async def failure(self, seconds: float | None = 10.0) -> Failure:
         """Call it."""
@@ -48,10 +49,12 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """Serve `handle` as `BindTurn`."""
     defects: list[tuple[str, str, BaseException]] = []
+    ended: asyncio.Queue[tuple[float, str, str, str, str]] = asyncio.Queue()
     around = HandlerContext(
         on_defect=lambda *defect: defects.append(defect),
         correlation_id=lambda: "correlation-7",
         rules=ServingRules(min_remaining_time=timedelta(milliseconds=100)),
+        on_ended=lambda *told: ended.put_nowait(told),
     )
     method = Method(METHOD, shape, pb.BindTurnRequest.FromString, handle)
     server = grpc.aio.server()
@@ -62,7 +65,7 @@ async def serving(
     await server.start()
     try:
         async with grpc.aio.insecure_channel(f"unix:{folder / 's.sock'}") as channel:
-            yield Served(channel, around, defects)
+            yield Served(channel, around, defects, ended)
     finally:
         await server.stop(0)
 
@@ -98,6 +101,65 @@ async def test_a_cancellation_that_the_client_did_not_ask_for_becomes_a_status(t
         assert (failure.code, failure.reason) == (StatusCode.INTERNAL, "INTERNAL")
         # The client can read the status a moment before the handler's task has ended.
         await asyncio.wait_for(served.around.in_flight.idle(), 10)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (None, "OK", ""),
+        (StoreUnavailable("not now"), "UNAVAILABLE", "STORE_UNAVAILABLE"),
+        (RuntimeError(SECRET_TEXT), "INTERNAL", "INTERNAL"),
+    ],
+)
+async def test_each_rpc_is_measured_with_its_code_and_reason(
+    error: BaseException | None, code: str, reason: str, tmp_path: Path
+) -> None:
+    """Also one that its listener refuses; the method is named as OpenTelemetry's conventions name it."""
+
+    async def handle(request: Message, call: Call) -> Message:
+        if error is not None:
+            raise error
+        return pb.BindTurnResponse()
+
+    async with serving(handle, tmp_path) as served:
+        if error is None:
+            await _read(served)
+        else:
+            await served.failure()
+        first = await served.ended.get()
+        await raw_failure(served.channel, "/subagents.tools.v1.ToolGatewayService/CallTool", b"", (), 10.0)
+        second = await served.ended.get()
+
+    assert first[1:] == (METHOD[1:], code, reason, "rpc")
+    assert first[0] > 0
+    assert second[1:] == (
+        "subagents.tools.v1.ToolGatewayService/CallTool",
+        "PERMISSION_DENIED",
+        "WRONG_LISTENER",
+        "rpc",
+    )
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(None, "CANCELLED"), (1.0, "DEADLINE_EXCEEDED")])
+async def test_an_rpc_whose_client_has_left_is_measured_as_that(
+    seconds: float | None, code: str, tmp_path: Path
+) -> None:
+    """The client cancels, or its deadline passes: gRPC cancels the handler either way."""
+    entered = asyncio.Event()
+
+    async def hang(request: Message, call: Call) -> Message:
+        entered.set()
+        await asyncio.Event().wait()
+        return pb.BindTurnResponse()
+
+    async with serving(hang, tmp_path) as served:
+        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = served.channel.unary_unary(METHOD)
+        call = ask(b"", timeout=seconds)
+        await entered.wait()
+        if seconds is None:
+            call.cancel()
+        told = await served.ended.get()
+    assert told[1:] == (METHOD[1:], code, "", "rpc")
 
 
 async def test_every_error_of_the_tree_arrives_with_its_status_and_reason(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The rollout config of a sub-agent, as an operator declares it: mode, arms, ramp curve."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Final
 
@@ -7,7 +8,9 @@ from sidecar.policy.lifecycle import PolicyAnswer, Step, StepFacts, Verdict
 from sidecar_lifecycle_examples.observation_time import ObservationTime
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.enum_words import gate_lines, word
+from tests.support.fake_runner import answers, raises
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
+from tests.support.requests import a_call
 from tests.support.requirement import requirement
 
 EXPERIMENT, FULL = pb.ROLLOUT_MODE_EXPERIMENT, pb.ROLLOUT_MODE_FULL
@@ -54,6 +57,32 @@ async def test_the_control_arm_of_a_replacement_goes_on_with_what_it_had() -> No
             served[arm] = [tool.digest for tool in bound.surface.sub_agent_tools]
 
     assert served == {"treatment": [new.digest], "control": [old.digest]}
+
+
+async def test_calls_of_a_replacement_are_counted_apart_from_those_of_its_predecessor() -> None:
+    """At 5 %: the replacement fails, its predecessor answers; dropped, refused and unknown calls are counted, too."""
+    old, new = gated("shop", enabled_via_flag=None), gated("shop2", slot="shop")
+    other = gated("rewards", enabled_via_flag=None)
+    async with an_operated_sidecar(old, other, unflagged_at_once=True) as bench:
+        await bench.configured(old, new, other)
+        await bench.promoted(500, "shop2")
+        for principal, script in ((INSIDE, raises(RuntimeError("broken"))), (OUTSIDE, answers("hello"))):
+            bench.sidecar.runner.use("shop", script)
+            bound = await bench.sidecar.bind(principal=principal)
+            await bench.sidecar.dispatch(bound, "ask_shop")
+        await bench.sidecar.dispatch(bound, "ask_nothing", a_call("call-2", "ask_shop", "{"))
+        bound = await bench.sidecar.bind(principal=OUTSIDE, experiment_arm="control")
+        await bench.sidecar.dispatch(bound, *["ask_shop"] * 4)
+
+    counted = Counter(bench.sidecar.recorder.of("call_settled"))
+    assert counted == {
+        ("shop", "shop2", "active", "failed", "RUNNER_FAILED"): 1,
+        ("shop", "shop", "target", "succeeded", ""): 1,
+        ("", "", "", "refused", "UNKNOWN_TOOL"): 1,
+        ("shop", "shop", "target", "refused", "ARGUMENTS_INVALID"): 1,
+        ("shop", "shop", "control", "succeeded", ""): 3,
+        ("shop", "shop", "control", "dropped", "OVER_CAP"): 1,
+    }
 
 
 @requirement("PF1-D-40")

@@ -19,6 +19,7 @@ from tests.support.lane_stub import RawLane, hello, operation
 from tests.support.requests import Failure, a_bind, failure_of
 from tests.support.whole_result import whole_result
 
+SERVICE = "subagents.dispatch.v1.DispatchService"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -54,6 +55,32 @@ async def test_bind_dispatch_and_end_travel_over_one_stream() -> None:
         == pb.Contract(version=1, features=["session", "questions"], session_deadline=said.contract.session_deadline)
     )
     assert sidecar.lane_counts.operations.total() == 3
+    measured = [told[1:] for told in sidecar.ended if told[-1] == "lane"]
+    assert measured == [(f"{SERVICE}/{name}", "OK", "", "lane") for name in ("BindTurn", "Dispatch", "EndTurn")]
+    assert (f"{SERVICE}/Session", "OK", "", "rpc") in [told[1:] for told in sidecar.ended]
+
+
+async def test_refused_and_abandoned_operations_are_measured_with_code_and_reason() -> None:
+    """One without a request, one of an unknown turn, and one that hangs until its lane breaks."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", hangs())
+        lane = raw_lane(sidecar)
+        await lane.say_hello()
+        await lane.send(operation(1))
+        await lane.ended(1)
+        await lane.send(operation(2, end_turn=pb.EndTurnRequest(surface_token="unknown")))
+        await lane.ended(2)
+        bound = await sidecar.bind()
+        await lane.send(operation(3, dispatch=sidecar.dispatch_request(bound, "ask_shop")))
+        await sidecar.runner.until_started("shop")
+        lane.call.cancel()
+
+    measured = [told[1:4] for told in sidecar.ended if told[-1] == "lane"]
+    assert measured == [
+        ("_OTHER", "INVALID_ARGUMENT", "SESSION_INVALID"),
+        (f"{SERVICE}/EndTurn", "UNAUTHENTICATED", "SURFACE_TOKEN_INVALID"),
+        (f"{SERVICE}/Dispatch", "CANCELLED", ""),
+    ]
 
 
 @pytest.mark.parametrize("seconds", [None, 3600.0])

@@ -150,6 +150,7 @@ class SidecarForTests:
     folder: Path
     defects: list[BaseException] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    ended: list[tuple[float, str, str, str, str]] = field(default_factory=list)
     metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, SECRET),)
     lane: Lane | None = None
     lanes: Any = None
@@ -282,6 +283,7 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sc")))
         defects: list[BaseException] = []
         limits: list[str] = []
+        ended: list[tuple[float, str, str, str, str]] = []
         tasks = OwnedTasks(lambda name, error: defects.append(error))
         stack.push_async_callback(tasks.close)
         around = HandlerContext(
@@ -289,9 +291,10 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
             correlation_id=lambda: "correlation-of-the-tests",
             rules=setup.serving,
             on_limit=limits.append,
+            on_ended=lambda *told: ended.append(told),
         )
         sidecar = _joined(setup, tasks, around, folder)
-        sidecar.defects, sidecar.limits = defects, limits
+        sidecar.defects, sidecar.limits, sidecar.ended = defects, limits, ended
         for plan in _plans(setup, sidecar):
             health = await stack.enter_async_context(listening(plan, around, LimitsSettings()))
             await health.set_serving(True)

@@ -278,6 +278,38 @@ async def test_grpc_spans_are_there_where_they_are_switched_on(folder: Path) -> 
     assert span["seconds"] > 0
 
 
+def measured_rpc(carrier: str, method: str, code: str, reason: str = "") -> str:
+    """Return the line of `/metrics` that says that one call of a method came to this end."""
+    return (
+        f'rpc_server_call_duration_count{{carrier="{carrier}",error_type="{reason}",'
+        f'rpc_method="subagents.dispatch.v1.DispatchService/{method}",rpc_response_status_code="{code}"}} 1.0\n'
+    )
+
+
+async def test_calls_and_rpcs_show_who_failed_and_why(folder: Path) -> None:
+    """A sub-agent that fails, a tool that does not exist, and an RPC that is refused, on the page of a process."""
+    async with leaking_host(folder), serving(folder) as sidecar:
+        async with sidecar.client() as client:
+            turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+            asked = json.dumps({"request": "shoes"})
+            await turn.dispatch_and_wait([ToolCall("call-1", "ask_shop", asked), ToolCall("call-2", "ask_none", asked)])
+            await turn.end("Done.")
+        async with grpc.aio.insecure_channel(sidecar.dispatch_target) as channel:
+            stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await stub.CloseChild(dispatch_pb2.CloseChildRequest(), timeout=5)
+        page = (await sidecar.page("/metrics")).text
+    calls = {line for line in page.splitlines() if line.startswith("sidecar_child_calls_total{")}
+    assert calls == {
+        'sidecar_child_calls_total{arm="active",definition_id="shop",outcome="failed",reason="RUNNER_FAILED",'
+        'sub_agent_id="shop"} 1.0',
+        'sidecar_child_calls_total{arm="",definition_id="",outcome="refused",reason="UNKNOWN_TOOL",'
+        'sub_agent_id=""} 1.0',
+    }
+    assert measured_rpc("rpc", "BindTurn", "OK") in page
+    assert measured_rpc("rpc", "CloseChild", "UNAUTHENTICATED", "BOOT_SECRET_WRONG") in page
+
+
 async def test_operations_of_a_session_lane_have_spans_and_counts_of_their_own(folder: Path) -> None:
     """The end of a turn travels over a lane: it has its span and is counted; the lane itself has no span."""
     more = "[telemetry]\ngrpc_spans = true\ntrace_ratio = 1.0\n[session]\nenabled = true\n"
@@ -293,5 +325,7 @@ async def test_operations_of_a_session_lane_have_spans_and_counts_of_their_own(f
     counted = [line for line in page.splitlines() if line.startswith("sidecar_session_operations_total{")]
     assert len(counted) == 1, page
     assert "EndTurn" in counted[0]
+    for carrier, method in (("rpc", "BindTurn"), ("lane", "EndTurn")):
+        assert measured_rpc(carrier, method, "OK") in page
     assert "sidecar_session_lanes 1.0" in page
     assert 'sidecar_session_out_of_credit_total{credit="lane"} 0.0' in page

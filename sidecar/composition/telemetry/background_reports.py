@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
 from sidecar.core.definitions.files.problems import Problem
-from sidecar.observability import names
+from sidecar.observability import call_names, names
 from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
@@ -14,6 +14,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Operations
+from sidecar.rpc.handler_guard import OnEnded
 
 if TYPE_CHECKING:
     from sidecar.observability.loop_watchdog import Holder
@@ -26,6 +27,8 @@ BESIDE: Final = frozenset(
 AUDIT_EXPORT: Final = "auditexport "
 """With the name of a sink behind it."""
 LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+"""In seconds: a bind takes milliseconds, a dispatch as long as its slowest sub-agent."""
 NO_PLUGIN: Final = "none"
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
@@ -168,6 +171,12 @@ class LimitReports:
     def counts(self) -> dict[str, float]:
         """Return how many, by limit, since the start; only those that were reached."""
         return {limit: count for (limit,), count in self._refused.series.items() if count}
+
+
+def rpc_durations(metrics: Metrics) -> OnEnded:
+    """Return what measures RPCs and operations of lanes: one call for each, on the path of every dispatch."""
+    text = "Seconds of RPCs and of operations of lanes."
+    return metrics.histogram(call_names.RPC_SECONDS, text, RPC_BOUNDS, *call_names.RPC_LABELS).observe
 
 
 class DefectReports:

@@ -1,5 +1,6 @@
 """A reading of all metrics, as OpenTelemetry's exporters take it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from opentelemetry.sdk.metrics.export import (
@@ -17,6 +18,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from sidecar.observability.call_names import OTLP_ATTRIBUTES
 from sidecar.observability.otlp.readings import Distribution, MetricsSnapshot, Number
 
 
@@ -31,9 +33,15 @@ def _metric(metric: Number | Distribution, reading: MetricsSnapshot) -> Metric:
     return Metric(metric.name, metric.help, "", data)
 
 
+def _attributes(labels: Sequence[str], key: Sequence[str]) -> dict[str, str]:
+    """Return labels as the conventions name them; those of the conventions are left out where they are empty."""
+    named = zip(labels, key, strict=True)
+    return {OTLP_ATTRIBUTES.get(label, label): value for label, value in named if value or label not in OTLP_ATTRIBUTES}
+
+
 def _numbers(metric: Number, reading: MetricsSnapshot) -> Any:
     points = [
-        NumberDataPoint(dict(zip(metric.labels, key, strict=True)), reading.begun, reading.taken, value)
+        NumberDataPoint(_attributes(metric.labels, key), reading.begun, reading.taken, value)
         for key, value in metric.series
     ]
     return Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True) if metric.rises else Gauge(points)
@@ -44,7 +52,7 @@ def _histogram(metric: Distribution, reading: MetricsSnapshot) -> Histogram:
     unknown: Any = None
     points = [
         HistogramDataPoint(
-            attributes=dict(zip(metric.labels, key, strict=True)),
+            attributes=_attributes(metric.labels, key),
             start_time_unix_nano=reading.begun,
             time_unix_nano=reading.taken,
             count=sum(counts),

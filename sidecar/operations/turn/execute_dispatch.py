@@ -15,6 +15,7 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import CallId
 from sidecar.core.journal.making.settling import settled_call, settled_together
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
+from sidecar.operations.turn.child.attempt_outcomes import count_call
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import make_child, opened_later
@@ -163,4 +164,9 @@ class ExecuteDispatch:
         outcomes = dispatch.finish(overhead).outcomes
         if dispatch.ownership.conflict is None:
             failed = sum([outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED) for outcome in outcomes])
+            for outcome in outcomes:
+                if outcome.child_id is None:  # a call that ran was counted when it settled
+                    tool = dispatch.turn.surface.by_name.get(outcome.tool_name)
+                    definition_id = "" if tool is None else tool.card.definition.id
+                    count_call(self._out.recorder, dispatch.turn, outcome, definition_id)
             self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)

@@ -12,11 +12,10 @@ from sidecar.core.session.incoming import IncomingValidator, LaneStage, lifetime
 from sidecar.core.session.outgoing import Credit, OutgoingQueue
 from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.dispatch_servicer import require_of
-from sidecar.rpc.errors import status_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import contract, server_hello
-from sidecar.rpc.session.operation import OK, Operation, OutgoingMessages, ended, exhausted
-from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings, SpanOf
+from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
+from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -168,7 +167,7 @@ class Lane:
         self._guard.note(error)
         response, code = ended(operation.correlation_id, error)
         self._outgoing.tell(response.SerializeToString())
-        self._parts.around.counts.operations[name, code] += 1
+        self._count(operation, name, code, error.reason)
 
     async def _carry_out(self, operation: Operation, method: Method, before: Operation | None) -> None:
         answer: Any = None
@@ -183,7 +182,7 @@ class Lane:
                 if self._parts.around.span is None:
                     answer = await self._guard(method, operation, operation.work(method))
                 else:
-                    answer = await self._in_span(operation, method, self._parts.around.span)
+                    answer = await in_span(operation, method, self._guard, self._parts.around.span)
             finally:
                 self._in_flight.end(method.name)
         except asyncio.CancelledError:
@@ -195,13 +194,6 @@ class Lane:
             if self._opening.get(operation.token) is operation:
                 del self._opening[operation.token]
             self._end(operation, answer, method.name)
-
-    async def _in_span(self, operation: Operation, method: Method, span: SpanOf) -> Any:
-        with span(method.name, operation.invocation_metadata()) as ended:
-            answer = await self._guard(method, operation, operation.work(method))
-            if isinstance(answer, SubagentsError):
-                ended(status_of(answer), answer.message)
-        return answer
 
     # --- what goes out
 
@@ -223,6 +215,7 @@ class Lane:
             operation.timer.cancel()
         del self._operations[operation.correlation_id]
         if self._writer.over:
+            self._count(operation, name, LEFT)
             return
         code = OK
         response, refused = operation.end(answer)
@@ -232,9 +225,14 @@ class Lane:
             response, code = ended(operation.correlation_id, refused)
             self._outgoing.cut(operation.correlation_id, response.SerializeToString())
             self._writer.wake()
-        self._parts.around.counts.operations[name, code] += 1
+        self._count(operation, name, code, "" if refused is None else refused.reason)
         if self._incoming.stage is LaneStage.CLOSING:
             self._end_if_idle()
+
+    def _count(self, operation: Operation, name: str, code: str, reason: str = "") -> None:
+        self._guard.on_ended(*operation.measured(self._clock.monotonic(), name, code, reason))
+        if not self._writer.over:
+            self._parts.around.counts.operations[name, code] += 1
 
     # --- its life
 

@@ -17,8 +17,9 @@ from sidecar.core.session.outgoing import Credit
 from sidecar.operations.ports import ListenerClosed, Task
 from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
 from sidecar.rpc.dispatch_servicer import LARGE, parts_of
-from sidecar.rpc.errors import DETAILS_KEY, rich_status
-from sidecar.rpc.methods import LONGEST_DEADLINE, Call, Listener, Method
+from sidecar.rpc.errors import DETAILS_KEY, rich_status, status_of
+from sidecar.rpc.methods import LONGEST_DEADLINE, Call, HandlerWrapper, Listener, Method
+from sidecar.rpc.session.rules import SpanOf
 from sidecar.rpc.translate.frames import Told, fill_frame
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -27,6 +28,11 @@ CANCELLED: Final = pb.SessionStatus(code=StatusCode.CANCELLED.value[0], message=
 CREDIT_RETRY: Final = timedelta(0)
 LONGEST_SECONDS: Final = LONGEST_DEADLINE.total_seconds()
 OK: Final = StatusCode.OK.name
+LEFT: Final = StatusCode.CANCELLED.name
+"""Code of an operation whose lane broke before it ended, as of an RPC whose client has left."""
+CARRIER: Final = "lane"
+NO_METHOD: Final = "_OTHER"
+"""Method of an operation without a request, as OpenTelemetry's conventions name an unknown one."""
 
 
 class OutgoingMessages(Enum):
@@ -54,6 +60,7 @@ class Operation:
         correlation_id: the client's name for it.
         kind: which request it holds; empty: none.
         token: of the turn, if the request names one.
+        began: when it came, as the lane's monotonic clock has it.
         seconds: how long it may take; None: as long as it likes.
         left: why its client does not wait for it any more; None: it does.
         grace: how long after it has left the client may come back.
@@ -72,6 +79,7 @@ class Operation:
         self.started = self.begun = False
         self.task: Task | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self.began = now
         self.seconds = _seconds_of(message.deadline) if message.HasField("deadline") else None
         self._ends_at = None if self.seconds is None else now + self.seconds
         self._metadata = _with_trace(metadata, message) if message.traceparent else metadata
@@ -192,6 +200,10 @@ class Operation:
             last.results[0].status.SetInParent()  # both leave as one
         return last, None
 
+    def measured(self, now: float, name: str, code: str, reason: str) -> tuple[float, str, str, str, str]:
+        """Return what `OnEnded` hears of it."""
+        return now - self.began, name[1:] or NO_METHOD, code, reason, CARRIER
+
 
 def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:
     """Return the last result of an operation that has no answer, and its code; without an error it was abandoned."""
@@ -206,6 +218,15 @@ def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.Sessi
     result.status.reason = refused.reason
     result.status.details = dict(status.trailing_metadata)[DETAILS_KEY]
     return response, status.code.name
+
+
+async def in_span(operation: Operation, method: Method, guard: HandlerWrapper, span: SpanOf) -> Any:
+    """Have the guard carry an operation out within a span of its own; return what the guard returns."""
+    with span(method.name, operation.invocation_metadata()) as end_with:
+        answer = await guard(method, operation, operation.work(method))
+        if isinstance(answer, SubagentsError):
+            end_with(status_of(answer), answer.message)
+    return answer
 
 
 def exhausted(credit: Credit) -> SessionCreditExhausted:

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 from sidecar.composition.process import ExitCode
-from sidecar.observability import cost_names, names, rollout_names
+from sidecar.observability import call_names, names, rollout_names
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
-CONSTANTS = {**vars(names), **vars(cost_names), **vars(rollout_names)}
+CONSTANTS = {**vars(names), **vars(call_names), **vars(rollout_names)}
 NAMES = {value for name, value in CONSTANTS.items() if name.isupper() and "." in value}
 
 

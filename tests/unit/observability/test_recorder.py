@@ -219,6 +219,25 @@ def test_labels_cannot_fill_the_memory() -> None:
     assert shown.count("sidecar_child_failures_total{") == MOST_SERIES + 1
 
 
+def test_a_flood_of_definitions_cannot_fill_the_memory_with_calls() -> None:
+    """The first so many keep their own series; all further ones share one, and no call is lost to the sum."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    for number in range(MOST_SERIES + 50):
+        recorder.call_settled("shop", f"shop-{number}", "target", Outcome.FAILED, CallFailure.RUNNER_FAILED)
+    recorder.call_settled("shop", "shop-0", "target", Outcome.FAILED, CallFailure.RUNNER_FAILED)
+    recorder.call_settled("shop", "shop-0", "active", Outcome.SUCCEEDED, "")
+
+    shown = [line for line in page(metrics).splitlines() if line.startswith("sidecar_child_calls_total{")]
+    assert len(shown) == MOST_SERIES + 1
+    assert (
+        'sidecar_child_calls_total{arm="target",definition_id="shop-0",outcome="failed",reason="RUNNER_FAILED",'
+        'sub_agent_id="shop"} 2.0' in shown
+    )
+    other = 'arm="other",definition_id="other",outcome="other",reason="other",sub_agent_id="other"'
+    assert f"sidecar_child_calls_total{{{other}}} 51.0" in shown
+
+
 def test_a_type_outside_the_vocabulary_warns_once_and_prose_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     """Reported three times by one sub-agent, once by another; prose may hold a user's words."""
     recorder = MeasuringRecorder(Metrics())

@@ -172,6 +172,13 @@ def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage
     return usage if cost is None else msgspec.structs.replace(usage, cost=cost)
 
 
+def count_call(recorder: Recorder, turn: Turn, outcome: CallOutcome, definition_id: str) -> None:
+    """Count a call, or a delegation, by the definition and the arm that served it."""
+    arm = arm_of(turn.surface.candidates, turn.claims.arm, outcome.sub_agent_id)
+    slot, reason = outcome.sub_agent_id or "", outcome.reason or ""
+    recorder.call_settled(slot, definition_id, arm, outcome.outcome, reason)
+
+
 def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:
     """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded.
 
@@ -267,6 +274,7 @@ class Settlement(msgspec.Struct, frozen=True):
             told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
             out.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
+        count_call(out.recorder, self.errand.turn, outcome, child.tool.card.definition.id)
         self.over(outcome, now)
 
     def _correct(self, told: CallOutcome, at: datetime) -> None:
