@@ -150,8 +150,8 @@ async def test_the_past_shows_who_was_named_and_that_nobody_was() -> None:
 CANNOT: Final = [
     ("shop3", {"target_digest": NEW.digest}, "it is the one that is rolled back"),
     ("shop3", {"target_digest": MID.digest}, "it was killed"),
-    ("shop", {"target_digest": NEW.digest}, "is not active in shop, so nobody takes its place"),
-    ("shop", {"leave_empty": True}, "is not active in shop, so nobody takes its place"),
+    ("shop", {"target_digest": NEW.digest}, "is not active in shop, so nothing replaces it"),
+    ("shop", {"leave_empty": True}, "is not active in shop, so nothing replaces it"),
 ]
 
 

@@ -24,7 +24,7 @@ LONGEST: Final = 2048
 PARTS: Final = 3
 LONGEST_LIFE: Final = timedelta(hours=1)
 SKEW: Final = timedelta(seconds=30)
-"""By how much the clock of whoever minted it may be ahead."""
+"""How far the minter's clock may be ahead."""
 SUBJECT: Final = re.compile(r"[!-~]{1,128}\Z")
 SIGNATURE: Final = re.compile(r"[0-9a-f]{128}\Z")
 
@@ -127,7 +127,7 @@ class RoleTokens:
         if claims.aud != self._deployment:
             raise invalid("audience", "it is for another deployment; mint one for this one")
         if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
-            raise invalid("malformed", "it lives longer than an hour, or names nobody; mint another one")
+            raise invalid("malformed", "it lives longer than an hour, or names no valid subject; mint another one")
         if now + SKEW < _moment(claims.nbf):
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):

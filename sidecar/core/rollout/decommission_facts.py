@@ -17,7 +17,7 @@ class CleanupStep(StrEnum):
     ENTRY = "entry"
     """Its entry in `agent_config.yaml` is marked deprecated, or removed (TN-89)."""
     REFERENCES = "references"
-    """Nobody names it in `sub_agents`."""
+    """No other entry names it in `sub_agents`."""
     MODULES = "modules"
     """Its Python modules are deleted, or marked deprecated for a while."""
     BLOCKS = "blocks"
@@ -81,7 +81,7 @@ class CompletedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody decided, and why."""
+    """An operator's decision, and its reason."""
 
     choice: Choice
     at: datetime
@@ -95,7 +95,7 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         due_at: end of the window, counted from the begin (TN-93).
         steps: in order; each at most once.
-        evals, tools: None: nobody has decided yet.
+        evals, tools: None: not decided yet.
     """
 
     began_at: datetime
@@ -121,7 +121,7 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undecided(self) -> tuple[Subject, ...]:
-        """What nobody has decided yet."""
+        """The subjects that still need a decision."""
         return tuple(matter for matter in Subject if self.decided(matter) is None)
 
     @property

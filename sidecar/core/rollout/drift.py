@@ -32,7 +32,7 @@ def drifts_of(
     if place and not configured:
         yield f"it is {place}, and the configuration does not have it any more; it is served from what is kept"
     if place and deprecated:
-        yield f"it is {place}, and its entry says that it is deprecated: nobody is served by it"
+        yield f"it is {place}, and its entry is marked deprecated: it serves no user"
     if active and rollout.mode is RolloutMode.FULL and facts.ramp < WHOLE:
         yield f"the rollout mode is full, and the ramp is {facts.ramp / 100:g} %"
     if facts.flag_dropped and configured and facts.state is not LifecycleState.ROLLBACK:
@@ -43,7 +43,7 @@ def drifts_of(
     if facts.gated:
         yield from _flag_drifts(facts, flags, shared=bool(sharing_flag({rollout.slot: rollout}, facts)))
     elif facts.flag is not None and configured:
-        yield f"its flags were let go, and its entry still names {facts.flag}: switching that does nothing"
+        yield f"its flags were released, and its entry still names {facts.flag}: switching that flag has no effect"
 
 
 def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> Iterator[str]:
@@ -52,13 +52,13 @@ def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> 
     on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]
     switched_on = facts.flags is FlagPair.ON and facts.state is LifecycleState.PROMOTE
     if switched_on and kill is FlagValue.OFF:
-        yield f"it was switched on, and its flag {facts.flag} is off: nobody is served by it"
+        yield f"it was switched on, and its flag {facts.flag} is off: it serves no user"
     if switched_on and cohort is FlagValue.OFF:
-        yield f"it was switched on, and its flag {facts.cohort_flag} is off: nobody is served by it"
+        yield f"it was switched on, and its flag {facts.cohort_flag} is off: it serves no user"
     if facts.flags is not FlagPair.ON and on and not shared:
-        todo = "; it serves nobody until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
+        todo = "; it serves no user until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
         yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"
     if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:
         still, them = (f"its flag {on[0]} is", "it") if len(on) == 1 else (f"its flags {' and '.join(on)} are", "them")
-        todo = f"that serves nobody; if the sidecar may not switch {them} off, do"
+        todo = f"no user is served; if the sidecar may not switch {them} off, switch {them} off by hand"
         yield f"it is in rollback, and {still} still on: {todo}"

@@ -35,7 +35,7 @@ class FlagReader(Protocol):
 
     @property
     def narrowed(self) -> bool:
-        """Say whether any flag is on for a share of users; without one, nobody asks for shares."""
+        """Return whether any flag is on for a share of users; if not, shares are not evaluated."""
         ...
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
@@ -60,11 +60,11 @@ class BindSubject(msgspec.Struct, frozen=True):
 
 
 class ServingDecision(msgspec.Struct, frozen=True):
-    """Who serves a slot, and why not the others.
+    """The definition that serves a slot, and why the others do not.
 
     Attributes:
-        digest: None: nobody.
-        verdicts: of the active definition and of the target, as far as they were looked at.
+        digest: None: no definition serves.
+        verdicts: of the active definition and of the target, as far as they were evaluated.
     """
 
     digest: Digest | None
@@ -75,8 +75,8 @@ PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, Candidate
 """Verdicts on the active definition that leave the user to the target. A stale flag does not: absent is safe."""
 
 UNDECIDED = frozenset({CandidateVerdict.CHOSEN, CandidateVerdict.FLAG_STALE})
-"""Verdicts after which arm and ramp are still asked: whom they keep away is no candidate, whatever flags would say, so
-that an outage of the flags of a replacement takes the vertical from nobody whom it does not serve."""
+"""Verdicts after which arm and ramp are still evaluated. A definition that arm or ramp excludes is no candidate,
+whatever its flags say: an outage of the flags of a replacement then affects only the users whom it serves."""
 
 
 def serving_definition(
