@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Makes ids that nobody can guess and that do not repeat: at least 128 random bits each."""
+    """Makes unguessable, unique ids: at least 128 random bits each."""
 
     def new(self, kind: str) -> str:
         """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""
@@ -116,7 +116,7 @@ class FrameStream(Protocol):
 
 
 class ListenerClosed(Exception):
-    """Whoever listened to a dispatch is not there any more."""
+    """The listener of a dispatch has gone away."""
 
 
 class Recorder(Protocol):
@@ -162,7 +162,7 @@ class Recorder(Protocol):
         """Count an intent switch without `prior_context`."""
 
     def daily_limit(self, slot: str, reason: str) -> None:
-        """Count a call that was refused by the daily limit of a sub-agent: it is reached, or nobody can say."""
+        """Count a call that was refused by a sub-agent's daily limit: the limit is reached, or the count is unknown."""
 
     def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
         """Count one call of a data service: `released`, or why it was withheld."""
@@ -174,7 +174,7 @@ class Recorder(Protocol):
         """Count one effect: `done`, `refused`, `not_sent`, `unknown`, or `repeated` if an earlier answer was given."""
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
-        """Log an answer that may have been somebody else's; `principal_mismatch` is one kind of it."""
+        """Log an answer that may have been another user's; `principal_mismatch` is one such reason."""
 
     def version_mismatch(self, slot: str, tool_id: str) -> None:
         """Count an envelope whose payload has another major version."""

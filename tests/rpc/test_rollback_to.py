@@ -109,7 +109,7 @@ async def test_naming_nobody_leaves_the_slot_empty_until_an_operator_fills_it() 
 
     assert (empty, filled) == (None, OLD.digest)
     assert words == {
-        "shop": "it is in promote, and the slot is empty: nobody serves until an operator puts one there",
+        "shop": "it is in promote, and the slot is empty until an operator activates a definition",
         "shop2": "it was killed",
         "shop3": "it is in rollback; only promote is served",
     }

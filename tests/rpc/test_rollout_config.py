@@ -206,5 +206,5 @@ async def test_explain_tells_the_control_arm_from_a_cohort_flag_that_is_off() ->
 
     assert words == [
         ["the user is in the control arm, and the rollout is an experiment"],
-        ["its flag ai_assistant_subagent_shop_cohort is off: nobody is exposed"],
+        ["its flag ai_assistant_subagent_shop_cohort is off: no user is exposed"],
     ]

@@ -150,7 +150,7 @@ class SummaryOutdated(Conflict):
 
 
 class RecordConflict(Conflict):
-    """The record says otherwise: another sidecar has gone on with this turn. Resume the dispatch."""
+    """The record says otherwise: another sidecar has taken over this turn. Resume the dispatch."""
 
     reason = "RECORD_CONFLICT"
 
@@ -267,5 +267,5 @@ def all_errors() -> Iterator[type[SubagentsError]]:
 
 
 def error_of_reason(reason: str) -> type[SubagentsError] | None:
-    """Return the class that stands for `reason`, or None if this version does not know it."""
+    """Return the class with this `reason`, or None if this version does not know the reason."""
     return next((cls for cls in all_errors() if cls.reason == reason), None)

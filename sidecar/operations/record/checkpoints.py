@@ -67,7 +67,7 @@ class Checkpointing:
 
     @property
     def waiting_seconds(self) -> float:
-        """For how long no checkpoint could be written that should have been; 0 while all is well, and nobody looks."""
+        """For how long a due checkpoint could not be written; 0 while checkpoints succeed or none is due."""
         since = self._looking_since if self._failing_since is None else self._failing_since
         return 0.0 if since is None else self._clock.monotonic() - since
 

@@ -184,7 +184,7 @@ class JournalStore(ReadsOfJournal):
             except CommitUnknown as why:
                 self._recorder.anomaly("commit_unknown", f"{sum(map(len, by_turn.values()))} groups of records")
                 if unknown is not None:
-                    raise StoreUnavailable(f"nobody can say whether it is kept: {why}", retry_after=AGAIN) from None
+                    raise StoreUnavailable(f"the result of a commit is unknown: {why}", retry_after=AGAIN) from None
                 unknown = why
             except StoreUnavailable:
                 raise

@@ -45,7 +45,7 @@ def requester_of(asked: StepRequest, actor: str) -> str:
 
 
 def request_mark(asked: StepRequest, actor: str) -> str:
-    """Return what stands for who asks where an id needs it."""
+    """Return the digest that identifies the requester inside an id."""
     return sha256(requester_of(asked, actor).encode()).hexdigest()[:MARK_DIGITS]
 
 

@@ -139,11 +139,11 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
 
 
 def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, cause: EndCause) -> None:
-    """Close one child: by the parent's verdict, by default, or because nobody is there to give one."""
+    """Close one child: by the parent's verdict, by default, or because its parent is gone."""
     verdict = verdicts.get(child.child_id)
     if cause is not BY_PARENT:
         child.close_unintegrated(now, cause.close_reason, cause.actor)
-    elif child.outcome is None:  # brought back from the record, where nobody finished it
+    elif child.outcome is None:  # restored from the record, unfinished
         child.close_unintegrated(now, "execution_failed", PARENT)
     elif verdict is None and not child.contract.execution.close_on_completion:
         child.close_unintegrated(now, "turn_ended", PARENT)

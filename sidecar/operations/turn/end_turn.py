@@ -27,7 +27,7 @@ from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE
 from subagents_errors import CallFailure
 
 TRIES = 3
-"""How often the end is laid out anew because the record says otherwise; each time the record has gone on."""
+"""How often the end is prepared again after a conflict with the record; each conflict means that the record grew."""
 
 
 class EndTurn:
@@ -120,7 +120,7 @@ class EndTurn:
         return attempt
 
     async def _close(self, turn: Turn) -> None:
-        """Do it, and tell whoever waits; runs to its end whatever becomes of them."""
+        """Close the turn and wake the waiters; completes even if all of them were cancelled."""
         ending = turn.ending
         try:
             await self._stop(turn)

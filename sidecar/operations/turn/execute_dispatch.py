@@ -64,7 +64,7 @@ class ExecuteDispatch:
             await drain(dispatch, self._out, partial(self._give_up, dispatch))
             await dispatch.finished.wait()  # another drain may go on
         except BaseException as stopped:
-            dispatch.ready.close()  # of the process: nobody goes on with them
+            dispatch.ready.close()  # the process stops: no task continues the steps
             for call_id in list(dispatch.calls.stops):
                 self._give_up(dispatch, call_id, stopped)
             raise

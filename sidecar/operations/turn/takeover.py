@@ -1,7 +1,7 @@
-"""Go on with a dispatch that was opened elsewhere: follow it while its sidecar lives, take it over when that is gone.
+"""Continue a dispatch that another sidecar opened: follow it while that sidecar lives, take it over when it is dead.
 
-Only for somebody who asks for it: the parent that resumes, or a dispatch that is to go on without a listener. What
-nobody asks for is settled by `lost_work`.
+This happens only on request: a parent resumes the dispatch, or the dispatch is meant to run without a listener.
+`orphans.py` settles the dispatches that are not asked for.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ class TakeOver:
         self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
-        """See to it that `dispatch` comes to its result; returns at once.
+        """Start the work that brings `dispatch` to its result; returns immediately.
 
         Args:
-            dispatch: brought back from the record.
-            unheard: go on even if nobody listens.
+            dispatch: restored from the record.
+            unheard: continue even without a listener.
         """
         if dispatch.ownership.custody is not Custody.ELSEWHERE or dispatch.stage is DispatchStage.FINISHED:
             return
@@ -106,7 +106,7 @@ class TakeOver:
             return finished
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
-        dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
+        dispatch.leave(None)  # without a listener, do what the request asks for
         self._carry_out.begin(dispatch, begun)
         await self._carry_out(dispatch)
         return True

@@ -47,11 +47,11 @@ class ContentProofs(Struct, frozen=True):
     validate: Validates
 
     async def prove(self, asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -> None:
-        """Prove what `asked` needs.
+        """Prove that the content which `asked` requires exists.
 
         Raises:
-            TransitionRefused: it cannot be proven; says what is wrong and what to do.
-            StoreUnavailable: nobody can say.
+            TransitionRefused: it cannot be proven; the message says what is wrong and what to do.
+            StoreUnavailable: the store did not answer.
         """
         match asked:
             case Transition(step=Step.PROMOTE):

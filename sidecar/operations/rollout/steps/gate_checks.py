@@ -1,9 +1,9 @@
-"""Asks gates, and believes only answers that echo the question: anything else holds.
+"""Asks gates, and accepts only answers that echo the question; any other answer holds the step.
 
-A `pass` counts only if it is about exactly this definition and step under today's rules, and has not expired. What is
-no answer (an outage, a timeout, nonsense, somebody else's verdict) is no `fail` either: it changes nothing, is not
-counted as a failed gate, and is reported as an anomaly, so that an operator learns of it. Source: DESIGN section 8,
-PF1-D-61, TN-78.
+A `pass` counts only if it is about exactly this definition and step under the present rules, and has not expired. A
+missing or invalid answer (an outage, a timeout, a malformed answer, a verdict about another step) is not a `fail`: it
+changes nothing, is not counted as a failed gate, and is reported to the operator as an anomaly. Source: DESIGN section
+8, PF1-D-61, TN-78.
 """
 
 import asyncio

@@ -144,9 +144,9 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
 
 
 def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
-    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given.
+    """Return the failure that replaces an outcome which could not be made durable: only durable answers are delivered.
 
-    With it, the result of each effect that was sent is lost to the parent, who is told so.
+    The parent then also loses the results of the effects that were sent; the failure says so.
     """
     return CallOutcome(
         call_id=outcome.call_id,

@@ -61,7 +61,7 @@ class DelegatedCall:
         self.finished.settle(defect)
 
     def drains(self) -> None:
-        """Nobody listens to it."""
+        """A delegated call has no listeners."""
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
         """Return what stops it; there is only one call."""
@@ -76,7 +76,7 @@ class DelegatedCall:
         self._errand.status(self._parent, event_type, attributes)
 
     def lose(self) -> None:
-        """Another sidecar has gone on with the turn: give it up as a whole."""
+        """Another sidecar has taken the turn over: give up the whole turn."""
         self._errand.lose()
 
     def end(self) -> None:

@@ -89,11 +89,11 @@ class Child:
         self.ledger = BudgetLedger(self.contract.budgets, above)
 
     def is_ahead_of(self, stored: Sequence[ChildEvent], unconfirmed: int) -> bool:
-        """Say whether the log here is the stored one, or goes on from it.
+        """Return whether the log here equals the stored one, or extends it.
 
         Args:
-            stored: what is on record.
-            unconfirmed: marks in drafts that are not known to be on record.
+            stored: the events on record.
+            unconfirmed: number of marks in drafts that are not known to be on record.
         """
         return len(stored) <= self.log.sequence - self.log.waiting - unconfirmed
 

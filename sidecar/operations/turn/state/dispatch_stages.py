@@ -86,14 +86,14 @@ class Ownership:
         self._move("take_over", Custody.FOLLOWED, Custody.HERE)
 
     def lose(self) -> None:
-        """Another sidecar has gone on with it, or may; several children may find that out."""
+        """Another sidecar has taken the dispatch over, or may have; several children may call this."""
         if self.custody is Custody.LOST:
             return
         if self.custody is Custody.HERE:
             self.custody = Custody.LOST
         else:
             self._move("lose", Custody.FOLLOWED, Custody.GIVEN_UP)
-        self.conflict = RecordConflict("another sidecar has gone on with the dispatch; resume it")
+        self.conflict = RecordConflict("another sidecar has taken over the dispatch; resume it")
 
     def _move(self, transition: str, source: Custody, target: Custody) -> None:
         if self.custody is not source:

@@ -20,7 +20,7 @@ PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 
 
 class Listener:
-    """Somebody who listens to a dispatch, and waits until there is something to hear."""
+    """A listener of a dispatch, which waits for the next events."""
 
     __slots__ = ("_among", "_waiter", "woken")
 
@@ -59,7 +59,7 @@ class Listeners:
         self.asleep = False
 
     def __bool__(self) -> bool:
-        """Say whether anybody listens."""
+        """Return whether there are listeners."""
         return bool(self._listeners)
 
     def add(self) -> tuple[int, Listener]:
@@ -180,7 +180,7 @@ class ProgressReports:
 
 
 def _silences_of(vocabulary: Vocabulary) -> SilenceMonitor | None:
-    """Return where silences are kept; None if nobody would hear of them."""
+    """Return the monitor of silences; None if the policy reports none."""
     rule = vocabulary.rules.get(STILL_WORKING)
     if vocabulary.silence is None or rule is None or rule.handling is Handling.SUPPRESS:
         return None

@@ -198,7 +198,7 @@ class ChildFrames:
             self.refused_at_once = why
 
     def none_made(self) -> AttemptFrames:
-        """Return what stands for a child that made no attempt."""
+        """Return the frames that represent a child without attempts."""
         none = AttemptFrames(AttemptId(""), 0, self.began)
         none.refused = self.refused_at_once
         return none

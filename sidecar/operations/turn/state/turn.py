@@ -55,7 +55,7 @@ class DispatchState(Protocol):
     ownership: Ownership
 
     def lose(self) -> None:
-        """Give it up: another sidecar has gone on with it."""
+        """Give it up: another sidecar has taken it over."""
 
     def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
         """Take the outcomes that the end of the turn gave to its calls, which are on record."""
@@ -156,7 +156,7 @@ class TurnState(Generic[Dispatch]):
             del self._dispatches[dispatch.dispatch_id]
 
     def lose(self, dispatch: Dispatch) -> None:
-        """Forget a dispatch that another sidecar has gone on with, which settles what could not be recorded here."""
+        """Forget a dispatch that another sidecar has taken over; that sidecar settles what was not recorded here."""
         dispatch.lose()
         self.drop(dispatch)
         self._unconfirmed.pop(dispatch.dispatch_id, None)
