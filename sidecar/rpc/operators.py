@@ -85,17 +85,17 @@ class TokenVerifier(Protocol):
 
 
 class OperatorAuthoriser:
-    """Lets calls with a fitting role token in, and reports each that is refused.
+    """Admits calls with a sufficient role token, and reports every refused call.
 
-    Every refusal goes to log and counter; to the audit of rollouts only those of genuine tokens and keys, since whoever
-    has none could fill it otherwise.
+    Every refusal is logged and counted. The audit of rollouts gets only the refusals of genuine tokens and keys:
+    otherwise callers without a token could fill it.
 
     Args:
-        tokens: opens minted tokens.
-        clock: by which they hold.
-        reports: where refusals are logged and counted.
-        note: has refusals put on the audit.
-        issuer: opens whatever is no minted token.
+        tokens: verifies minted tokens.
+        clock: decides whether a token has expired.
+        reports: logs and counts refusals.
+        note: records refusals in the audit.
+        issuer: verifies all other tokens.
     """
 
     def __init__(

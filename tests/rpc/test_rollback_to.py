@@ -86,7 +86,7 @@ async def test_a_dead_target_refuses_the_rollback_and_the_operator_names_another
         (activated,) = [row for row in await bench.audit() if word(row.rollout, "kind") == "activated"][-1:]
 
     assert (refused.reason, unchanged) == ("TRANSITION_REFUSED", revision)
-    assert f"cannot take the place of shop3: {why}; name another target, or nobody" in refused.message
+    assert f"cannot take the place of shop3: {why}; name another target, or none" in refused.message
     assert f"shop ({OLD.digest})" in refused.message
     assert (refused.metadata["remedy"], refused.metadata["choices"]) == ("name_target", "shop|none")
     assert (answer.changed, answer.state, answer.active, serving) == (True, ROLLBACK, False, OLD.digest)

@@ -73,7 +73,7 @@ def changes_between(old: Card | AgentDefinition, new: Card | AgentDefinition) ->
 
 
 def nested_changes(old: Part, new: Part) -> tuple[FieldChange, ...]:
-    """Return what changed in a model, tool or block that kept its name; all of it is minor for whoever uses it."""
+    """Return what changed in a model, tool or block that kept its name; for its users each change is minor."""
     return tuple(_part_change(name, old, new) for name in _changed_fields(old, new))
 
 

@@ -40,7 +40,7 @@ class DelegationRefusal(StrEnum):
     NOT_BOUND = "not_bound"
     """No such sub-agent is on the surface that the turn was bound to."""
     BUSY = "busy"
-    """Somebody else holds, or waits for, what it would own. Waiting could be for ever."""
+    """Another call holds, or waits for, what it would own. Waiting could deadlock."""
     COST_BUDGET = "cost_budget"
     """The budget in money of the turn, or of the user's day, is used up."""
     BUDGET = "budget"
@@ -165,7 +165,7 @@ def _execution(parent: Execution, limits: Limits, left: RemainingBudget) -> Exec
     return Execution(
         attempt_timeout_ms=timeout,
         max_retries=min(limits.max_retries, parent.max_retries),
-        close_on_completion=True,  # the sidecar joins it: nobody else would close it
+        close_on_completion=True,  # the sidecar joins it, and no parent would close it
     )
 
 

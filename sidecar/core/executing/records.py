@@ -15,16 +15,16 @@ from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Epi
 
 
 class DispatchOpened(msgspec.Struct, frozen=True):
-    """A dispatch exists from here on; with it, any sidecar can go on with it. Stored with its first children.
+    """A dispatch was opened. It is stored with its first children, so that any sidecar can take the dispatch over.
 
     Attributes:
         claims_json: what the turn was bound to, as in its surface token.
-        request_json: what was asked, without the token.
-        fingerprint: of `request_json`; the same id with another one is refused.
-        first_step: emission index of the first call over the turn.
-        places: free under the cap when the dispatch was accepted.
+        request_json: the request without the token.
+        fingerprint: of `request_json`; the same id with another fingerprint is refused.
+        first_step: emission index of the first call in the turn.
+        places: free places under the cap when the dispatch was accepted.
         settle_by: wall clock; every call is stopped by then.
-        turn_expires_at: wall clock; a turn that nobody ended by then is closed for its parent.
+        turn_expires_at: wall clock; a turn that is still open then is closed for its parent.
     """
 
     turn_id: TurnId
@@ -113,11 +113,11 @@ class AttemptRecorded(msgspec.Struct, frozen=True):
 
 
 class CallSettled(msgspec.Struct, frozen=True):
-    """The outcome of one call. Stored before anybody is told.
+    """The outcome of one call. It is stored before it is delivered.
 
     Attributes:
-        revision: 0; or 1 for what the parent was told because revision 0 could not be confirmed in time: it stands,
-            whether revision 0 is there or not.
+        revision: 0; or 1 for the outcome that the parent got because revision 0 could not be confirmed in time.
+            Revision 1 is valid, whether or not revision 0 was stored.
     """
 
     turn_id: TurnId
@@ -133,12 +133,12 @@ class CallSettled(msgspec.Struct, frozen=True):
 
 
 class TurnEnded(msgspec.Struct, frozen=True):
-    """The turn is over: nothing can be opened in it any more.
+    """The turn has ended: nothing can be opened in it any more.
 
     Attributes:
-        fingerprint: of the request that ended it; empty if nobody asked.
-        narration: what the user saw; empty if the parent was lost.
-        user_message: what the user said, as the end of the turn told; for history.
+        fingerprint: of the request that ended it; empty without a request.
+        narration: the text that the user saw; empty if the parent was lost.
+        user_message: the user's message, from the request that ended the turn; for history.
     """
 
     turn_id: TurnId

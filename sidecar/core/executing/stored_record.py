@@ -18,8 +18,8 @@ class StoredChild(msgspec.Struct, frozen=True):
     """One child with all its events, in order.
 
     Attributes:
-        question: that it asked, unless its text was erased.
-        state: what it gave for whoever continues its work.
+        question: the question that it asked, unless the text was erased.
+        state: the state that it left for its continuation.
         answered_by: the call that continues its work.
     """
 

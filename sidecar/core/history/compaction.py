@@ -38,10 +38,10 @@ class CompactionRules(Struct, frozen=True):
 
 
 class NewSummary(Struct, frozen=True):
-    """A summary that somebody wants to write.
+    """A summary to be written.
 
     Attributes:
-        expected_revision: of the summary that it replaces; 0: there was none.
+        expected_revision: of the summary that it replaces; 0: there is none.
     """
 
     text: str

@@ -119,7 +119,7 @@ class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
 
 
 class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):
-    """The call was stopped while the attempt ran, or in the pause after it: cancelled, nobody listens, turn ended."""
+    """The call was stopped during the attempt or the pause after it: cancelled, no listener left, or turn ended."""
 
     reason: str
 

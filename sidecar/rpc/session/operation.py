@@ -150,9 +150,9 @@ class Operation:
             await asyncio.shield(self._awaited)
 
     def leave(self, why: OutgoingMessages, grace: timedelta = timedelta(0)) -> None:
-        """Its client does not wait for it any more.
+        """Note that the client no longer waits for the operation.
 
-        What only answers, and what has not begun yet, goes on after a break: its client repeats it.
+        After a broken lane, unary operations and operations that have not begun continue: the client repeats them.
         """
         if self.left is not None or self.task is None:
             return

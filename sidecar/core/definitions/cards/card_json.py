@@ -1,4 +1,4 @@
-"""A card as text and back, so that it can be served after the configuration has gone on."""
+"""Converts a card to text and back, so that it can be served after the configuration has changed."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -39,7 +39,7 @@ Recorded = StepAnswer | SubagentsError
 
 
 def request_of(stop: LocalStop) -> Kill | RampDown:
-    """Return what was asked when a stop was taken. Raises `Undecodable` if that cannot be read any more."""
+    """Return what was asked when a stop was taken. Raises `DecodeError` if that cannot be read any more."""
     kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
     return from_json(stop.request_json, kind)
 
