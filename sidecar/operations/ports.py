@@ -123,7 +123,7 @@ class Recorder(Protocol):
     """Where operations report what happened, for metrics, traces and logs. Never raises, never waits."""
 
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
-        """Count one call that was run and came to its outcome."""
+        """Count one call that was run and has its outcome."""
 
     def attempt_repeated(self, slot: str) -> None:
         """Count an attempt that failed and is made again."""

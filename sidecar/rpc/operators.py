@@ -124,7 +124,7 @@ class OperatorAuthoriser:
             caller = self._opened(_token(metadata))
             _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
-            # Of a key that is not for its claims only the key is known: whom it names is what it may not say.
+            # The claims exceed the key's limits, so only the key is authentic: the subject must not be trusted.
             key = refused.metadata.get("key", "")
             genuine = caller or (Caller("", None, key=key) if key else None)
             self._reports.refused(method, refused.metadata.get("cause", ""), genuine)

@@ -114,7 +114,7 @@ async def test_what_makes_no_sense_as_a_config_is_refused_and_changes_nothing() 
         after = await bench.status()
 
     assert {each.reason for each in refused} == {"TRANSITION_REFUSED"}
-    assert ["does not rise" in refused[0].message, "begins with everybody" in refused[4].message] == [True, True]
+    assert ["does not rise" in refused[0].message, "begins with 100 %" in refused[4].message] == [True, True]
     assert (modeless.reason, endless.reason, others.reason) == (
         "INVALID_REQUEST",
         "INVALID_REQUEST",

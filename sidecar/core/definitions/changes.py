@@ -106,7 +106,7 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
     if differences:
         return None if name in MAJOR_LISTS else FieldChange(name, f"{name}: {differences}")
     caution = (
-        "the order is part of the prompt's prefix: every cached prompt is made anew" if name in MAJOR_LISTS else ""
+        "the order is part of the prompt's prefix: every cached prompt becomes invalid" if name in MAJOR_LISTS else ""
     )
     return FieldChange(name, f"{name}: reordered", caution)
 

@@ -92,14 +92,14 @@ def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
 
 
 def delegate_card(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
-    """Return whom the child may ask, as far as its contract decides it, in the surface's order."""
+    """Return the sub-agents that the child's contract allows it to ask, in the surface's order."""
     if delegation_refusal(contract) is not None:
         return ()
     return tuple(tool for tool in surface.tools if not is_cycle(contract, tool))
 
 
 def path_of(child_id: ChildId, contract: Contract) -> tuple[Ancestor, ...]:
-    """Return a child's ancestors and the child itself: the ancestors of whom it delegates to."""
+    """Return a child's ancestors and the child itself, which are the ancestors of its delegates."""
     itself = Ancestor(child_id=child_id, sub_agent_id=contract.sub_agent_id, definition_id=contract.definition_id)
     return (*contract.ancestors, itself)
 
@@ -113,7 +113,7 @@ def narrowed_permissions(
 
     Args:
         parent: who delegates.
-        tool: whom it asks, as bound.
+        tool: the sub-agent that it asks, as bound.
         step_idx: place over the turn.
         request: what it asks, in words.
 

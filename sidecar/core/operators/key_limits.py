@@ -22,7 +22,7 @@ class KeyLimits(msgspec.Struct, frozen=True):
     Attributes:
         name: what the settings call it.
         roles: that its tokens may have.
-        subjects: whom they may name, each as `PATTERN` says.
+        subjects: the subjects that they may name, in the form of `PATTERN`.
     """
 
     name: str

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 WHOLE: Final = 10_000
-"""Basis points of everybody."""
+"""All users, in basis points."""
 
 VERSION: Final = "b1"
 

@@ -159,7 +159,7 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> Digest | None:
-        """Who serves whom the active definition does not, and whom a rollback brings back."""
+        """The definition that serves users outside the ramp, and that a rollback restores."""
         return None if self.active is None else self.definitions[self.active].target
 
     def with_facts(self, facts: DefinitionFacts) -> "SlotRollout":

@@ -78,7 +78,7 @@ def references(scene: DecommissionScope) -> Iterator[str]:
 
 
 def own_blocks(card: Card, catalogue: Catalogue) -> tuple[BlockId, ...]:
-    """Return the prompt blocks that only this definition uses. The platform's are everybody's. Source: PF1-FR-6d."""
+    """Return the prompt blocks that only this definition uses, without those of the platform. Source: PF1-FR-6d."""
     used = _used(card, catalogue, lambda each: [block.id for block in each.blocks])
     return tuple(
         block.id

@@ -50,7 +50,7 @@ class FlagSwitched(msgspec.Struct, frozen=True, kw_only=True):
         backend: that has it, by name.
         after: as `before` where nothing was changed.
         version: of the flag now; 0: its backend keeps none.
-        affected: everybody behind the flag.
+        affected: all definitions with the flag.
     """
 
     kind: FlagKind

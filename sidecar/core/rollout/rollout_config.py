@@ -55,7 +55,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
 
 
 def admits_control(rollout: SlotRollout, mode: RolloutMode) -> bool:
-    """Say whether a mode lets users in whom the present one keeps away: the control arm of the experiment."""
+    """Return whether a mode admits users whom the present mode excludes: the control arm of the experiment."""
     return rollout.mode is RolloutMode.EXPERIMENT and mode is RolloutMode.FULL
 
 
@@ -76,7 +76,7 @@ def curve_problems(curve: tuple[int, ...]) -> Iterator[str]:
     if list(curve) != sorted(set(curve)):
         yield "does not rise: each step must be larger than the one before"
     if curve and curve[0] == WHOLE:
-        yield "begins with everybody; a first step is below 100 %"
+        yield "begins with 100 %; a first step is below 100 %"
 
 
 def curve_words(curve: tuple[int, ...]) -> str:

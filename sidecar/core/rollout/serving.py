@@ -43,7 +43,7 @@ class FlagReader(Protocol):
         ...
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return the basis points of users for whom a flag that is on is on."""
+        """Return the share of users, in basis points, for whom an enabled flag is on."""
         ...
 
 
@@ -142,7 +142,7 @@ def _inside(share: int, salt: str, key: str) -> bool:
 
 
 def flag_share(facts: DefinitionFacts, flags: FlagReader) -> int:
-    """Return the basis points of users whom both flags of a definition admit; by its ramp's buckets."""
+    """Return the share of users, in basis points of its ramp's buckets, that both flags of a definition admit."""
     return min(flags.share(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
 
 

@@ -237,7 +237,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)
     whole = rollout.active == digest and facts.ramp == WHOLE
-    refuse_unless(whole, f"{facts.definition_id} does not serve everybody; its flags are still needed")
+    refuse_unless(whole, f"{facts.definition_id} does not serve all users; its flags are still needed")
     still_named = None if facts.flag_dropped else facts.flag
     retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED, flag=still_named, flag_dropped=False)
     return Change(
@@ -248,7 +248,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 
 def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) -> DefinitionFacts:
-    """Return the facts of a definition that takes its place: whom it displaces is its target; its flags are on."""
+    """Return the facts of a newly active definition: its target is the one that it displaces, and its flags are on."""
     return msgspec.structs.replace(
         facts,
         activated_at=at,

@@ -10,7 +10,7 @@ from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 
 Stopped = tuple[Slot, Digest, DefinitionId]
-"""Whose stop it is."""
+"""The slot and digest that a stop applies to."""
 
 
 class RolloutView(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class RolloutView(msgspec.Struct, frozen=True):
 
 
 def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
-    """Return whom else the fall of a definition's kill flag would kill: a major change keeps the flag of its id."""
+    """Return the definitions that share the kill flag and would be killed too: a major change keeps the flag of its id."""
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest

@@ -21,7 +21,7 @@ ONE_BYTE, TWO_BYTES, THREE_BYTES = 2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 <
 
 @unique
 class Credit(StrEnum):
-    """Whose credit is used up."""
+    """Which credit is used up."""
 
     OPERATION = "operation"
     LANE = "lane"

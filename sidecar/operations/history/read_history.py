@@ -93,7 +93,7 @@ class ReadEpisode:
 
 
 class ReadOwnTurns:
-    """The operation of sub-agents. Whose turns are read, the grant decides; there is nothing to ask for."""
+    """Reads history for sub-agents. The grant alone decides whose turns are read, not the request."""
 
     def __init__(self, history: HistoryAccess, grants: GrantTable, turns: Turns) -> None:
         self._history = history

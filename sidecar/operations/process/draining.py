@@ -1,4 +1,4 @@
-"""Let a sidecar come to rest before it ends: wait for what runs, then leave what others can go on with.
+"""Drains a sidecar before it stops: waits for running work, then leaves the turns that other sidecars can continue.
 
 A turn whose calls are over needs this process no more: its parent can end it at any sidecar on the same record, and if
 it never does, one of those closes it. A drain waits for it only for a moment. Source: DESIGN section 12.
@@ -30,7 +30,7 @@ class DrainRules(Struct, frozen=True):
         grace: seconds for what runs.
         margin: seconds after that for parents to end their turns.
         end_within: seconds for putting on record what is stopped at the end.
-        outlived: the record and the keys of tokens outlive the process, so that others can go on with its turns.
+        outlived: the record and the token keys outlive the process, so that other sidecars can continue its turns.
     """
 
     grace: float

@@ -35,7 +35,7 @@ MOST_TURNS: Final = 1000
 TURNS_IN_A_ROW: Final = 10
 """Are decided before everything else has its turn; after a disk that hung there are many."""
 MOST_TRIES: Final = 5
-"""A group is decided anew so often after others have appended to its turn."""
+"""How often a group is decided again after another process has appended to its turn."""
 AGAIN: Final = timedelta(seconds=1)
 
 

@@ -27,7 +27,7 @@ from subagents_errors import CallFailure
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a turn comes to now.
+    """The result of a turn with the present code.
 
     Attributes:
         joined: the outcomes of each dispatch, as they were joined.

@@ -129,7 +129,7 @@ class RollBack(StepRequest, frozen=True, kw_only=True):
     """Move a definition to `rollback`, and its recorded target back into its place.
 
     Attributes:
-        to: who is to serve instead of that target; None: that.
+        to: the definition that serves instead of that target; None: the target.
     """
 
     to: Successor | None = None
@@ -149,7 +149,7 @@ class Kill(StepRequest, frozen=True, kw_only=True):
 
 
 class RetireFlags(StepRequest, frozen=True, kw_only=True):
-    """Let the two flags of a definition that serves everybody go."""
+    """Release the two flags of a definition that serves all users."""
 
 
 class SwitchFlag(StepRequest, frozen=True, kw_only=True):

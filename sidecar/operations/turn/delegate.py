@@ -187,7 +187,7 @@ class Delegate:
         clock = self._out.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
         await drain(call, self._out, call.give_up)
-        outcome = await call.finished.wait()  # another drain may go on
+        outcome = await call.finished.wait()  # another drain may continue
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

@@ -56,7 +56,7 @@ def plan_end(turn: Turn, out: TurnDependencies) -> EndPlan:
 
 
 def _unfinished(turn: Turn) -> Settling:
-    """Return what becomes of the calls that were opened elsewhere and are not going on here."""
+    """Return the outcomes of calls that were opened elsewhere and do not run here."""
     return {
         dispatch.dispatch_id: {
             each.call_id: each for each in unfinished_outcomes(dispatch, turn.children_of(dispatch.dispatch_id))

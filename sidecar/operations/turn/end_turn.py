@@ -144,7 +144,7 @@ class EndTurn:
             self._capture(turn, routing.ended_at)
 
     async def _put_on_record(self, turn: Turn) -> SubagentsError | None:
-        """Write the end; where the record says otherwise than what is known here, read it and lay the end out anew."""
+        """Write the end; on a conflict with the record, read the record and prepare the end again."""
         store, seconds = self._out.store, self._rules.record_timeout.total_seconds()
         ending = turn.ending
         refused: SubagentsError | None = None

@@ -59,10 +59,10 @@ class ExecuteDispatch:
             self._finish(dispatch)
 
     async def __call__(self, dispatch: LiveDispatch) -> None:
-        """Do what is ready until every call has its outcome and everybody is told."""
+        """Run ready steps until every call has its outcome and every waiter is notified."""
         try:
             await drain(dispatch, self._out, partial(self._give_up, dispatch))
-            await dispatch.finished.wait()  # another drain may go on
+            await dispatch.finished.wait()  # another drain may continue
         except BaseException as stopped:
             dispatch.ready.close()  # the process stops: no task continues the steps
             for call_id in list(dispatch.calls.stops):

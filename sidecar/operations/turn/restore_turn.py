@@ -92,7 +92,7 @@ class RestoreTurn:
     def _merge_child(
         self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
     ) -> Child | None:
-        """Merge one child, and return it if it was brought back.
+        """Merge one child, and return it if it was restored.
 
         What is not on record of it is given up with its dispatch: its owner may make it again.
         """

@@ -85,7 +85,7 @@ class TakeOver:
             self._out.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
 
     async def _take_over(self, dispatch: LiveDispatch, *, mine: bool) -> bool:
-        """Make the dispatch this process's own and carry it out; says whether it came to that."""
+        """Take the dispatch over and execute it; returns whether the takeover succeeded."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
             body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)

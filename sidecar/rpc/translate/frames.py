@@ -76,7 +76,7 @@ def fill_usage(message: outcome_pb2.TokenUsage, usage: Usage) -> None:
 
 
 def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None:
-    """Fill in what one call came to."""
+    """Fill in the outcome of one call."""
     answer = outcome.answer
     message.call_id, message.tool_name = outcome.call_id, outcome.tool_name
     message.sub_agent_id, message.child_id = outcome.sub_agent_id or "", outcome.child_id or ""

@@ -239,4 +239,4 @@ def test_an_override_ends_in_the_future(minutes: int) -> None:
 @pytest.mark.parametrize(("ramp", "active"), [(WHOLE - 1, "shop"), (WHOLE, None)])
 def test_flags_are_needed_until_everybody_is_served(ramp: int, active: str | None) -> None:
     """At 99.99 %, and inactive at 100 %."""
-    check(retire, rollout(shop(ramp=ramp), active=active), "shop does not serve everybody; its flags are still needed")
+    check(retire, rollout(shop(ramp=ramp), active=active), "shop does not serve all users; its flags are still needed")

@@ -48,7 +48,7 @@ class Closing(msgspec.Struct, frozen=True):
 
 
 def log_of(child: StoredChild) -> ChildLog:
-    """Return the log of a stored child, ready to go on."""
+    """Return the log of a stored child, ready to be continued."""
     opened = child.opened
     log = ChildLog(opened.child_id, opened.turn_id, opened.slot, opened.step_idx)
     log.go_on_after(child.events)

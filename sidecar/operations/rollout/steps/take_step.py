@@ -75,7 +75,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[GateResult, ...] = ()
 
     def answer(self, asked: StepRequest, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
-        """Return what the step comes to in `rollout`."""
+        """Return the change that the step makes to `rollout`."""
         facts = rollout.definitions[self.found.facts.digest]
         return replace(
             answer_about(rollout, facts, changed=changed),

@@ -75,7 +75,7 @@ class HistoricalFlags:
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return everybody: shares of flags are not kept."""
+        """Return the share of all users: flag shares are not recorded."""
         return WHOLE
 
 

@@ -1,4 +1,4 @@
-"""Reads how rollouts stand: what is on record, what the flags say, who is bound to what, and what contradicts what.
+"""Reads the state of rollouts: the record, the flags, the bound turns, and drift among them.
 
 Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
 """

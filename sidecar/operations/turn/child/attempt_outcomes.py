@@ -202,7 +202,7 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
 
 
 Over: TypeAlias = Callable[[CallOutcome, datetime], object]
-"""Told what a child came to, and when that is, once it is on record or could not be recorded in time."""
+"""Called with a child's outcome and its time, once it is on record or could not be recorded in time."""
 
 
 class Settlement(msgspec.Struct, frozen=True):

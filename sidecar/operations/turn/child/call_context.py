@@ -79,7 +79,7 @@ def request_of(
 
 
 def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ...]:
-    """Return whom a sub-agent may delegate to, in the surface's order; `Delegate` decides anew when one is asked."""
+    """Return the possible delegates of a sub-agent, in the surface's order; `Delegate` decides again for each call."""
     return tuple(
         [
             DelegateTool(tool.name, tool.description, tool.arguments_schema_json)

@@ -21,7 +21,7 @@ class DelegatedCall:
 
     Attributes:
         planned: the one call.
-        child_id: of whom was delegated to; its name among the calls of the turn, too.
+        child_id: of the delegate; also its key among the calls of the turn.
         settle_at: the end of the attempt that delegates, or earlier.
         lenders: names, among the calls of the turn, of those who wait for it.
         delegation: how it is stopped.

@@ -79,7 +79,7 @@ class DataUse(Struct):
                 self.final = True
 
     def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
-        """Count what a delegation came to: another attempt would delegate anew, to a child with other keys."""
+        """Count the result of a delegation: another attempt would delegate again, to a child with other keys."""
         self.barred_below = self.barred_below or barred
         self.effects_sent += sent
         self.effects_unknown += unknown

@@ -29,7 +29,7 @@ class Custody(Enum):
     Attributes:
         HERE: this one.
         ELSEWHERE: another one, or none any more; it is known here from the record.
-        FOLLOWED: the same, but this process sees to it that the dispatch comes to its result.
+        FOLLOWED: the same, but this process ensures that the dispatch gets its result.
         LOST: this one did, until another one went on with it; what still runs here is being stopped.
         GIVEN_UP: as ELSEWHERE, but what is known of it here is out of date; it has to be read again.
     """
@@ -74,7 +74,7 @@ class Ownership:
         self.note(instance, self.epoch + (self.owner != instance), alive_elsewhere=False)
 
     def follow(self) -> None:
-        """See to it that it comes to its result."""
+        """Ensure that the dispatch gets its result."""
         self._move("follow", Custody.ELSEWHERE, Custody.FOLLOWED)
 
     def unfollow(self) -> None:

@@ -116,7 +116,7 @@ class TurnEnding:
         return laid_out
 
     def contradicted(self) -> None:
-        """The record says otherwise than what was laid out: it is to be laid out anew."""
+        """The record contradicts the prepared end: it has to be prepared again."""
         if self.stage is not EndStage.LAID_OUT:
             raise IllegalTransition("contradicted", self.stage)
         self.stage, self.laid_out = EndStage.ENDING, None
