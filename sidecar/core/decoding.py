@@ -32,7 +32,7 @@ class DecodeError(ValueError):
 
 
 class SchemaMismatch(DecodeError):
-    """It is JSON or MessagePack, but of another type; the message names fields and types."""
+    """The input is JSON or MessagePack, but of another type; the message names fields and types."""
 
 
 class JsonDecoder(Generic[Kind]):

@@ -51,7 +51,7 @@ class Task(Protocol):
         """Ask it to stop."""
 
     def done(self) -> bool:
-        """Say whether it has ended."""
+        """Return whether it has ended."""
 
 
 class Spawner(Protocol):

@@ -25,7 +25,7 @@ class CallContext(Protocol):
         """Return seconds until the client's deadline; None if it set none."""
 
     def cancelled(self) -> bool:
-        """Say whether the client has left or its deadline has passed."""
+        """Return whether the client has left or its deadline has passed."""
 
     async def write(self, message: bytes, /) -> None:
         """Send one message; returns when gRPC has taken it."""
@@ -67,7 +67,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Who calls."""
+        """The caller."""
         return self.caller.sub
 
     @property

@@ -112,7 +112,7 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
 
 
 def _differences(before: Sequence[str], after: Sequence[str]) -> str:
-    """Say what was added and removed, each counted as often as it stands there; empty: the order at most."""
+    """Describe the added and removed entries, counting duplicates; empty: only the order may differ."""
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     parts = [f"{word} {_listed(names)}" for word, names in (("added", added), ("removed", removed)) if names]
     return ", ".join(parts)

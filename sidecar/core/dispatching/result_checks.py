@@ -153,7 +153,7 @@ def check_component(component: Component, schemas: Mapping[str, str]) -> None:
 
 
 def holds_component_data(narration: str) -> bool:
-    """Say whether a narration holds structured data: a legacy marker, a JSON block, or nothing but JSON."""
+    """Return whether a narration holds structured data: a legacy marker, a JSON block, or nothing but JSON."""
     # Looked for first: the pattern takes microseconds for a narration of a kilobyte, and few hold what it begins with.
     if ("<" in narration or "```" in narration) and INLINE_COMPONENT.search(narration):
         return True

@@ -70,7 +70,7 @@ class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegationContext(msgspec.Struct, frozen=True):
-    """Who delegates: its id, its contract as stored, and what it has left."""
+    """The delegating child: its id, its stored contract, and its remaining budget."""
 
     child_id: ChildId
     contract: Contract
@@ -85,7 +85,7 @@ def delegation_refusal(contract: Contract) -> DelegationRefusal | None:
 
 
 def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
-    """Say whether `tool` is the child itself or waits for it: by slot, or by definition under another slot."""
+    """Return whether `tool` is the child itself or waits for it: by slot, or by definition under another slot."""
     above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
     waiting = [(contract.sub_agent_id, contract.definition_id), *above]
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)

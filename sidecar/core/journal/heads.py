@@ -31,7 +31,7 @@ class ChildHead(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_open(self) -> bool:
-        """Say whether it still has to be closed."""
+        """Return whether it still has to be closed."""
         return self.state is not ExecutionState.CLOSED
 
 

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     """Another fact of one of its children came first."""
     OPEN_CHILDREN = "open_children"
     OUTDATED = "outdated"
-    """It was made before its dispatch got its present owner; or, if it ends a turn, before the turn's newest fact."""
+    """The fact predates the present ownership of its dispatch; or it ends a turn and predates the turn's newest fact."""
     STEP_RESERVED = "step_reserved"
     CHILD_MISSING = "child_missing"
     ILLEGAL_STATE = "illegal_state"

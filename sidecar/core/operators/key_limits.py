@@ -35,7 +35,7 @@ class KeyLimits(msgspec.Struct, frozen=True):
         return self.roles == frozenset(Role) and ANYBODY in self.subjects
 
     def allow(self, role: Role, subject: str) -> bool:
-        """Say whether the key may mint a token of this role for this subject."""
+        """Return whether the key may mint a token of this role for this subject."""
         return role in self.roles and any(_fits(each, subject) for each in self.subjects)
 
     def described(self) -> str:

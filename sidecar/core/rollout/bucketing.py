@@ -32,7 +32,7 @@ def bucket_of(salt: str, key: str) -> int:
 
 
 def in_ramp(salt: str, key: str, basis_points: int) -> bool:
-    """Say whether a key is served at a ramp. No key is outside, at 100 % too (DESIGN section 8)."""
+    """Return whether a key is served at a ramp. No key is outside, at 100 % too (DESIGN section 8)."""
     return bool(key) and bucket_of(salt, key) < basis_points
 
 

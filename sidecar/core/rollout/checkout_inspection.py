@@ -51,7 +51,7 @@ class DecommissionPatchRequest:
 
     @property
     def entry_goes(self) -> bool:
-        """Say whether the entry is removed; blocks cannot go while it names them."""
+        """Return whether the entry is removed; blocks cannot go while it names them."""
         return CleanupStep.BLOCKS in self.steps or (self.remove_entry and CleanupStep.ENTRY in self.steps)
 
 

@@ -126,7 +126,7 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def code_gone(self) -> bool:
-        """Say whether step 3 left no code: from there on nothing is undone."""
+        """Return whether step 3 left no code: from there on nothing is undone."""
         taken = self.taken(CleanupStep.MODULES)
         return taken is not None and taken.code is CodeStatus.GONE
 
@@ -138,5 +138,5 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
         return max(each.at for each in self.steps)
 
     def overdue(self, now: datetime) -> bool:
-        """Say whether the window has passed without an end. Source: PF1-NFR-5a, PF1-AC-7b, PF1-D-67."""
+        """Return whether the window has passed without an end. Source: PF1-NFR-5a, PF1-AC-7b, PF1-D-67."""
         return self.finished_at is None and now >= self.due_at

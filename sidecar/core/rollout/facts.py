@@ -17,7 +17,7 @@ from sidecar.core.rollout.states import LifecycleState
 
 @unique
 class RolloutMode(StrEnum):
-    """Who may be served at all. `cohort` is read as `experiment` (TN-72)."""
+    """Which users may be served at all. `cohort` is read as `experiment` (TN-72)."""
 
     EXPERIMENT = "experiment"
     FULL = "full"
@@ -115,12 +115,12 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gated(self) -> bool:
-        """Say whether its flags decide anything. Source: PF1-D-75, TN-59."""
+        """Return whether its flags decide anything. Source: PF1-D-75, TN-59."""
         return self.flag is not None and self.flags is not FlagPair.RETIRED
 
     @property
     def withdrawn(self) -> bool:
-        """Say whether flags that the sidecar has made decide nothing any more, because it is in `rollback`."""
+        """Return whether flags that the sidecar has made decide nothing any more, because it is in `rollback`."""
         return self.state is LifecycleState.ROLLBACK and self.flags in {FlagPair.CREATED, FlagPair.ON}
 
     @property

@@ -100,7 +100,7 @@ def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]
 
 
 def _fills(scene: DecommissionScope, card: Card) -> bool:
-    """Say whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
+    """Return whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
 
     A minor revision that is not on record (yet, or ever: what is being decommissioned is not revised) stands where the
     definition does that it revises.

@@ -26,7 +26,7 @@ class Remedy(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     """An operator acknowledges the open breach."""
     NAME_TARGET = "name_target"
-    """Who serves after a rollback has to be named; metadata `choices` says who can."""
+    """The operator has to name the definition that serves after the rollback; metadata `choices` lists the ids."""
     ROLL_BACK = "roll_back"
     """The definition has to be in `rollback`."""
     BEGIN_DECOMMISSION = "begin_decommission"

@@ -1,4 +1,7 @@
-"""Who serves a user in a slot. Pure, from memory, a few microseconds. Source: DESIGN section 8, TN-58, PF1-NFR-4."""
+"""Decides which definition serves a user in a slot: a pure function over data in memory that takes a few microseconds.
+
+Source: DESIGN section 8, TN-58, PF1-NFR-4.
+"""
 
 from enum import StrEnum, unique
 from typing import Protocol

@@ -191,7 +191,7 @@ def refuse_kill(facts: DefinitionFacts, *, flag_exists: bool) -> None:
 
 
 def may_be_killed(facts: DefinitionFacts, *, flag_exists: bool = False) -> bool:
-    """Say whether a kill would change anything, and is not refused; arguments as of `kill`."""
+    """Return whether a kill would change anything, and is not refused; arguments as of `kill`."""
     created = flag_exists or _flags_created(facts)
     return facts.state is LifecycleState.PROMOTE or (facts.state is LifecycleState.TEST and created)
 

@@ -27,7 +27,7 @@ class RolloutView(msgspec.Struct, frozen=True):
 
 
 def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
-    """Return the definitions that share the kill flag and would be killed too: a major change keeps the flag of its id."""
+    """Return the definitions that a kill flag would kill, too: a major change keeps the flag of its id."""
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest

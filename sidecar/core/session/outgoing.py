@@ -105,7 +105,7 @@ class OutgoingQueue:
         return list(self._blocked)
 
     def is_blocked(self, correlation_id: int) -> bool:
-        """Say whether something of an operation waits for credit."""
+        """Return whether something of an operation waits for credit."""
         return correlation_id in self._blocked
 
     def add(self, correlation_id: int, result: bytes, *, last: bool = False) -> Credit | None:

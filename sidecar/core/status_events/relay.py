@@ -41,7 +41,7 @@ class _Batch(msgspec.Struct):
 
 
 class ChildReporter(msgspec.Struct, frozen=True):
-    """Who reports: a call of the dispatch and its place in it."""
+    """The source of a report: a call of the dispatch and its place in it."""
 
     index: int
     call_id: CallId

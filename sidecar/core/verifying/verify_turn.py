@@ -81,7 +81,7 @@ def _fact(head: TurnHead, stored: Stored, draft: Draft) -> Fact:
 
 
 def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
-    """Say whether a fact was appended to a turn that stood so, as far as its link says."""
+    """Return whether a fact was appended to a turn that stood so, as far as its link says."""
     return link_of(stored, links_of(head, draft.body)) == stored.link
 
 

@@ -155,5 +155,5 @@ class Drain:
 
 
 def _is_on_record(turn: Turn) -> bool:
-    """Say whether nothing of a turn is known here only."""
+    """Return whether nothing of a turn is known here only."""
     return not (turn.uncertain or turn.unrecorded)

@@ -112,7 +112,7 @@ class Checkpointing:
         self._signed.update((RootKey(state.instance, state.day), state) for state in moved)
 
     def _audit_has_moved(self, head: AuditHead) -> bool:
-        """Say whether the head of the audit is to be signed; one that contradicts what was signed never is."""
+        """Return whether the head of the audit is to be signed; one that contradicts what was signed never is."""
         signed = self._signed_audit
         if head.number < signed.number or (head.number == signed.number and head.link != signed.link):
             if self._audit is not None:
@@ -121,7 +121,7 @@ class Checkpointing:
         return head.number > signed.number
 
     def _has_moved(self, state: RootState) -> bool:
-        """Say whether a state is to be signed; one that contradicts what was signed never is."""
+        """Return whether a state is to be signed; one that contradicts what was signed never is."""
         if self._begun and state.instance != self._instance:
             return False  # it signs for itself, or has ended and was looked at when this one began
         signed = self._signed.get(RootKey(state.instance, state.day))

@@ -100,12 +100,12 @@ class JournalStore(ReadsOfJournal):
 
     @property
     def waits(self) -> bool:
-        """Say whether `append` may have to wait."""
+        """Return whether `append` may have to wait."""
         return self._journal.waits
 
     @property
     def shared(self) -> bool:
-        """Say whether other processes may append to the same record."""
+        """Return whether other processes may append to the same record."""
         return self._journal.shared
 
     def draft(

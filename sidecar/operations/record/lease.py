@@ -28,7 +28,7 @@ class Lease:
         self._lapses = 0
 
     def held(self) -> bool:
-        """Say whether it still holds."""
+        """Return whether it still holds."""
         return self._seconds is None or self._clock.monotonic() < self._confirmed + self._seconds
 
     def term(self) -> int:

@@ -171,7 +171,7 @@ def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, s
 
 
 def _gate_passed(turn: Turn) -> bool:
-    """Say whether every dispatch has as many completed children as its join policy asks for. Source: SX-35, TN-23."""
+    """Return whether every dispatch has as many completed children as its join policy needs. Source: SX-35, TN-23."""
     completed = dict.fromkeys(turn.dispatches, 0)
     for child in turn.children.values():
         if child.integrated and child.contract.parent_child_id is None and child.dispatch_id in completed:

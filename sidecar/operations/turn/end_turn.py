@@ -171,7 +171,7 @@ class EndTurn:
         return refused
 
     def _may_be_anothers_too(self, turn: Turn) -> bool:
-        """Say whether another sidecar may have carried out a dispatch of the turn, so that the record knows more."""
+        """Return whether another sidecar may have carried out a dispatch of the turn, so that the record knows more."""
         store = self._out.store
         return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE)
 
@@ -199,7 +199,7 @@ class EndTurn:
 
 
 def _is_anothers(turn: Turn) -> bool:
-    """Say whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
+    """Return whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
     last = max(turn.dispatches.values(), key=lambda each: each.plan.first_step, default=None)
     return last is not None and last.ownership.alive_elsewhere
 

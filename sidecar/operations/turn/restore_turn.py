@@ -82,7 +82,7 @@ class RestoreTurn:
             turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
-        """Say whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
+        """Return whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
         if known is None or not known.ownership.here:
             return False

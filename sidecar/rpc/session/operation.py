@@ -93,7 +93,7 @@ class Operation:
         return None if self._ends_at is None else self._ends_at - asyncio.get_running_loop().time()
 
     def cancelled(self) -> bool:
-        """Say whether its client does not wait for it any more."""
+        """Return whether its client does not wait for it any more."""
         return self.left is not None
 
     async def write(self, message: bytes, /) -> None:

@@ -32,7 +32,7 @@ def card_of(text: str, digest: Digest) -> Card | None:
 
 
 def proven(card: Card) -> bool:
-    """Say whether what a card says still hashes to its digest."""
+    """Return whether what a card says still hashes to its digest."""
     return digest_of_card(card.definition, card.model, card.tools, card.blocks) == card.digest
 
 

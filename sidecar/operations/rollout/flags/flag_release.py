@@ -27,7 +27,7 @@ INTERVAL: Final = timedelta(seconds=5)
 LONGEST: Final = 2.0
 """Seconds for the store, and for the backend of one flag."""
 ACTOR: Final = "rollback"
-"""Who switched them, as the backend keeps it."""
+"""The actor that the backend records for these switches."""
 
 
 class ReleaseFlags(Struct, frozen=True):

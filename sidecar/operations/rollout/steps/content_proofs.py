@@ -86,7 +86,7 @@ class ContentProofs(Struct, frozen=True):
             )
 
     async def _servable(self, digest: Digest) -> bool:
-        """Say whether a definition can be served: from the configuration, or from what is kept of it."""
+        """Return whether a definition can be served: from the configuration, or from what is kept of it."""
         loaded = self.definitions.card_by_digest(digest)
         return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
 

@@ -36,7 +36,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
     shown: Callable[[], Mapping[Slot, SlotRollout]]
 
     def kill_flag_exists(self, facts: DefinitionFacts) -> bool:
-        """Say whether the backend of a definition has its kill flag, as last fetched."""
+        """Return whether the backend of a definition has its kill flag, as last fetched."""
         return facts.flag is not None and self.snapshot().exists(facts.flag, facts.vertical)
 
     async def check(self, change: Change, before: DefinitionFacts) -> None:

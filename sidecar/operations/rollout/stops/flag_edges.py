@@ -132,7 +132,7 @@ class KillFlagWatcher:
         return value is FlagValue.OFF and (watched.on or self._was_on(facts, flags))
 
     def _was_on(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
-        """Say whether the record knows that the flag was on at this very backend, long enough ago."""
+        """Return whether the record knows that the flag was on at this very backend, long enough ago."""
         if facts.activated_at is None or not facts.flag or facts.confirmed_on != facts.flag:
             return False
         if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:

@@ -157,7 +157,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return match_in_memory(self.stops.views.current().slots, asked, self.card_of)
 
     def _may_be_killed(self, facts: DefinitionFacts) -> bool:
-        """Say whether a kill would change anything, as far as is known here."""
+        """Return whether a kill would change anything, as far as is known here."""
         return may_be_killed(facts, flag_exists=self.flags.kill_flag_exists(facts))
 
     def _is_shared(self, facts: DefinitionFacts) -> bool:

@@ -87,7 +87,7 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_full(self) -> bool:
-        """Say whether so many stops wait that one which changes nothing here is refused: the file must not fill up."""
+        """Return whether too many stops wait to accept one that changes nothing here: the file must not fill up."""
         return len(self.tombstones.pending()) >= MOST_PENDING
 
     async def hold(self, stop: LocalStop) -> tuple[str, ...]:

@@ -80,6 +80,6 @@ class DelegatedCall:
         self._errand.lose()
 
     def end(self) -> None:
-        """It is over."""
+        """The call has ended."""
         self._limit.cancel()
         self.delegation.end()

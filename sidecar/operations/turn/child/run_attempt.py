@@ -94,7 +94,7 @@ def bounds_of(child: Child, settle_at: float, now: float) -> AttemptBounds:
 
 
 class Quarantine(msgspec.Struct, frozen=True):
-    """Who is told of an attempt that runs on `after` seconds after it was stopped."""
+    """The receiver of reports about attempts that still run `after` seconds after they were stopped."""
 
     recorder: Recorder
     after: float

@@ -125,11 +125,11 @@ class Child:
     # --- running
 
     def continue_work(self, continuation: Continuation) -> None:
-        """It continues the work of another child; told before it begins."""
+        """Note that the child continues the work of another child; called before the child begins."""
         self.continues = continuation
 
     def begin(self, now: datetime, began: float, *, keep_frames: bool) -> None:
-        """It is run from `now`, which is `began` on the loop's clock, to its outcome."""
+        """Start the child at `now`, which is `began` on the loop's clock; it runs until its outcome."""
         if self.outcome is not None:
             raise IllegalTransition("begin", self.log.state)
         self.started_at = self.started_at or now

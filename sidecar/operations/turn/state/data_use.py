@@ -159,7 +159,7 @@ class SentEffects:
         return self._sent.get(key)
 
     def waits_for_another(self, attempt: int, tool_id: ToolId) -> bool:
-        """Say whether an earlier attempt had an effect of the tool done that this attempt has not asked for."""
+        """Return whether an earlier attempt had an effect of the tool done that this attempt has not asked for."""
         return any(
             each.tool_id == tool_id and each.attempt < attempt and each.result is EffectResult.DONE
             for each in self._sent.values()

@@ -42,7 +42,7 @@ class Custody(Enum):
 
 
 class Ownership:
-    """Whose one dispatch is: on record, and in fact.
+    """The ownership of one dispatch: on record, and in fact.
 
     Attributes:
         custody: changed by the methods only.
@@ -78,7 +78,7 @@ class Ownership:
         self._move("follow", Custody.ELSEWHERE, Custody.FOLLOWED)
 
     def unfollow(self) -> None:
-        """It has come to its result."""
+        """The dispatch has its result."""
         self._move("unfollow", Custody.FOLLOWED, Custody.ELSEWHERE)
 
     def take_over(self) -> None:

@@ -85,7 +85,7 @@ class TurnEnding:
         self.asked_for_here = False
 
     def contradicts(self, request: EndTurnRequest) -> bool:
-        """Say whether the turn is ended with other contents than those of `request`."""
+        """Return whether the turn is ended with other contents than those of `request`."""
         if self.fingerprint is None:
             return self.request is not None and self.request != request
         return self.fingerprint not in {"", end_fingerprint(request)}

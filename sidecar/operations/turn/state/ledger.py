@@ -28,7 +28,7 @@ class Delegation:
         self.stop.settle(reason)
 
     def end(self) -> None:
-        """It is over."""
+        """The delegation has ended."""
         self.over.settle(None)
 
 

@@ -129,7 +129,7 @@ class AttemptFrames:
 
 
 def _are_counts(*numbers: object) -> bool:
-    """Say whether these are whole numbers that a row of frames can hold."""
+    """Return whether these are whole numbers that a row of frames can hold."""
     return all(type(number) is int and abs(number) <= MOST_TOKENS for number in numbers)
 
 
