@@ -17,7 +17,7 @@ class GateFailed(Refused):
 
 
 class GateHeld(Refused):
-    """A gate has not passed the step: its answer is pending, inconclusive, expired, about another content, or missing."""
+    """A gate has not passed the step: its answer is pending, inconclusive, expired, about other content, or missing."""
 
     reason = "GATE_HELD"
 
