@@ -55,7 +55,7 @@ async def test_a_listener_that_does_not_read_is_given_up_and_harms_nobody() -> N
 
 @pytest.mark.parametrize("timeout", [0.1, 60.0], ids=["given up", "waited for"])
 async def test_a_listener_of_large_answers_gets_them_or_is_told_that_it_was_given_up(timeout: float) -> None:
-    """The very first message is too large to leave unread. A call that is given up there has its status all the same."""
+    """The very first message is too large to leave unread. A call that is given up there still gets its status."""
     serving = ServingRules(write_timeout=timedelta(seconds=timeout))
     async with running_sidecar_for_tests(serving=serving) as sidecar:
         sidecar.runner.use("shop", answers("x" * 250_000))

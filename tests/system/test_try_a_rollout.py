@@ -71,5 +71,5 @@ def test_a_sub_agent_goes_from_nothing_to_a_ramp_as_documented(folder: Path) -> 
     assert re.search(r"the user is served by (nobody|rewards)", said["explain rewards"])
     assert "in effect: every living replica (1)" in said["ramp rewards 100"]
     assert "reached: replica, flag, record" in said["kill rewards"]
-    for happened in ("definition_seen", "test -> promote", "flags_on", "promote -> rollback", "killed"):
+    for happened in ("definition_seen", "in test -> promoted", "flags_on", "killed"):
         assert happened in said["history rewards"]

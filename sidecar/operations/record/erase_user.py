@@ -106,9 +106,9 @@ class EraseUser:
             preview: only count the content.
 
         Raises:
-            AdmissionRefused: another erasure runs.
-            StoreUnavailable, MemoryUnavailable, PlaceUnavailable: everything reported so far is erased.
-            RecordConflict: a turn cannot be read, or each pass found more content; the message says what to do.
+            AdmissionRefused: another one runs.
+            StoreUnavailable, MemoryUnavailable, CheckpointStoreUnavailable: what was told so far is erased.
+            RecordConflict: a turn cannot be read, or each look found more; says what to do.
         """
         if self._erasing:
             raise AdmissionRefused("texts are being erased already; wait for that", metadata={"limit": "erasures"})
