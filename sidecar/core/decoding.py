@@ -16,7 +16,7 @@ import msgspec
 Kind = TypeVar("Kind")
 
 _REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""`ValueError` stands for UnicodeError, JSONDecodeError, TOMLDecodeError and binascii.Error."""
+"""`ValueError` covers UnicodeError, JSONDecodeError, TOMLDecodeError and binascii.Error."""
 
 
 class DecodeError(ValueError):
@@ -32,7 +32,7 @@ class DecodeError(ValueError):
 
 
 class SchemaMismatch(DecodeError):
-    """It is JSON or MessagePack, but of another type; the message names fields and types."""
+    """The input is JSON or MessagePack, but of another type; the message names fields and types."""
 
 
 class JsonDecoder(Generic[Kind]):
@@ -122,10 +122,10 @@ def from_ascii(raw: bytes) -> str:
 
 
 def from_base64url(text: str) -> bytes:
-    """Return the bytes that `base64url` made a text of; what it would not have made is refused: no second spelling.
+    """Decode a text that `base64url` made; any other spelling of the same bytes is refused.
 
     Raises:
-        Undecodable: it is another text.
+        DecodeError: the text is not what `base64url` returns.
     """
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

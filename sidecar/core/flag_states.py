@@ -121,12 +121,12 @@ class FlagSnapshot(Struct, frozen=True):
         return EVERYBODY if report is None else report.shares.get(flag_name, EVERYBODY)
 
     def exists(self, flag_name: str, vertical: Vertical | None = None) -> bool:
-        """Say whether the vertical's backend is known to have a flag, on or off; False also where it was not heard."""
+        """Return whether the vertical's backend is known to have a flag, on or off; False if it never answered."""
         report = self.fresh.get(self.routes.backend_of(vertical))
         return report is not None and (flag_name in report.on or flag_name in report.off)
 
     def told_since(self, moment: float, vertical: Vertical | None = None) -> bool:
-        """Say whether what the vertical's backend reports was asked of it at `moment` or later."""
+        """Return whether what the vertical's backend reports was asked of it at `moment` or later."""
         return self.confirmed_at.get(self.routes.backend_of(vertical), float("-inf")) >= moment
 
     def active_flags(self) -> tuple[str, ...]:

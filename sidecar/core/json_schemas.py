@@ -30,7 +30,7 @@ class Validator(Protocol):
     """A compiled schema."""
 
     def is_valid(self, instance: Any) -> bool:
-        """Say whether a decoded JSON value fits."""
+        """Return whether a decoded JSON value fits."""
 
     def iter_errors(self, instance: Any) -> Iterator[ValidationProblem]:
         """Yield what is wrong with a decoded JSON value."""

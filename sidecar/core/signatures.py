@@ -28,4 +28,4 @@ class SignatureVerifier(Protocol):
     """Knows some public keys."""
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
-        """Say whether `signature` (hex) is the key's over `payload`. Never raises."""
+        """Return whether `signature` (hex) is the key's over `payload`. Never raises."""

@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 
 
 class FirstResult(Generic[How]):
-    """Settled once, by whoever comes first.
+    """A result that is settled once; the first caller of `settle` decides it.
 
-    Most are never waited for: a future is made only for somebody who waits.
+    Most results are never waited for, so a future is created only for a waiter.
 
     Attributes:
-        settled: whether it has been decided.
-        how: how it was decided; None while it is not.
+        settled: whether the result is set.
+        how: the result; None until it is set.
     """
 
     __slots__ = ("_tell", "how", "settled")
@@ -49,7 +49,7 @@ class FirstResult(Generic[How]):
             self._tell.append(tell)
 
     async def wait(self) -> How:
-        """Return how it was decided. Whoever stops waiting decides nothing."""
+        """Return the result. Cancelling a waiter does not settle it."""
         if not self.settled:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._tell.append(partial(_wake, waiter))
@@ -60,7 +60,7 @@ class FirstResult(Generic[How]):
 
 
 def _wake(waiter: asyncio.Future[None], _: object) -> None:
-    if not waiter.done():  # whoever waited may have been cancelled
+    if not waiter.done():  # the waiter may have been cancelled
         waiter.set_result(None)
 
 

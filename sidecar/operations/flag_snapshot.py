@@ -112,7 +112,7 @@ class FlagSnapshotKeeper:
         self._snapshot = self._merged()
 
     def also_tell(self, observe: Callable[[FlagContactChanged], None]) -> None:
-        """Tell somebody else of each change, too; the same holds for it."""
+        """Add a second observer of each change; the rules of the first one apply to it, too."""
         before = self._observe
 
         def both(change: FlagContactChanged) -> None:

@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Makes ids that nobody can guess and that do not repeat: at least 128 random bits each."""
+    """Makes unguessable, unique ids: at least 128 random bits each."""
 
     def new(self, kind: str) -> str:
         """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""
@@ -51,7 +51,7 @@ class Task(Protocol):
         """Ask it to stop."""
 
     def done(self) -> bool:
-        """Say whether it has ended."""
+        """Return whether it has ended."""
 
 
 class Spawner(Protocol):
@@ -116,14 +116,14 @@ class FrameStream(Protocol):
 
 
 class ListenerClosed(Exception):
-    """Whoever listened to a dispatch is not there any more."""
+    """The listener of a dispatch has gone away."""
 
 
 class Recorder(Protocol):
     """Where operations report what happened, for metrics, traces and logs. Never raises, never waits."""
 
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
-        """Count one call that was run and came to its outcome."""
+        """Count one call that was run and has its outcome."""
 
     def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
         """Count one call, whether it ran or not, by its outcome and by who served it (empty for an unknown tool)."""
@@ -165,7 +165,7 @@ class Recorder(Protocol):
         """Count an intent switch without `prior_context`."""
 
     def daily_limit(self, slot: str, reason: str) -> None:
-        """Count a call that was refused by the daily limit of a sub-agent: it is reached, or nobody can say."""
+        """Count a call that was refused by a sub-agent's daily limit: the limit is reached, or the count is unknown."""
 
     def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
         """Count one call of a data service: `released`, or why it was withheld."""
@@ -177,7 +177,7 @@ class Recorder(Protocol):
         """Count one effect: `done`, `refused`, `not_sent`, `unknown`, or `repeated` if an earlier answer was given."""
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
-        """Log an answer that may have been somebody else's; `principal_mismatch` is one kind of it."""
+        """Log an answer that may have been another user's; `principal_mismatch` is one such reason."""
 
     def version_mismatch(self, slot: str, tool_id: str) -> None:
         """Count an envelope whose payload has another major version."""

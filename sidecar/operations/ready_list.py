@@ -19,12 +19,13 @@ Continuation: TypeAlias = Callable[[Refusal, datetime], None]
 
 
 class LaidOut(msgspec.Struct, frozen=True):
-    """What has to be on record first, and what is done then.
+    """The facts that must be recorded first, and the work that follows.
 
     Attributes:
-        opening: what is about to begin. If it is not confirmed, it does not: nobody appends it again.
-        happened: what has happened in any case. It is appended again until it is confirmed.
-        settled: an outcome, which becomes one fact with others that settle at the same time; has happened, too.
+        opening: facts of work that is about to begin. Without confirmation the work does not begin, and the facts are
+            not appended again.
+        happened: facts of events that have happened already. They are appended again until confirmed.
+        settled: an outcome that has happened already; outcomes that settle at the same time share one fact.
     """
 
     go_on: Continuation
@@ -45,18 +46,18 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class ReadyList:
-    """Steps in the order in which they became ready. Any number put them; who takes them is busy with them for a while.
+    """A queue of steps in the order in which they became ready; many producers, and consumers that take all at once.
 
     Attributes:
-        attended: somebody waits for the next steps, or is about to take them.
-        imminent: there are steps, and they are about to be taken.
-        closed: nothing more is to be done.
+        attended: a consumer waits for the next steps, or is about to take them.
+        imminent: there are steps, and a consumer is about to take them.
+        closed: no more steps will be taken.
     """
 
     __slots__ = ("_relieve", "_steps", "_taker", "attended", "closed", "imminent")
 
     def __init__(self) -> None:
-        """Begin with nothing to do, and with somebody who is about to take."""
+        """Start empty, with a consumer that is about to take."""
         self._steps: list[Step] = []
         self._taker: asyncio.Future[None] | None = None
         self._relieve: Callable[[], object] = _nothing
@@ -72,10 +73,10 @@ class ReadyList:
             self._relieve()
 
     async def take(self, relieve: Callable[[], object]) -> list[Step]:
-        """Return everything that is ready; waits until something is, or the list is closed.
+        """Return all ready steps; waits until there is one or the list is closed.
 
-        What becomes ready while the caller is busy with it must not wait for that: `relieve` is called then, and has to
-        see to it that somebody else takes.
+        Steps that become ready while the caller works must not wait for it: `relieve` is called for them, and has to
+        start another consumer.
         """
         self.attended = True
         if not self._steps and not self.closed:
@@ -86,7 +87,7 @@ class ReadyList:
         return taken
 
     def close(self) -> None:
-        """Nothing more is to be done: nobody has to wait for it."""
+        """Close the list: its consumers stop waiting."""
         self.closed = True
         self._relieve = _nothing  # it leads back to the dispatch, which is to be freed without the garbage collector
         if self._taker is not None:

@@ -46,9 +46,9 @@ class JoinPolicy(msgspec.Struct, frozen=True):
     """How the calls of one dispatch are joined.
 
     Attributes:
-        min_success: calls that must succeed for the turn's gate; None: all that were run. Cancels nobody.
-        max_parallel: most that run at the same time; None: the cap.
-        timeout: longest the dispatch may take; None: the operator's limit.
+        min_success: calls that must succeed for the turn's gate; None: all that were run. Does not cancel calls.
+        max_parallel: most calls that run at the same time; None: the cap.
+        timeout: longest time that the dispatch may take; None: the operator's limit.
     """
 
     min_success: int | None = None

@@ -77,24 +77,24 @@ class RecordRules(Struct, frozen=True):
 
 
 class DispatchRules(Struct, frozen=True):
-    """How the calls of a response are carried out.
+    """How the calls of a response are executed.
 
     Attributes:
         join_timeout: longest a dispatch may take, whatever its client allows.
         delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
         resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled, or, if it was
             taken over to cancel another call, its calls are cancelled.
-        record_poll_interval: between two looks at the record, for what other sidecars do or have left.
-        turn_lifetime: a turn that nobody ended by then is reaped.
-        idle_lifetime: the same for a turn in which nothing has run, and for which nobody has asked, for so long.
-        record_timeout: longest a verdict or the end of a turn waits for the store.
-        episode_lookup_timeout: longest the bind waits for what is known of the episode.
+        record_poll_interval: between two reads of the record, to notice what other sidecars do or have left behind.
+        turn_lifetime: a turn that is still open after this time is reaped.
+        idle_lifetime: a turn that was neither running nor asked for during this time is reaped.
+        record_timeout: longest time that a verdict or the end of a turn waits for the store.
+        episode_lookup_timeout: longest time that a bind waits for the facts of the episode.
         strict_prior_context: refuse an intent switch without `prior_context` (TN-12).
-        replay_buffer_events: of each dispatch, for those who resume.
-        cancel_grace: an attempt that runs on this long after it was told to stop is reported.
-        episodes_cached: for how many episodes the last dispatching turn is remembered.
+        replay_buffer_events: events of each dispatch that are kept for listeners that resume.
+        cancel_grace: an attempt that still runs this long after its cancellation is reported.
+        episodes_cached: number of episodes whose last dispatching turn is remembered.
         question_lifetime: longest time for which a question of a sub-agent can be answered.
-        record_frames: keep what runners sent, so that turns can be replayed.
+        record_frames: record the runners' messages, so that turns can be replayed.
         cost: budgets in money.
         outcomes_bytes: room for all answers of one dispatch, which travel in one message; each gets an equal share.
     """

@@ -24,11 +24,11 @@ PLUGIN_STATE: Final = numbers_of(pb.PluginState, "PLUGIN_STATE", PluginState)
 
 
 class AdminServicer:
-    """The service of whoever looks after one sidecar.
+    """The service for administrators of one sidecar.
 
     Args:
-        administer: what does the work.
-        write_timeout: a reader that takes no message for this long is given up.
+        administer: the operations behind the service.
+        write_timeout: a client that reads no message for this long is disconnected.
     """
 
     def __init__(self, administer: Administer, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
@@ -55,7 +55,7 @@ class AdminServicer:
                 MethodShape.ONE_TO_MANY,
                 pb.EraseUserRequest.FromString,
                 self._erase_user,
-                reserved=True,  # what a stop interrupts goes on when it is asked for again
+                reserved=True,  # repeating the request continues an interrupted erasure
             ),
         )
 

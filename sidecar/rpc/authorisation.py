@@ -1,6 +1,6 @@
-"""Who may call what: one table, default deny, asked before a message is parsed (DESIGN section 12).
+"""Who may call what: one table, default deny, checked before a message is parsed (DESIGN section 12).
 
-Each listener has one kind of caller. A method without a row may be called by nobody.
+Each listener has one kind of caller. No caller may call a method without a row.
 """
 
 import hmac
@@ -21,12 +21,12 @@ GRANT_KEY: Final = "x-subagents-grant"
 
 @unique
 class CallerKind(StrEnum):
-    """Who is at the other end of a listener."""
+    """The kind of client at a listener."""
 
     CONSUMER_AGENT = "consumer_agent"
     RUNNER_HOST = "runner_host"
     OPERATOR = "operator"
-    """Whoever brings a role token; `rpc/operators.py` says which role may do what."""
+    """A client with a role token; `rpc/operators.py` says which role may do what."""
     OPS = "ops"
 
 
@@ -98,7 +98,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _ANYBODY,
     }
 )
-"""By full method name. A row with nobody in it: the sidecar calls the method, it does not serve it."""
+"""By full method name. A row without callers: the sidecar calls this method and does not serve it."""
 
 WITHOUT_SECRET: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch"}
@@ -109,19 +109,19 @@ Metadata = Iterable[tuple[str, str | bytes]]
 
 
 class ListenerAuthoriser(Protocol):
-    """Asks each call of operators who makes it."""
+    """Authenticates the caller of each operator method."""
 
     def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
         """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
 
 
 class CallAdmission(Struct, frozen=True):
-    """One listener, as far as it decides who gets in.
+    """The admission rules of one listener.
 
     Attributes:
-        callers: who is at its other end.
-        boot_secret: has to come with every call; empty: none is asked for.
-        door: of the operators' listener; without one nobody gets in there.
+        callers: the kind of its clients.
+        boot_secret: every call has to carry it; empty: none is required.
+        door: authoriser of the operators' listener; without one that listener refuses every call.
     """
 
     callers: CallerKind

@@ -94,7 +94,7 @@ class Guard:
         except asyncio.CancelledError:
             if context.cancelled():
                 raise
-            # Nobody at the other end asked for it; without a status the client would hang to its deadline (grpc#29248).
+            # The client did not cancel the call; without a status it would wait until its deadline (grpc#29248).
             return InternalError("the sidecar stopped the call before it was answered; try again")
         except GeneratorExit:
             raise

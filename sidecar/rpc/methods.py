@@ -28,7 +28,7 @@ class CallContext(Protocol):
         """Return seconds until the client's deadline; None if it set none."""
 
     def cancelled(self) -> bool:
-        """Say whether the client has left or its deadline has passed."""
+        """Return whether the client has left or its deadline has passed."""
 
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
         """Send the headers now; else they leave with the first message."""
@@ -52,15 +52,15 @@ LONGEST_DEADLINE: Final = timedelta(days=1)
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call, after it was let in.
+    """One admitted call.
 
     Attributes:
-        metadata: what the client sent beside the message; gRPC makes it anew each time it is asked.
-        time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
-        grant: as sent; not checked yet. Empty for methods that need none.
-        caller: who calls, as a checked role token says; nobody on listeners that ask for none.
-        guard: what guards the call, for what is carried out within it.
-        lane: what takes its frames, if the call came over a lane.
+        metadata: the client's metadata; read it once, because gRPC builds it again at each access.
+        time_left: until the client's deadline; None without a deadline, or with an absurdly distant one.
+        grant: as sent, not verified yet. Empty for methods that need none.
+        caller: the subject of a verified role token; empty on listeners that require no token.
+        guard: the guard of the call, for operations that run inside it.
+        lane: the receiver of its frames, if the call came over a lane.
     """
 
     context: CallContext
@@ -73,7 +73,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Who calls."""
+        """The caller."""
         return self.caller.sub
 
     @property

@@ -85,17 +85,17 @@ class TokenVerifier(Protocol):
 
 
 class OperatorAuthoriser:
-    """Lets calls with a fitting role token in, and reports each that is refused.
+    """Admits calls with a sufficient role token, and reports every refused call.
 
-    Every refusal goes to log and counter; to the audit of rollouts only those of genuine tokens and keys, since whoever
-    has none could fill it otherwise.
+    Every refusal is logged and counted. The audit of rollouts gets only the refusals of genuine tokens and keys:
+    otherwise callers without a token could fill it.
 
     Args:
-        tokens: opens minted tokens.
-        clock: by which they hold.
-        reports: where refusals are logged and counted.
-        note: has refusals put on the audit.
-        issuer: opens whatever is no minted token.
+        tokens: verifies minted tokens.
+        clock: decides whether a token has expired.
+        reports: logs and counts refusals.
+        note: records refusals in the audit.
+        issuer: verifies all other tokens.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class OperatorAuthoriser:
             caller = self._opened(_token(metadata))
             _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
-            # Of a key that is not for its claims only the key is known: whom it names is what it may not say.
+            # The claims exceed the key's limits, so only the key is authentic: the subject must not be trusted.
             key = refused.metadata.get("key", "")
             genuine = caller or (Caller("", None, key=key) if key else None)
             self._reports.refused(method, refused.metadata.get("cause", ""), genuine)

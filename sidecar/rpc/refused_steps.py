@@ -44,7 +44,7 @@ class RecordRefusedCalls:
         self._refusals = refusals
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
-        """Note a call; its request has not been looked at by anybody."""
+        """Note a refused call; its request was not parsed or checked yet."""
         request = STEPS.get(method)
         if request is None:
             return

@@ -67,7 +67,7 @@ async def test_a_module_that_is_there_or_only_marked_is_found_in_the_checkout(tm
     assert f"  {MODULES}/shop.py: a Python module of it\n" in said
     assert "confirmed: its Python modules are marked deprecated (configuration repository, commit " in out
     assert "code deprecated" in status
-    assert "remaining: its Python modules are only deprecated: delete them, and take step 3 again" in status
+    assert "remaining: its Python modules are only deprecated: delete them, and repeat step 3" in status
 
 
 @requirement("PF1-FR-6c", "PF1-FR-6e")
@@ -86,7 +86,7 @@ async def test_what_is_retained_stays_and_what_is_removed_has_to_be_gone(tmp_pat
         config = (bench.repository.root / "agent_config.yaml").read_text()
 
     assert undecided[0] == 1
-    assert "nobody has decided yet what becomes of the evals and tools of shop" in undecided[2]
+    assert "no decision yet about the evals and tools of shop" in undecided[2]
     assert there[0] == 1
     assert "evaluation_manifest.yaml: evaluations of it at categories.0" in there[2]
     assert (changed, ended[0], "- id: search_offers" in config) == ("M\tevaluation_manifest.yaml", 0, True)
@@ -110,7 +110,7 @@ async def test_what_is_overdue_is_named_down_to_the_file(tmp_path: Path) -> None
     assert code == 1
     for line in (
         "shop: overdue since 2027-02-20\n",
-        "  nobody has decided yet what becomes of its evals: retain or remove\n",
+        "  no decision yet about its evals: retain or remove\n",
         ": the entry of shop\n",
         ": concierge names it in `sub_agents`\n",
         f"  {MODULES}/shop.py: a Python module of it\n",

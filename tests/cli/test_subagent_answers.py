@@ -81,7 +81,7 @@ async def test_a_target_that_refuses_a_kill_was_reached(tmp_path: Path) -> None:
     assert f"REFUSED by {elsewhere}: " in strange[1]
     assert "(ROLE_TOKEN_INVALID); next: mint a token" in strange[1]
     assert ruled[0] == 1
-    assert f"REFUSED by {elsewhere}: shop is in dev: nobody is served by it (TRANSITION_REFUSED)" in ruled[1]
+    assert f"REFUSED by {elsewhere}: shop is in dev: it serves no user (TRANSITION_REFUSED)" in ruled[1]
     assert f"NOT REACHED: {dead}: no sidecar answers" in ruled[1]
     assert [each["outcome"] for each in mixed[1]["targets"]] == ["refused", "not_reached", "reached"]
     assert [(each["problem"] or {}).get("reason") for each in mixed[1]["targets"]] == ["ROLE_TOKEN_INVALID", "", None]

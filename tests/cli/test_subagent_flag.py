@@ -30,7 +30,7 @@ async def test_a_pause_and_its_end_say_what_they_did_and_whom_they_reach() -> No
     assert (code, away, not_on[0], on[0], back) == (0, [], 2, 0, ["ask_shop"])
     assert "shop: cohort flag -> off; the definition is paused until the flag is on again" in out
     assert f"  cohort flag {COHORT} of memory: on -> off\n" in out
-    assert "(promoted): it serves nobody until the flag is on again; state and ramp (5 %) stay" in out
+    assert "(promoted): it serves no user until the flag is on again; state and ramp (5 %) stay" in out
     assert "shop: cohort flag -> on; the definition serves its ramp of 5 % again" in on[1]
     assert f"{COHORT} of memory: off -> on" in on[1]
     assert "in effect: every living replica (1)" in on[1]
@@ -92,7 +92,7 @@ async def test_the_kill_flag_off_is_confirmed_because_it_is_for_good() -> None:
     assert "permanently: switching the flag off is a kill, and switching it on again does not restore them" in alone[2]
     assert "every other definition with this kill flag" in somebody.asked[0]
     assert (done[0], bench.flags.on[KILL]) == (0, False)
-    assert "the fall of the flag kills it for good" in done[1]
+    assert "switching the flag off kills it permanently" in done[1]
     assert (again[0], f"the kill flag {KILL} fell, which kills shop" in again[2]) == (1, True)
 
 

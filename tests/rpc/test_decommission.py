@@ -81,7 +81,7 @@ async def test_a_definition_is_taken_away_step_by_step_as_the_configuration_lets
         open_ones, [all_of_it] = await listed(bench), await listed(bench, finished=True)
 
     assert (began.changed, began.state, began.decommission.next_step) == (True, pb.LIFECYCLE_STATE_ROLLBACK, ENTRY)
-    assert "the tool find is still there, and nobody else uses it" in refused.message
+    assert "the tool find still exists, and no other definition uses it" in refused.message
     assert "pay" not in refused.message
     assert ended.decommission.HasField("finished_at")
     assert (ended.decommission.evals.choice, ended.decommission.evals.decided_by) == (RETAIN, "bo@example")

@@ -61,7 +61,7 @@ async def test_a_pause_outlives_a_revision_that_names_no_flag(revisions: list[Ca
 
     assert 80 < len(before) < 120
     assert (paused, after) == ([], before)
-    assert [each.explanation for each in explained.verdicts] == [f"its flag {COHORT} is off: nobody is exposed"]
+    assert [each.explanation for each in explained.verdicts] == [f"its flag {COHORT} is off: no user is exposed"]
     assert [flag.name for flag in shown.flags] == [KILL, COHORT]
     assert [said for said in shown.drifts if said.startswith(f"its entry no longer names {KILL}, which gates it")] != []
 

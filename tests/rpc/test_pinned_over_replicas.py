@@ -98,7 +98,7 @@ async def test_begin_waits_for_every_living_replica_to_show_that_nobody_is_bound
         begun = await begin(bench)
 
     assert refused.reason == "TRANSITION_REFUSED"
-    assert "not every replica shows yet that shop serves nobody: the-other;" in refused.message
+    assert "not every replica shows yet that shop serves no user: the-other;" in refused.message
     assert begun.changed
 
 

@@ -86,7 +86,7 @@ async def test_a_dead_target_refuses_the_rollback_and_the_operator_names_another
         (activated,) = [row for row in await bench.audit() if word(row.rollout, "kind") == "activated"][-1:]
 
     assert (refused.reason, unchanged) == ("TRANSITION_REFUSED", revision)
-    assert f"cannot take the place of shop3: {why}; name another target, or nobody" in refused.message
+    assert f"cannot take the place of shop3: {why}; name another target, or none" in refused.message
     assert f"shop ({OLD.digest})" in refused.message
     assert (refused.metadata["remedy"], refused.metadata["choices"]) == ("name_target", "shop|none")
     assert (answer.changed, answer.state, answer.active, serving) == (True, ROLLBACK, False, OLD.digest)
@@ -109,7 +109,7 @@ async def test_naming_nobody_leaves_the_slot_empty_until_an_operator_fills_it() 
 
     assert (empty, filled) == (None, OLD.digest)
     assert words == {
-        "shop": "it is in promote, and the slot is empty: nobody serves until an operator puts one there",
+        "shop": "it is in promote, and the slot is empty until an operator activates a definition",
         "shop2": "it was killed",
         "shop3": "it is in rollback; only promote is served",
     }
@@ -150,8 +150,8 @@ async def test_the_past_shows_who_was_named_and_that_nobody_was() -> None:
 CANNOT: Final = [
     ("shop3", {"target_digest": NEW.digest}, "it is the one that is rolled back"),
     ("shop3", {"target_digest": MID.digest}, "it was killed"),
-    ("shop", {"target_digest": NEW.digest}, "is not active in shop, so nobody takes its place"),
-    ("shop", {"leave_empty": True}, "is not active in shop, so nobody takes its place"),
+    ("shop", {"target_digest": NEW.digest}, "is not active in shop, so nothing replaces it"),
+    ("shop", {"leave_empty": True}, "is not active in shop, so nothing replaces it"),
 ]
 
 

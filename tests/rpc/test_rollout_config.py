@@ -143,7 +143,7 @@ async def test_what_makes_no_sense_as_a_config_is_refused_and_changes_nothing() 
         after = await bench.status()
 
     assert {each.reason for each in refused} == {"TRANSITION_REFUSED"}
-    assert ["does not rise" in refused[0].message, "begins with everybody" in refused[4].message] == [True, True]
+    assert ["does not rise" in refused[0].message, "begins with 100 %" in refused[4].message] == [True, True]
     assert (modeless.reason, endless.reason, others.reason) == (
         "INVALID_REQUEST",
         "INVALID_REQUEST",
@@ -235,5 +235,5 @@ async def test_explain_tells_the_control_arm_from_a_cohort_flag_that_is_off() ->
 
     assert words == [
         ["the user is in the control arm, and the rollout is an experiment"],
-        ["its flag ai_assistant_subagent_shop_cohort is off: nobody is exposed"],
+        ["its flag ai_assistant_subagent_shop_cohort is off: no user is exposed"],
     ]

@@ -1,23 +1,24 @@
 """Every way a call to the sidecar can fail, as one tree of exceptions.
 
     SubagentsError
-        InvalidRequest        the request itself is wrong; repeating it will not help
-        NotFound              the thing that was named does not exist (here, any more)
-        Refused               the present state forbids it
-        Conflict              lost a race; read again and decide anew
-        AlreadyExists         the same id stands for another request
-        Unauthenticated       who is calling is not proven
-        NotAllowed            who is calling may not do this
-        Overloaded            too much at once; come back after `retry_after`
-        DeadlineExceeded      the deadline leaves no room for the work
-        DependencyUnavailable something this needs is not there now
+        InvalidRequest        the request itself is wrong; a retry does not help
+        NotFound              the named object does not exist, no longer exists, or is not here
+        Refused               the present state forbids the request
+        Conflict              the request lost a race; read again and decide again
+        AlreadyExists         the id was already used for another request
+        Unauthenticated       the caller's identity is not proven
+        NotAllowed            the caller may not do this
+        Overloaded            a limit is reached; retry after `retry_after`
+        DeadlineExceeded      the deadline leaves no time for the work
+        DependencyUnavailable a service or store that the request needs is unavailable
         InternalError         a defect of the sidecar; details are in its log only
 
-The sidecar raises these, maps them to a gRPC status in one table (`sidecar/rpc/errors.py`), and the SDK raises the same
-class again on the caller's side. Each class carries one `reason`; every reason is a value of the proto enum
-`subagents.errors.v1.ErrorReason`. Standard library only, so that the core and both ends of the wire can share it.
+The sidecar raises these exceptions and maps them to a gRPC status in one table (`sidecar/rpc/errors.py`). The SDK
+raises the same class on the caller's side. Each class has one `reason`; every reason is a value of the proto enum
+`subagents.errors.v1.ErrorReason`. The package uses only the standard library, so that the core, the sidecar's RPC layer
+and the SDK can share it.
 
-Failures of *one call* inside a dispatch are not exceptions but values: their reasons are in `CallFailure`.
+A failure of *one call* inside a dispatch is not an exception but a value: see `CallFailure`.
 """
 
 from subagents_errors.authority import (

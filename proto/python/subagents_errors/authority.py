@@ -1,10 +1,10 @@
-"""Who is calling is not proven, or may not do this."""
+"""The caller's identity is not proven, or the caller may not do this."""
 
 from subagents_errors.root import SubagentsError
 
 
 class Unauthenticated(SubagentsError):
-    """Who is calling is not proven."""
+    """The caller's identity is not proven."""
 
     reason = "UNAUTHENTICATED"
 
@@ -22,13 +22,13 @@ class SurfaceTokenInvalid(Unauthenticated):
 
 
 class GrantInvalid(Unauthenticated):
-    """The grant is missing, repeated, or no whole one."""
+    """The grant is missing, repeated or malformed."""
 
     reason = "GRANT_INVALID"
 
 
 class NotAllowed(SubagentsError):
-    """Who is calling may not do this."""
+    """The caller may not do this."""
 
     reason = "NOT_ALLOWED"
 
@@ -52,7 +52,7 @@ class ToolNotAllowed(NotAllowed):
 
 
 class GrantSpent(NotAllowed):
-    """No attempt runs at this sidecar that the grant is for: it is over."""
+    """The grant belongs to no attempt that runs at this sidecar: its attempt has ended."""
 
     reason = "GRANT_SPENT"
 

@@ -1,23 +1,23 @@
-"""Why a step of a rollout is not taken."""
+"""Why a step of a rollout is refused."""
 
 from subagents_errors.authority import NotAllowed, Unauthenticated
 from subagents_errors.tree import AlreadyExists, Conflict, NotFound, Refused
 
 
 class TransitionRefused(Refused):
-    """The rollout's rules do not allow the step from where the definition stands; `metadata` may name a `remedy`."""
+    """The rollout's rules do not allow the step in the present state; `metadata` may name a `remedy`."""
 
     reason = "TRANSITION_REFUSED"
 
 
 class GateFailed(Refused):
-    """A gate said no; `metadata` names it. The ramp stays where it is."""
+    """A gate failed the step; `metadata` names the gate. The ramp stays unchanged."""
 
     reason = "GATE_FAILED"
 
 
 class GateHeld(Refused):
-    """A gate has not said yes: pending, inconclusive, expired, for another definition, or away."""
+    """A gate has not passed the step: its answer is pending, inconclusive, expired, about other content, or missing."""
 
     reason = "GATE_HELD"
 
@@ -29,7 +29,7 @@ class PolicyDenied(Refused):
 
 
 class RevisionConflict(Conflict):
-    """The rollout, or the content that was named, is not as it was read; `metadata` has the present one. Read again."""
+    """The rollout or the named content has changed since it was read; `metadata` has the present one. Read again."""
 
     reason = "REVISION_CONFLICT"
 
@@ -41,18 +41,18 @@ class RequestIdReused(AlreadyExists):
 
 
 class UnknownDefinition(NotFound):
-    """No definition, or slot, of that name is in the configuration or on record."""
+    """Neither the configuration nor the record has a definition or slot with that name."""
 
     reason = "UNKNOWN_DEFINITION"
 
 
 class RoleRequired(NotAllowed):
-    """The caller's role does not allow the method; `metadata` says which does."""
+    """The caller's role does not allow the method; `metadata` names the roles that do."""
 
     reason = "ROLE_REQUIRED"
 
 
 class RoleTokenInvalid(Unauthenticated):
-    """The role token is missing, expired, not yet valid, or not signed by a key that is accepted for it."""
+    """The role token is missing, expired, not yet valid, or not signed by an accepted key."""
 
     reason = "ROLE_TOKEN_INVALID"

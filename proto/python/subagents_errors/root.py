@@ -1,4 +1,4 @@
-"""The root of the tree, and what every exception of it carries."""
+"""The root of the tree, and the attributes of every exception in it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing wrong with one field of a request.
+    """One problem with one field of a request.
 
     Attributes:
         field: path of the field as the proto names it, e.g. `calls[1].arguments_json`.
@@ -20,7 +20,7 @@ class FieldProblem:
 
 
 class SubagentsError(Exception):
-    """A call could not be carried out.
+    """A call failed.
 
     Args:
         message: one sentence for the caller: what, where, what to do. Never holds the text of another exception.

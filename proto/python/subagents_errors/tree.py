@@ -1,4 +1,4 @@
-"""The exceptions themselves. See the package docstring for the tree."""
+"""The exceptions. See the package docstring for the tree."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from subagents_errors.root import SubagentsError
 
 
 class InvalidRequest(SubagentsError):
-    """The request is wrong in itself. `fields` says where."""
+    """The request itself is wrong. `fields` names the wrong fields."""
 
     reason = "INVALID_REQUEST"
 
@@ -18,19 +18,19 @@ class MalformedMessage(InvalidRequest):
 
 
 class SessionInvalid(InvalidRequest):
-    """The lane is not used as its contract says."""
+    """The client violates the contract of the lane."""
 
     reason = "SESSION_INVALID"
 
 
 class InlineComponent(InvalidRequest):
-    """A text that has to be narration only holds component data. `fields` says where."""
+    """A text that must be pure narration contains component data. `fields` names the field."""
 
     reason = "INLINE_COMPONENT"
 
 
 class NotFound(SubagentsError):
-    """What was named does not exist."""
+    """The named object does not exist."""
 
     reason = "NOT_FOUND"
 
@@ -42,7 +42,7 @@ class UnknownOrchestrator(NotFound):
 
 
 class UnknownDispatch(NotFound):
-    """No dispatch with that id is kept here."""
+    """This sidecar has no dispatch with that id."""
 
     reason = "UNKNOWN_DISPATCH"
 
@@ -60,19 +60,19 @@ class UnknownChild(NotFound):
 
 
 class UnknownTurn(NotFound):
-    """Nothing is on record of that turn."""
+    """The record has nothing about that turn."""
 
     reason = "UNKNOWN_TURN"
 
 
 class Refused(SubagentsError):
-    """The present state forbids it."""
+    """The present state forbids the request."""
 
     reason = "REFUSED"
 
 
 class BindingDigestMismatch(Refused):
-    """The caller's binding digest is not that of the surface in the token. Bind again."""
+    """The caller's binding digest differs from that of the surface in the token. Bind again."""
 
     reason = "BINDING_DIGEST_MISMATCH"
 
@@ -96,13 +96,13 @@ class TooManyDispatches(Refused):
 
 
 class PriorContextMissing(Refused):
-    """`strict` is set, the calls switch intent, and a sub-agent that is new has no `prior_context`."""
+    """`strict` is set, the calls switch intent, and a call to a new sub-agent has no `prior_context`."""
 
     reason = "PRIOR_CONTEXT_MISSING"
 
 
 class ChildClosed(Refused):
-    """The child is closed, or its state forbids what was asked."""
+    """The child is closed, or its state forbids the request."""
 
     reason = "CHILD_CLOSED"
 
@@ -120,25 +120,25 @@ class CompactionNotDue(Refused):
 
 
 class RecentTurnsIntact(Refused):
-    """The summary would stand in for one of the most recent turns, which stay as they are."""
+    """The summary would replace one of the most recent turns, which must stay intact."""
 
     reason = "RECENT_TURNS_INTACT"
 
 
 class RunsElsewhere(Refused):
-    """The dispatch runs at another sidecar, which is alive; only that one can do this."""
+    """The dispatch runs at another sidecar, which is alive; only that sidecar can do this."""
 
     reason = "RUNS_ELSEWHERE"
 
 
 class FeatureUnsupported(Refused):
-    """The request relies on a feature that this sidecar does not offer. `metadata` names what is missing."""
+    """The request requires a feature that this sidecar does not offer. `metadata` names the feature."""
 
     reason = "FEATURE_UNSUPPORTED"
 
 
 class Conflict(SubagentsError):
-    """Lost a compare-and-set: read again."""
+    """The request lost a compare-and-set: read again."""
 
     reason = "CONFLICT"
 
@@ -150,7 +150,7 @@ class SummaryOutdated(Conflict):
 
 
 class RecordConflict(Conflict):
-    """The record says otherwise: another sidecar has gone on with this turn. Resume the dispatch."""
+    """The record says otherwise: another sidecar has taken over this turn. Resume the dispatch."""
 
     reason = "RECORD_CONFLICT"
 
@@ -174,7 +174,7 @@ class TurnIdReused(AlreadyExists):
 
 
 class Overloaded(SubagentsError):
-    """Too much at once."""
+    """A limit on concurrency or size is reached."""
 
     reason = "OVERLOADED"
 
@@ -192,7 +192,7 @@ class MessageTooLarge(Overloaded):
 
 
 class SessionCreditExhausted(Overloaded):
-    """An operation of a lane has more to tell than its client has granted credit for. `metadata` says which credit."""
+    """An operation of a lane has more results than its client's credit allows. `metadata` names the credit."""
 
     reason = "SESSION_CREDIT_EXHAUSTED"
 
@@ -204,31 +204,31 @@ class ToolBudgetExhausted(Overloaded):
 
 
 class DeadlineExceeded(SubagentsError):
-    """The deadline leaves no room for the work."""
+    """The deadline leaves no time for the work."""
 
     reason = "DEADLINE_EXCEEDED"
 
 
 class DeadlineTooShort(DeadlineExceeded):
-    """The client's deadline is nearer than the margin that delivering the outcomes needs."""
+    """The time until the client's deadline is shorter than the margin for delivering the outcomes."""
 
     reason = "DEADLINE_TOO_SHORT"
 
 
 class DependencyUnavailable(SubagentsError):
-    """Something this needs is not there now."""
+    """A service or store that the request needs is unavailable."""
 
     reason = "DEPENDENCY_UNAVAILABLE"
 
 
 class Draining(DependencyUnavailable):
-    """The process is shutting down and takes no new turns."""
+    """The process is shutting down and accepts no new turns."""
 
     reason = "DRAINING"
 
 
 class SessionOver(DependencyUnavailable):
-    """The lane has reached its end, or was not read. `metadata` says which."""
+    """The lane reached the end of its life, or its client did not read it. `metadata` names the cause."""
 
     reason = "SESSION_OVER"
 
@@ -267,5 +267,5 @@ def all_errors() -> Iterator[type[SubagentsError]]:
 
 
 def error_of_reason(reason: str) -> type[SubagentsError] | None:
-    """Return the class that stands for `reason`, or None if this version does not know it."""
+    """Return the class with this `reason`, or None if this version does not know the reason."""
     return next((cls for cls in all_errors() if cls.reason == reason), None)

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -51,6 +50,8 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
 
 def _how(path: Path) -> str:
     """Return how a secret that any random text can be is created. Not for one that has a form, such as a DSN."""
+    import shlex  # noqa: PLC0415  only a refusal needs it
+
     return f"; create it with `(umask 077; openssl rand -hex 32 > {shlex.quote(str(path))})`"
 
 

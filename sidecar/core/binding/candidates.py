@@ -18,10 +18,10 @@ Flags = FlagReader
 
 
 class SlotCandidates(msgspec.Struct, frozen=True):
-    """Who serves a slot for a user, and the verdict on everybody who was looked at.
+    """The definition that serves a slot for a user, and the verdicts on all evaluated candidates.
 
     Attributes:
-        digest: None: nobody.
+        digest: None: no definition serves.
     """
 
     slot: Slot
@@ -56,7 +56,7 @@ def _by_rollout(
         for definition_id in catalogue.slots.get(slot, ())
         if (card := catalogue.cards[definition_id]).definition.deprecated
     )
-    if rollout.active is not None and rollout.active in killed:  # killed here, on record soon: nobody takes its place
+    if rollout.active is not None and rollout.active in killed:  # killed here, recorded soon: the slot stays empty
         name = rollout.definitions[rollout.active].definition_id
         return SlotCandidates(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
     served = serving_definition(rollout, asker, flags, deprecated | killed)

@@ -73,7 +73,7 @@ def changes_between(old: Card | AgentDefinition, new: Card | AgentDefinition) ->
 
 
 def nested_changes(old: Part, new: Part) -> tuple[FieldChange, ...]:
-    """Return what changed in a model, tool or block that kept its name; all of it is minor for whoever uses it."""
+    """Return what changed in a model, tool or block that kept its name; for its users each change is minor."""
     return tuple(_part_change(name, old, new) for name in _changed_fields(old, new))
 
 
@@ -106,13 +106,13 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
     if differences:
         return None if name in MAJOR_LISTS else FieldChange(name, f"{name}: {differences}")
     caution = (
-        "the order is part of the prompt's prefix: every cached prompt is made anew" if name in MAJOR_LISTS else ""
+        "the order is part of the prompt's prefix: every cached prompt becomes invalid" if name in MAJOR_LISTS else ""
     )
     return FieldChange(name, f"{name}: reordered", caution)
 
 
 def _differences(before: Sequence[str], after: Sequence[str]) -> str:
-    """Say what was added and removed, each counted as often as it stands there; empty: the order at most."""
+    """Describe the added and removed entries, counting duplicates; empty: only the order may differ."""
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     parts = [f"{word} {_listed(names)}" for word, names in (("added", added), ("removed", removed)) if names]
     return ", ".join(parts)

@@ -43,11 +43,11 @@ CommitsOf: TypeAlias = Callable[[frozenset[Digest]], Mapping[Digest, Commit]]
 
 
 class LoadedCatalogue(Struct, frozen=True):
-    """What came of reading one state of a configuration.
+    """The result of reading one state of a configuration.
 
     Attributes:
         catalogue: None if any problem is an error.
-        problems: in order of file and line; may hold warnings beside a catalogue.
+        problems: in order of file and line; warnings are possible next to a catalogue.
         prompt_tokens: estimate of each definition's longest prompt.
         tool_tokens: of each definition, by the name of each tool that its model is offered, sub-agents last.
         blocks: every block that was read, used or not, in order of name.

@@ -103,12 +103,13 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class EventLog:
-    """The newest events of one dispatch, a bounded number.
+    """The newest events of one dispatch, up to a limit.
 
-    In a list: most dispatches have a handful, for which a deque takes a block of 64 places, and few come to the bound.
+    The events are in a list: most dispatches have a handful, for which a deque would allocate a block of 64 places, and
+    few reach the limit.
 
     Args:
-        kept: most events kept; older ones become a `Gap` for whoever asks for them.
+        kept: most events kept; a listener that asks for older events gets a `Gap`.
     """
 
     def __init__(self, kept: int) -> None:
@@ -117,7 +118,7 @@ class EventLog:
         self.newest = 0
 
     def begin_after(self, sequence: int) -> None:
-        """Count on from `sequence`; what came before happened elsewhere, and is a gap for whoever asks for it."""
+        """Continue after `sequence`; earlier events happened elsewhere; a listener that asks for them gets a gap."""
         self.newest = sequence
 
     def add(self, at: datetime, what: CallStateChanged | StatusUpdate) -> None:

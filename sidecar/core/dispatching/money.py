@@ -46,5 +46,5 @@ def cost_of(usage: Usage, model: ModelEntry) -> int | None:
 
 
 def is_priced(model: ModelEntry) -> bool:
-    """Say whether both prices of a model are known."""
+    """Return whether both prices of a model are known."""
     return model.price_per_million_input is not None and model.price_per_million_output is not None

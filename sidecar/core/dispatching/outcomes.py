@@ -177,13 +177,13 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.NEEDS_APPROVAL: "The assistant asks for the user's approval and cannot continue without it.",
         CallFailure.NEEDS_AUTHORISATION: "The assistant needs the user's authorisation and cannot continue without it.",
         CallFailure.QUESTION_REFUSED: "The assistant asked back where no answer is possible.",
-        CallFailure.RECEIPT_UNKNOWN: "Not continued: the question is not known any more. Ask anew.",
+        CallFailure.RECEIPT_UNKNOWN: "Not continued: the question is no longer known. Ask again.",
         CallFailure.RECEIPT_USED: "Not continued: the question was answered before.",
-        CallFailure.RECEIPT_EXPIRED: "Not continued: the question has expired. Ask anew.",
+        CallFailure.RECEIPT_EXPIRED: "Not continued: the question has expired. Ask again.",
         CallFailure.RECEIPT_OTHER_PRINCIPAL: "Not continued: the question is not this user's.",
         CallFailure.RECEIPT_OTHER_EPISODE: "Not continued: the question was asked in another conversation.",
         CallFailure.RECEIPT_OTHER_SUB_AGENT: "Not continued: another assistant asked the question.",
-        CallFailure.RECEIPT_DEFINITION_CHANGED: "Not continued: the assistant was replaced meanwhile. Ask anew.",
+        CallFailure.RECEIPT_DEFINITION_CHANGED: "Not continued: the assistant was replaced meanwhile. Ask again.",
         CallFailure.RECEIPT_OTHER_ANSWERER: "Not continued: only the user may answer this question.",
     }
 )

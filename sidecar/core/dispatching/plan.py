@@ -106,7 +106,7 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
 
 
 def outcomes_without_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure, hint: str = "") -> CallOutcome:
-    """Return the outcome of a planned call that came to nothing: there is no child and no answer."""
+    """Return the outcome of a planned call that was not run: it has no child and no answer."""
     return CallOutcome(
         call_id=planned.call.call_id,
         tool_name=planned.call.tool_name,

@@ -77,7 +77,7 @@ class Question(msgspec.Struct, frozen=True):
     """A question on record.
 
     Attributes:
-        receipt: signed; whoever answers sends it back.
+        receipt: signed; the call that answers sends it back.
     """
 
     kind: QuestionKind

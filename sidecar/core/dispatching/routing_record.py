@@ -1,6 +1,6 @@
-"""The routing decision of one turn: what could have been called, what was, and what came of it.
+"""The routing decision of one turn: the sub-agents that could be called, those that were, and the outcomes.
 
-Holds nothing that a user or a sub-agent wrote. Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
+It contains no text of a user or a sub-agent. Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
 """
 
 from collections.abc import Sequence

@@ -54,13 +54,13 @@ class SlotQueues:
             self.waiting = [call for call in self.waiting if call.key != key]
 
     def start_beside(self, call: QueuedCall, lenders: Collection[str]) -> bool:
-        """Let a delegation run now, or never: whoever delegates holds lanes itself, and two could wait for each other.
+        """Start a delegated call now, or refuse it: its caller holds slots itself, so waiting could deadlock.
 
         Args:
             call: its key is unique in the turn; `leave` forgets it.
-            lenders: keys of the calls that wait for it; what they own they lend.
+            lenders: keys of the calls that wait for this call; it may use the slots and data that they own.
 
-        Returns False if anybody else holds, or waits for, what it would own: nobody is overtaken.
+        Returns False if another call holds, or waits for, what this call would own: no call is overtaken.
         """
         lent = {boundary for each in self._holding() if each.key in lenders for boundary in each.boundaries}
         held = {boundary for each in self._holding() if each.key not in lenders for boundary in each.boundaries}
@@ -86,7 +86,7 @@ class SlotQueues:
                 started.append(call)
             else:
                 passed_over.append(call)
-            # An earlier call that still waits goes first: nobody is overtaken by somebody of his own lane.
+            # An earlier waiting call goes first: no call is overtaken within its own queue.
             taken.update(call.boundaries)
         self._running.update({call.key: call for call in started})
         self.waiting = passed_over

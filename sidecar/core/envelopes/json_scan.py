@@ -1,7 +1,7 @@
-"""The outside of an envelope: its members, by name, without opening any.
+"""Lists the top-level members of an envelope without parsing their values.
 
-A parser that keeps the last of two equal keys lets a producer say one principal to us and another to somebody who keeps
-the first. So members are listed as they stand, duplicates included, and values stay raw bytes.
+Parsers differ in which of two equal keys they keep, so a producer could name one principal to us and another to a
+parser that keeps the other key. Members are therefore listed in order, including duplicates, and values stay raw bytes.
 """
 
 import msgspec

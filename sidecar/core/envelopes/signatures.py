@@ -23,12 +23,12 @@ NO_CONNECTORS: Final[Mapping[Vertical, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class SignatureRules:
-    """Whose answers must be signed, and with which keys.
+    """Which services must sign their answers, and with which keys.
 
     Attributes:
-        keys: by id; any of them will do, so that one can be replaced by another.
-        connectors, verticals, tools: names; an answer to a tool of any of them is withheld unless it is signed.
-        connector_of: the connector of each vertical that has one of its own, for tools that name none.
+        keys: by id; a signature by any of them is valid, so that keys can be rotated.
+        connectors, verticals, tools: names; an unsigned answer to a tool of any of them is withheld.
+        connector_of: the connector of each vertical that has its own, for tools that name no connector.
         default_connector: of every other vertical.
     """
 

@@ -18,7 +18,7 @@ SignatureCheck = Callable[[bytes, str | None], bool]
 
 @unique
 class EnvelopeStatus(StrEnum):
-    """`status` of an envelope whose payload goes on. Source: PC2-FR-10b, PC2-FR-10c."""
+    """`status` of an envelope whose payload is released. Source: PC2-FR-10b, PC2-FR-10c."""
 
     OK = "ok"
     PARTIAL = "partial"
@@ -67,7 +67,7 @@ SECURITY_REASONS: Final = frozenset(
         WithholdReason.PRINCIPAL_REFUSED,
     }
 )
-"""Reasons that mean somebody's data may be on the wrong way: an incident, never retried. Source: PC2-FR-12c."""
+"""Reasons that indicate data of another user: a security incident, never retried. Source: PC2-FR-12c."""
 
 WRONG_PRINCIPAL: Final = frozenset({WithholdReason.PRINCIPAL_MISMATCH, WithholdReason.PRINCIPAL_ABSENT})
 """Reasons that the metric of principal mismatches counts. Source: PC2-FR-12d, PC2-AC-6a."""
@@ -119,11 +119,11 @@ class Expectation(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The checks have passed; the payload may go to the sub-agent that asked. Its `repr` shows nothing of it.
+    """The checks have passed: the payload may go to the sub-agent that asked. The `repr` shows no part of it.
 
     Attributes:
-        status: a `partial` payload goes on like an `ok` one; the narration may say that something is missing.
-        cache_meta_json: for traces, never for a decision (PC2-D-28, PC2-D-29); `{}` if there is none to pass on.
+        status: a `partial` payload is released like an `ok` one; the narration may say that something is missing.
+        cache_meta_json: for traces, never for a decision (PC2-D-28, PC2-D-29); `{}` without cache metadata.
     """
 
     payload_json: str = field(repr=False)

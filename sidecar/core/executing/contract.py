@@ -118,7 +118,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contract_from_json(text: str) -> Contract:
-    """Read a stored contract. Raises `Undecodable` naming the field that is missing or wrong. Source: SX-10."""
+    """Read a stored contract. Raises `DecodeError` naming the field that is missing or wrong. Source: SX-10."""
     return from_json(text, Contract)
 
 

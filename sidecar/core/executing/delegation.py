@@ -40,7 +40,7 @@ class DelegationRefusal(StrEnum):
     NOT_BOUND = "not_bound"
     """No such sub-agent is on the surface that the turn was bound to."""
     BUSY = "busy"
-    """Somebody else holds, or waits for, what it would own. Waiting could be for ever."""
+    """Another call holds, or waits for, what it would own. Waiting could deadlock."""
     COST_BUDGET = "cost_budget"
     """The budget in money of the turn, or of the user's day, is used up."""
     BUDGET = "budget"
@@ -70,7 +70,7 @@ class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegationContext(msgspec.Struct, frozen=True):
-    """Who delegates: its id, its contract as stored, and what it has left."""
+    """The delegating child: its id, its stored contract, and its remaining budget."""
 
     child_id: ChildId
     contract: Contract
@@ -85,21 +85,21 @@ def delegation_refusal(contract: Contract) -> DelegationRefusal | None:
 
 
 def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
-    """Say whether `tool` is the child itself or waits for it: by slot, or by definition under another slot."""
+    """Return whether `tool` is the child itself or waits for it: by slot, or by definition under another slot."""
     above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
     waiting = [(contract.sub_agent_id, contract.definition_id), *above]
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
 
 
 def delegate_card(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
-    """Return whom the child may ask, as far as its contract decides it, in the surface's order."""
+    """Return the sub-agents that the child's contract allows it to ask, in the surface's order."""
     if delegation_refusal(contract) is not None:
         return ()
     return tuple(tool for tool in surface.tools if not is_cycle(contract, tool))
 
 
 def path_of(child_id: ChildId, contract: Contract) -> tuple[Ancestor, ...]:
-    """Return a child's ancestors and the child itself: the ancestors of whom it delegates to."""
+    """Return a child's ancestors and the child itself, which are the ancestors of its delegates."""
     itself = Ancestor(child_id=child_id, sub_agent_id=contract.sub_agent_id, definition_id=contract.definition_id)
     return (*contract.ancestors, itself)
 
@@ -113,7 +113,7 @@ def narrowed_permissions(
 
     Args:
         parent: who delegates.
-        tool: whom it asks, as bound.
+        tool: the sub-agent that it asks, as bound.
         step_idx: place over the turn.
         request: what it asks, in words.
 
@@ -165,7 +165,7 @@ def _execution(parent: Execution, limits: Limits, left: RemainingBudget) -> Exec
     return Execution(
         attempt_timeout_ms=timeout,
         max_retries=min(limits.max_retries, parent.max_retries),
-        close_on_completion=True,  # the sidecar joins it: nobody else would close it
+        close_on_completion=True,  # the sidecar joins it, and no parent would close it
     )
 
 

@@ -23,9 +23,9 @@ def report_path(turn_id: str, pattern: str, step_idx: int) -> tuple[str, ...]:
     """Return the parts of a report's path: a folder for the turn, then what the pattern says.
 
     Args:
-        turn_id: anything; two ids never share a folder where names differ by case.
-        pattern: `Outputs.report_path_pattern`; `<idx>` stands for the step.
-        step_idx: place of the child over the turn.
+        turn_id: any text; two ids never share a folder, even if they differ only by case.
+        pattern: `Outputs.report_path_pattern`; `<idx>` is replaced by the step.
+        step_idx: index of the child in the turn.
 
     Raises:
         ValueError: the pattern is no plain relative path.

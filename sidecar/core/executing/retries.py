@@ -99,7 +99,7 @@ class Breaker(Struct):
     _opened_at: float = 0.0
 
     def admit(self, now: float) -> bool:
-        """Say whether an attempt may go out."""
+        """Return whether an attempt may go out."""
         if self.state is BreakerState.OPEN and now >= self._opened_at + self.rules.open_for:
             self.state = BreakerState.HALF_OPEN
             return True

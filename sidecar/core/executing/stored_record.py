@@ -18,8 +18,8 @@ class StoredChild(msgspec.Struct, frozen=True):
     """One child with all its events, in order.
 
     Attributes:
-        question: that it asked, unless its text was erased.
-        state: what it gave for whoever continues its work.
+        question: the question that it asked, unless the text was erased.
+        state: the state that it left for its continuation.
         answered_by: the call that continues its work.
     """
 
@@ -48,13 +48,13 @@ class StoredDispatch(msgspec.Struct, frozen=True):
     cancelled: frozenset[int] = frozenset()
 
     def is_over(self, place: int) -> bool:
-        """Say whether a call has its outcome, or was cancelled."""
+        """Return whether a call has its outcome, or was cancelled."""
         step = self.opened.first_step + place
         return place in self.cancelled or any(each.emission_index == step for each in self.outcomes)
 
     @property
     def settled(self) -> bool:
-        """Say whether every call has its outcome."""
+        """Return whether every call has its outcome."""
         return len(self.outcomes) == self.opened.calls
 
 

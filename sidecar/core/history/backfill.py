@@ -20,7 +20,7 @@ from sidecar.core.identifiers import DEFINITION_SIDE, CallId, EpisodeId, Princip
 from subagents_legacy import Marker, split_markers
 
 NOBODY: Final = Slot("")
-"""Tag of components that belong to no sub-agent; no slot is empty, so nobody reads them as its own."""
+"""Tag of components that belong to no sub-agent; no slot is empty, so no sub-agent reads them as its own."""
 CALL: Final = "legacy"
 BETWEEN: Final = "\n\n"
 
@@ -31,7 +31,7 @@ Numbered = tuple[int, LegacyRecord]
 
 @dataclass(slots=True)
 class _Taken:
-    """What one turn's messages came to so far."""
+    """The contents of one turn, collected from its messages so far."""
 
     said: list[str] = field(default_factory=list)
     narration: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
 
 
 def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportProblem, str] | None]:
-    """Return whose message it is, `NOBODY` if that is not certain, and why it is not."""
+    """Return the slot that a message belongs to, or `NOBODY` and the reason if the slot is not certain."""
     meant = [labels.get(label) for label in record.intent_labels]
     if record.sub_agent_id:
         slot = Slot(record.sub_agent_id)

@@ -38,10 +38,10 @@ class CompactionRules(Struct, frozen=True):
 
 
 class NewSummary(Struct, frozen=True):
-    """A summary that somebody wants to write.
+    """A summary to be written.
 
     Attributes:
-        expected_revision: of the summary that it replaces; 0: there was none.
+        expected_revision: of the summary that it replaces; 0: there is none.
     """
 
     text: str
@@ -50,7 +50,7 @@ class NewSummary(Struct, frozen=True):
 
 
 def is_due(size: EpisodeSize, rules: CompactionRules) -> bool:
-    """Say whether an episode is over a threshold and has anything to compact besides its recent turns."""
+    """Return whether an episode is over a threshold and has anything to compact besides its recent turns."""
     if size.turns <= rules.recent_turns:
         return False
     by_tokens = rules.above_tokens is not None and size.tokens > rules.above_tokens
@@ -91,7 +91,7 @@ def size_after(size: EpisodeSize, turn: TurnHistory) -> EpisodeSize:
 
 
 def is_repeated(summary: Summary | None, new: NewSummary) -> bool:
-    """Say whether `new` is what is written already: a request whose answer was lost."""
+    """Return whether `new` is what is written already: a request whose answer was lost."""
     return summary is not None and (summary.revision - 1, summary.text, summary.up_to_turn_id) == (
         new.expected_revision,
         new.text,

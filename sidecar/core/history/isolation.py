@@ -1,4 +1,4 @@
-"""A sub-agent reads its own turns of this session, and nobody else's. Source: PC1-FR-7, PC1-D-29, TN-11."""
+"""A sub-agent reads only its own turns of this session. Source: PC1-FR-7, PC1-D-29, TN-11."""
 
 from collections.abc import Iterable, Sequence
 

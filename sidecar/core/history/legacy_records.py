@@ -15,7 +15,7 @@ from sidecar.core.identifiers import problem_with_run_side_id
 
 @unique
 class ImportProblem(StrEnum):
-    """What may be wrong with a line or a turn. Whoever reads the report looks these up in `docs/history.md`."""
+    """What may be wrong with a line or a turn. `docs/history.md` explains each problem."""
 
     UNREADABLE = "unreadable_line"
     TURN_BROKEN = "turn_has_unreadable_line"
@@ -30,12 +30,12 @@ class ImportProblem(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing to look at. Holds nothing of what anybody said.
+    """One finding of an import. It contains no text of a conversation.
 
     Attributes:
         line: of the file, from 1.
-        offset: in characters of `text_content`; None if it is about the whole line.
-        detail: what exactly; a label, a kind of damage and its length, a field.
+        offset: in characters of `text_content`; None for a finding about the whole line.
+        detail: a label, a kind of damage and its length, or a field.
     """
 
     trouble: ImportProblem

@@ -51,11 +51,11 @@ class ToolMessage(msgspec.Struct, frozen=True):
 
 
 class TurnHistory(msgspec.Struct, frozen=True):
-    """One turn, as it is kept. `turn_id` is its key: keeping it again changes nothing.
+    """One stored turn. `turn_id` is its key: storing it again changes nothing.
 
     Attributes:
-        user_message: what the user said; empty if nobody told the sidecar.
-        narration: the answer the user saw; empty if the turn's parent was lost.
+        user_message: the user's message; empty if the sidecar never received it.
+        narration: the answer that the user saw; empty if the turn's parent was lost.
         answers: of the sub-agents that answered, in emission order.
     """
 

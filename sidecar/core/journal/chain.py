@@ -1,11 +1,11 @@
-"""How facts are linked: what each one follows, and the hash that names it.
+"""How facts are linked: which facts each fact follows, and the hash that identifies it.
 
-A fact links to the newest fact of each child that it concerns. If it concerns no child that was there before, it links
-to the fact that gave its dispatch to the present owner. The first fact of a dispatch follows nothing. The end of a turn
-links to the turn's chain as well, which is a running hash over all facts of the turn.
+A fact links to the newest fact of each child that it concerns. A fact that concerns no existing child links to the
+fact that gave its dispatch to the present owner. The first fact of a dispatch follows nothing. The end of a turn also
+links to the turn's chain, which is a running hash over all facts of the turn.
 
-The link covers a digest of the texts instead of the texts, and that digest covers a random salt: texts and salt can be
-erased, every link still holds, and nobody can find a short text by trying.
+A link covers a digest of the texts, not the texts, and the digest covers a random salt. Texts and salt can therefore
+be erased while every link still verifies, and a short text cannot be recovered from its digest by guessing.
 """
 
 from collections.abc import Sequence

@@ -69,10 +69,10 @@ class ChildReading:
     """The events of one child, derived in the order of the facts; nothing that was derived ever changes.
 
     Attributes:
-        so_far: what the next one is derived from.
-        events: so far.
-        question, state: what it asked, and left for whoever continues its work.
-        answered_by: the call that does.
+        so_far: what the next event is derived from.
+        events: the events derived so far.
+        question, state: what the child asked, and the state it left for its continuation.
+        answered_by: the call that continues its work.
     """
 
     def __init__(self, so_far: ChildSoFar) -> None:

@@ -24,7 +24,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 
 
 class SettledCall(msgspec.Struct, frozen=True):
-    """The outcome of one call that stands, and how it came to it."""
+    """The valid outcome of one call, and how the call got it."""
 
     place: int
     outcome: CallOutcome

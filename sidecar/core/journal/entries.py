@@ -28,13 +28,13 @@ class AttemptFrames(msgspec.Struct, frozen=True):
 class Draft(msgspec.Struct, frozen=True):
     """A fact before it is linked.
 
-    It is known by its salt: appended again, as long as nobody could say whether it is on record, it adds nothing.
+    Its salt identifies it: after a commit with an unknown result, appending the same draft again adds nothing.
 
     Attributes:
         by: the sidecar that appends it.
         at: when it was made; aware, in UTC.
-        salt: `SALT_BYTES` random bytes, of this fact alone; empty if they were erased.
-        frames: rows that are kept with it.
+        salt: `SALT_BYTES` random bytes, unique to this fact; empty if they were erased.
+        frames: rows that are stored with it.
     """
 
     turn_id: TurnId

@@ -197,10 +197,10 @@ class ChildClosed(Part, frozen=True, tag=8):
 
 
 class DispatchTaken(Part, frozen=True, tag=9):
-    """A dispatch belongs to the sidecar that appends this. Before that sidecar goes on with it.
+    """The sidecar that appends this fact now owns the dispatch. It is appended before the takeover does anything else.
 
     Attributes:
-        epoch: one more than that of the ownership it replaces; that of `DispatchOpened` is 0.
+        epoch: the epoch of the replaced ownership plus one; `DispatchOpened` has epoch 0.
     """
 
     dispatch_id: DispatchId

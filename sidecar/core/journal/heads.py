@@ -31,19 +31,19 @@ class ChildHead(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_open(self) -> bool:
-        """Say whether it still has to be closed."""
+        """Return whether it still has to be closed."""
         return self.state is not ExecutionState.CLOSED
 
 
 class DispatchHead(msgspec.Struct, frozen=True, array_like=True):
-    """Where a dispatch stands. Sets of places are integers: bit `n` stands for place `n`.
+    """The state of a dispatch. Sets of places are integers: bit `n` represents place `n`.
 
     Attributes:
-        owner, epoch: who may append to it, and how often it was taken.
-        first_step, calls: the steps from `first_step` on, one for each call, are its own.
+        owner, epoch: the sidecar that may append to it, and the number of ownership changes.
+        first_step, calls: the dispatch owns `calls` steps, beginning with `first_step`.
         settled: places with an outcome, by revision.
-        cancelled: places that are to be stopped.
-        link: of the fact that gave it to its owner: that it was opened, or taken.
+        cancelled: places whose calls are to be stopped.
+        link: link of the fact that gave the dispatch to its owner: `DispatchOpened` or `DispatchTaken`.
     """
 
     owner: InstanceId

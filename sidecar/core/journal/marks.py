@@ -16,9 +16,9 @@ from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest, Slot
 
 Values = tuple[Any, ...]
-"""Strings, integers, truth values, or counts by name: what the fields of a form hold, from the first one on.
+"""Strings, integers, booleans, or counts by name: the values of a form's fields, in order.
 
-None stands for a field that the event does not have.
+None marks a field that the event does not have.
 """
 
 SIDECAR_LOST: Final = "sidecar_lost"
@@ -27,7 +27,7 @@ ASKED: Final = ("kind", "question", "about_json", "answerer", "expires_at")
 """Further values of `What.SUSPENDED`, which no event shows: the receipt and the continuation state."""
 TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens")
 ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_AGENT)
-"""By `Mark.actor`; the first one stands for the usual actor of the event."""
+"""By `Mark.actor`; the first entry means the usual actor of the event."""
 
 
 @unique
@@ -220,7 +220,7 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
             lambda details, about: f"delegation refused: {details['reason']}",
         ),
         What.TAKEN_OVER: Form(
-            events.TAKEN_OVER, events.SIDECAR, (), lambda details, about: "another sidecar goes on with it"
+            events.TAKEN_OVER, events.SIDECAR, (), lambda details, about: "another sidecar took it over"
         ),
         What.SUSPENDED: Form(
             events.SUSPENDED,

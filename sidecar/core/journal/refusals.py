@@ -28,7 +28,7 @@ class Reason(StrEnum):
     """Another fact of one of its children came first."""
     OPEN_CHILDREN = "open_children"
     OUTDATED = "outdated"
-    """It was made before its dispatch got its present owner; or, if it ends a turn, before the turn's newest fact."""
+    """The fact is older than its dispatch's present ownership; or it ends a turn, and newer facts of the turn exist."""
     STEP_RESERVED = "step_reserved"
     CHILD_MISSING = "child_missing"
     ILLEGAL_STATE = "illegal_state"

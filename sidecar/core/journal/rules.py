@@ -59,13 +59,13 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Accepted | FactRejected:
-    """Decide about one group of facts of one turn: all of it may be appended, or nothing.
+    """Decide whether one group of facts of one turn may be appended: the whole group, or nothing.
 
     Args:
-        head: where the turn stands.
+        head: the state of the turn.
         facts: in the order in which they are appended.
-        known: links of facts that are on record; of those of the group, at least. They are kept, whoever appends them,
-            and whatever else has happened since: their answer was lost.
+        known: links of facts that are already on record; at least those of the group. A known fact is accepted
+            whichever sidecar appends it and whatever has happened since: only the reply to its first append was lost.
     """
     new: dict[bytes, Fact] = {}
     for fact in facts:

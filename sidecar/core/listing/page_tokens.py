@@ -35,7 +35,7 @@ def page_token(scope: bytes, place: Any) -> str:
 
 
 def place_of(token: str, scope: bytes, form: type[Place]) -> Place:
-    """Return the place that a token stands for. Raises `PageTokenInvalid`."""
+    """Return the place that a token encodes. Raises `PageTokenInvalid`."""
     try:
         if len(token) > LONGEST:
             raise ValueError

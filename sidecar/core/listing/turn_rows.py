@@ -72,7 +72,7 @@ class TurnLineBuilder:
 
     @property
     def ended(self) -> bool:
-        """Say whether the turn has ended."""
+        """Return whether the turn has ended."""
         return self._ended_at is not None
 
     def copy(self) -> "TurnLineBuilder":

@@ -1,1 +1,1 @@
-"""Who operates the sidecar: roles, and the short-lived tokens that prove them."""
+"""Operators of the sidecar: their roles, and the short-lived tokens that prove them."""

@@ -1,6 +1,7 @@
-"""What an operator's key may be used for: the roles of its tokens, and whom they may name.
+"""Limits of an operator's key: the roles that its tokens may have, and the subjects that they may name.
 
-Without limits whoever holds a key is everybody in every role: the subject of a token is what its minter wrote.
+The minter of a token writes its subject. The holder of a key without limits can therefore act as any subject in any
+role.
 """
 
 import re
@@ -12,7 +13,7 @@ from sidecar.core.roles import Role
 
 ANYBODY: Final = "*"
 PATTERN: Final = re.compile(r"\*|\*@[!-)+-~]{1,126}|[!-)+-~]{1,128}")
-"""Anybody, anybody of a domain, or one subject; the star stands nowhere else."""
+"""Any subject, any subject of a domain, or one subject; the star is allowed in no other position."""
 
 
 class KeyLimits(msgspec.Struct, frozen=True):
@@ -21,7 +22,7 @@ class KeyLimits(msgspec.Struct, frozen=True):
     Attributes:
         name: what the settings call it.
         roles: that its tokens may have.
-        subjects: whom they may name, each as `PATTERN` says.
+        subjects: the subjects that they may name, in the form of `PATTERN`.
     """
 
     name: str
@@ -30,21 +31,21 @@ class KeyLimits(msgspec.Struct, frozen=True):
 
     @property
     def is_unrestricted(self) -> bool:
-        """Whether its holder can be anybody in any role."""
+        """Whether its holder can act as any subject in any role."""
         return self.roles == frozenset(Role) and ANYBODY in self.subjects
 
     def allow(self, role: Role, subject: str) -> bool:
-        """Say whether the key may mint a token of this role for this subject."""
+        """Return whether the key may mint a token of this role for this subject."""
         return role in self.roles and any(_fits(each, subject) for each in self.subjects)
 
     def described(self) -> str:
-        """Say what the key may be used for."""
-        subjects = "anybody" if ANYBODY in self.subjects else ", ".join(self.subjects)
+        """Describe what the key may be used for."""
+        subjects = "any subject" if ANYBODY in self.subjects else ", ".join(self.subjects)
         return f"the key {self.name} is for {', '.join(sorted(self.roles))} as {subjects}"
 
 
 def _fits(pattern: str, subject: str) -> bool:
-    """Say whether a pattern names a subject; the name before a domain has no `@` of its own."""
+    """Return whether a pattern matches a subject; the name before a domain must not contain `@`."""
     if pattern == ANYBODY:
         return True
     if not pattern.startswith("*@"):

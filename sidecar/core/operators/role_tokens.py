@@ -24,20 +24,20 @@ LONGEST: Final = 2048
 PARTS: Final = 3
 LONGEST_LIFE: Final = timedelta(hours=1)
 SKEW: Final = timedelta(seconds=30)
-"""By how much the clock of whoever minted it may be ahead."""
+"""How far the minter's clock may be ahead."""
 SUBJECT: Final = re.compile(r"[!-~]{1,128}\Z")
 SIGNATURE: Final = re.compile(r"[0-9a-f]{128}\Z")
 
 
 class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a token says.
+    """The claims of a token.
 
     Attributes:
-        kid: id of the key that signed: 16 hex digits of the SHA-256 of its public half.
-        aud: the deployment it is for.
-        sub: who; goes into the audit.
+        kid: id of the signing key: 16 hex digits of the SHA-256 of its public half.
+        aud: the deployment that the token is for.
+        sub: the subject, which goes into the audit.
         nbf, exp: whole seconds since 1970; at most an hour apart.
-        jti: makes it unlike every other token; for logs.
+        jti: unique id of the token, for logs.
     """
 
     kid: str
@@ -50,17 +50,17 @@ class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def key(self) -> str:
-        """What vouches for the subject: the key that signed."""
+        """What authenticates the subject: the key that signed."""
         return self.kid
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who calls, as a genuine token says. `RoleClaims` says the same of itself.
+    """The caller that a verified token names; `RoleClaims` has these attributes, too.
 
     Attributes:
-        sub, role: empty and None if nothing but the key is known.
-        jti: of the token, for logs; empty: it has none.
-        key: what vouches for the subject: the id of an operator's key, or the URL of an issuer.
+        sub, role: empty and None if only the key is known.
+        jti: id of the token, for logs; empty: it has none.
+        key: what authenticates the subject: the id of an operator's key, or the URL of an issuer.
     """
 
     sub: str
@@ -127,7 +127,7 @@ class RoleTokens:
         if claims.aud != self._deployment:
             raise invalid("audience", "it is for another deployment; mint one for this one")
         if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
-            raise invalid("malformed", "it lives longer than an hour, or names nobody; mint another one")
+            raise invalid("malformed", "it lives longer than an hour, or names no valid subject; mint another one")
         if now + SKEW < _moment(claims.nbf):
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):

@@ -1,1 +1,1 @@
-"""What a runner sent, as it is kept, and whether a turn that is replayed from it comes to the same."""
+"""The recorded messages of runners, and whether a turn that is replayed from them gives the same result."""

@@ -52,13 +52,13 @@ class UsageFrame(_Frame, frozen=True, array_like=True, tag="usage"):
 
 
 class FinishedFrame(_Frame, frozen=True, array_like=True, tag="finished"):
-    """The runner came to its end."""
+    """The runner ended."""
 
     data_unavailable: bool
 
 
 class AskedFrame(_Frame, frozen=True, array_like=True, tag="asked"):
-    """The runner came to its end with a question; see `Asked`."""
+    """The runner ended with a question; see `Asked`."""
 
     data_unavailable: bool
     kind: str
@@ -119,7 +119,7 @@ class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
 
 
 class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):
-    """The call was stopped while the attempt ran, or in the pause after it: cancelled, nobody listens, turn ended."""
+    """The call was stopped during the attempt or the pause after it: cancelled, no listener left, or turn ended."""
 
     reason: str
 

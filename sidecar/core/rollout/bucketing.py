@@ -1,4 +1,4 @@
-"""Which users are inside a ramp: a function of ours, versioned and pinned, so that no library can move anybody.
+"""Which users are inside a ramp: our own versioned, pinned function, so that a library update moves no user.
 
 `b1`: h is the first 8 bytes, unsigned big-endian, of SHA-256 over UTF-8 `b1`, 0x1f, salt, 0x1f, key; a key is inside a
 ramp of `basis_points` iff `(h * 10000) >> 64 < basis_points`. Raising a ramp therefore only ever adds keys.
@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 WHOLE: Final = 10_000
-"""Basis points of everybody."""
+"""All users, in basis points."""
 
 VERSION: Final = "b1"
 
@@ -32,7 +32,7 @@ def bucket_of(salt: str, key: str) -> int:
 
 
 def in_ramp(salt: str, key: str, basis_points: int) -> bool:
-    """Say whether a key is served at a ramp. No key is outside, at 100 % too (DESIGN section 8)."""
+    """Return whether a key is served at a ramp. No key is outside, at 100 % too (DESIGN section 8)."""
     return bool(key) and bucket_of(salt, key) < basis_points
 
 

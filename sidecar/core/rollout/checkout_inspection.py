@@ -21,18 +21,18 @@ class CheckoutRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecommissionPatchRequest:
-    """Whose cleanup it is, and how far it is to go.
+    """Which definition is decommissioned in a checkout, and which steps the patch covers.
 
     Attributes:
         definition_id, slot: as ids of the configuration.
-        steps: that are asked about.
-        blocks, tools: that the definition named, as its sidecar keeps them; empty: what its entry says is taken.
-        rolled_back: ids that are in `rollback`: they fill no slot, whatever the configuration says.
-        code: what step 3 makes of the modules.
-        evals, tools_fate: what was decided; None: nobody has.
+        steps: the requested steps.
+        blocks, tools: those that the definition named, as the sidecar keeps them; empty: read from its entry.
+        rolled_back: ids in state `rollback`; they fill no slot, whatever the configuration says.
+        code: what step 3 does with the modules.
+        evals, tools_fate: the decisions; None: not decided yet.
         remove_entry: step 1 removes the entry instead of marking it.
         began, due: days, for comments; `2026-11-22`.
-        modules: folder of modules, from the top of the checkout or of the configuration.
+        modules: folder of the modules, relative to the top of the checkout or of the configuration.
     """
 
     definition_id: str
@@ -51,7 +51,7 @@ class DecommissionPatchRequest:
 
     @property
     def entry_goes(self) -> bool:
-        """Say whether the entry is removed; blocks cannot go while it names them."""
+        """Return whether the entry is removed; blocks cannot go while it names them."""
         return CleanupStep.BLOCKS in self.steps or (self.remove_entry and CleanupStep.ENTRY in self.steps)
 
 

@@ -1,8 +1,9 @@
-"""Takes a definition away for good, as pure functions from the rollout before to the one after.
+"""Decommissions a definition: pure functions from the rollout before a change to the rollout after it.
 
-Begin, five steps in order, two decisions, and back again as long as no code was deleted. Each is safe to repeat by
-whoever comes next. What a step needs in the configuration is `leftovers.py`; who is still bound to the definition was
-asked before. Source: PF1-FR-6, PF1-D-41 to PF1-D-44, TN-87 to TN-91.
+A decommission has a begin, five steps in order and two decisions. It can be withdrawn as long as no code was deleted.
+Any operator can safely repeat each change. `leftovers.py` checks what a step requires of the configuration. The caller
+has already checked which turns are still bound to the definition. Source: PF1-FR-6, PF1-D-41 to PF1-D-44, TN-87 to
+TN-91.
 """
 
 from datetime import timedelta
@@ -28,9 +29,9 @@ from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, next_revision, refuse_unless
 
 ON_THEIR_WORD: Final = frozenset({CleanupStep.MODULES, CleanupStep.EVALS_AND_TOOLS})
-"""Steps of which the sidecar cannot see everything: an operator stands by it."""
+"""Steps that the sidecar cannot verify completely: an operator confirms them."""
 INSTEAD: Final = {
-    LifecycleState.DEV: "it never served anybody; take its entry out of the configuration",
+    LifecycleState.DEV: "it has never served a user; remove its entry from the configuration",
     LifecycleState.TEST: "roll it back first",
     LifecycleState.PROMOTE: "roll it back first, or kill it",
 }
@@ -58,10 +59,10 @@ class StepCompletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: Actor) -> Change:
-    """Begin: the clock of the window starts. One that has begun goes on as it is.
+    """Begin: the decommission window starts. A decommission that has already begun stays unchanged.
 
     Raises:
-        TransitionRefused: not in `rollback`, or another digest of the same id may still serve: the entry is its, too.
+        TransitionRefused: not in `rollback`, or another digest of the same id may still serve; both share the entry.
     """
     facts = facts_of(rollout, digest)
     if facts.decommission is not None:
@@ -81,11 +82,11 @@ def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: Actor) ->
 
 
 def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, by: Actor) -> Change:
-    """Take one step; one that was taken changes nothing. What it needs in the configuration has been looked at.
+    """Complete one step; repeating a step changes nothing. The caller has checked the configuration.
 
     Raises:
-        TransitionRefused: not begun; out of order; nobody stands by what the sidecar cannot see; step 3 without saying
-            what became of the code, or code that was deleted is said to be deprecated; step 5 before both decisions.
+        TransitionRefused: not begun; out of order; no confirmation of what the sidecar cannot verify; step 3 without a
+            status of the code, or with `deprecated` after the code was deleted; step 5 before both decisions.
     """
     facts, record = _begun(rollout, digest)
     before = record.taken(taking.step)
@@ -166,7 +167,7 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: StepCompl
     )
     if step is CleanupStep.EVALS_AND_TOOLS:
         waiting = " and ".join(record.undecided)
-        said = f"nobody has decided yet what becomes of the {waiting} of {name}: retain or remove"
+        said = f"no decision yet about the {waiting} of {name}: retain or remove"
         refuse_unless(not waiting, said, Remedy.DECIDE)
 
 

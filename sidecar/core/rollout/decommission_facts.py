@@ -17,7 +17,7 @@ class CleanupStep(StrEnum):
     ENTRY = "entry"
     """Its entry in `agent_config.yaml` is marked deprecated, or removed (TN-89)."""
     REFERENCES = "references"
-    """Nobody names it in `sub_agents`."""
+    """No other entry names it in `sub_agents`."""
     MODULES = "modules"
     """Its Python modules are deleted, or marked deprecated for a while."""
     BLOCKS = "blocks"
@@ -81,7 +81,7 @@ class CompletedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody decided, and why."""
+    """An operator's decision, and its reason."""
 
     choice: Choice
     at: datetime
@@ -95,7 +95,7 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         due_at: end of the window, counted from the begin (TN-93).
         steps: in order; each at most once.
-        evals, tools: None: nobody has decided yet.
+        evals, tools: None: not decided yet.
     """
 
     began_at: datetime
@@ -121,12 +121,12 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undecided(self) -> tuple[Subject, ...]:
-        """What nobody has decided yet."""
+        """The subjects that still need a decision."""
         return tuple(matter for matter in Subject if self.decided(matter) is None)
 
     @property
     def code_gone(self) -> bool:
-        """Say whether step 3 left no code: from there on nothing is undone."""
+        """Return whether step 3 left no code: from there on nothing is undone."""
         taken = self.taken(CleanupStep.MODULES)
         return taken is not None and taken.code is CodeStatus.GONE
 
@@ -138,5 +138,5 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
         return max(each.at for each in self.steps)
 
     def overdue(self, now: datetime) -> bool:
-        """Say whether the window has passed without an end. Source: PF1-NFR-5a, PF1-AC-7b, PF1-D-67."""
+        """Return whether the window has passed without an end. Source: PF1-NFR-5a, PF1-AC-7b, PF1-D-67."""
         return self.finished_at is None and now >= self.due_at

@@ -1,8 +1,9 @@
 """What a new state of the configuration means for the rollout of a slot. Source: PF1-FR-12, DESIGN section 8, TN-66.
 
-A digest that was never seen is a new definition, a minor revision of one that is known, or a major change. A minor one
-inherits everything, its flags included; a major one starts at `dev` beside what is there, which goes on being served
-from what is kept. A new definition starts at `dev`, or serves at once where the settings say so and no flag gates it.
+An unknown digest is a new definition, a minor revision of a known definition, or a major change. A minor revision
+inherits everything, including the flags. A major change starts at `dev`; the sidecar continues to serve the previous
+content from its stored copy. A new definition starts at `dev`. If the settings allow it and no flag gates the
+definition, it serves immediately.
 """
 
 from typing import Final
@@ -46,9 +47,9 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_o
 
 
 def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
-    """Say whether steps can mean anything for a definition: not for an orchestrator whom nobody lists.
+    """Return whether rollout steps have an effect on a definition; false for an orchestrator that no entry lists.
 
-    It is on no surface, so that a kill of it would be answered, and change nothing. Source: PF1-D-71.
+    Such an orchestrator is on no surface: a kill would succeed and change nothing. Source: PF1-D-71.
     """
     listed = any(card.definition.slot in each.definition.sub_agents for each in catalogue.cards.values())
     return listed or not card.definition.is_orchestrator
@@ -67,9 +68,9 @@ class PendingPromotion(msgspec.Struct, frozen=True):
 
 
 def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[PendingPromotion, ...]:
-    """Return the definitions of slots that somebody lists and nobody serves, if a step of an operator may change that.
+    """Return the definitions of slots that are listed but not served, if an operator's step can change that.
 
-    A definition beside an active one is not among them, nor one that was taken back or killed.
+    Excluded are definitions next to an active one, and definitions that were rolled back or killed.
     """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]

@@ -32,7 +32,7 @@ def drifts_of(
     if place and not configured:
         yield f"it is {place}, and the configuration does not have it any more; the stored copy is served"
     if place and deprecated:
-        yield f"it is {place}, and its entry says that it is deprecated: it serves no user"
+        yield f"it is {place}, and its entry is marked deprecated: it serves no user"
     if active and rollout.mode is RolloutMode.FULL and facts.ramp < WHOLE:
         yield f"the rollout mode is full, and the ramp is {facts.ramp / 100:g} %"
     if facts.flag_dropped and configured and facts.state is not LifecycleState.ROLLBACK:

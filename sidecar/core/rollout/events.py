@@ -25,9 +25,9 @@ class RolloutEventKind(StrEnum):
     GATE_OVERRIDDEN = "gate_overridden"
     ACTIVATED = "activated"
     SLOT_EMPTIED = "slot_emptied"
-    """By a rollback that was to leave nobody, although a target was recorded."""
+    """By a rollback that was asked to leave the slot empty, although a target was recorded."""
     FLAGS_NAMED = "flags_named"
-    """By a revision, for the first time, anew or in another vertical: nobody has switched them on yet."""
+    """By a revision, for the first time, again, or in another vertical: they have not been switched on yet."""
     FLAGS_KEPT = "flags_kept"
     """A revision no longer names them; they gate the definition until they are retired."""
     FLAGS_CREATED = "flags_created"
@@ -56,9 +56,9 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One lifecycle transition. Unique by definition digest and target state (DESIGN section 8).
 
     Attributes:
-        actor_key: what vouched for the actor: the id of an operator's key, or the URL of an issuer; empty: nobody asked
-            for it by a token, or it was kept before this was.
-        actor_role: as which role the actor asked; empty where `actor_key` is, too.
+        actor_key: what authenticated the actor: the id of an operator's key, or the URL of an issuer; empty: no token
+            was involved, or the event is older than this field.
+        actor_role: the role in which the actor asked; empty where `actor_key` is empty.
     """
 
     slot: Slot

@@ -17,7 +17,7 @@ from sidecar.core.rollout.states import LifecycleState
 
 @unique
 class RolloutMode(StrEnum):
-    """Who may be served at all. `cohort` is read as `experiment` (TN-72)."""
+    """Which users may be served at all. `cohort` is read as `experiment` (TN-72)."""
 
     EXPERIMENT = "experiment"
     FULL = "full"
@@ -48,7 +48,7 @@ class Tombstone(msgspec.Struct, frozen=True):
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """An automatic ramp-down that nobody has acknowledged, or that is waiting for `pre_ramp`. Source: PF1-D-31."""
+    """An automatic ramp-down that is not acknowledged yet, or that is waiting for `pre_ramp`. Source: PF1-D-31."""
 
     breach_id: str
     at: datetime
@@ -71,19 +71,19 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One definition, by digest.
 
     Attributes:
-        shape: of model, tools and blocks; another one is a major change (PF1-FR-12a).
-        ramp: basis points, its own, also while it is not active (PF1-D-28, TN-65).
+        shape: digest of model, tools and blocks; a different shape is a major change (PF1-FR-12a).
+        ramp: its own ramp in basis points, also while it is not active (PF1-D-28, TN-65).
         activated_at: when it was first active; None: never.
-        flag: kill flag of the definition; the cohort flag is that with `_cohort`.
+        flag: kill flag of the definition; the cohort flag has the same name with the suffix `_cohort`.
         flag_dropped: the entry no longer names `flag`, which gates the definition until its flags are retired.
-        confirmed_on: kill flag that a backend confirmed to be on, by name; empty: none yet. That it is off later is an
-            edge even if nobody was there to see it fall.
-        confirmed_by: name of that backend; empty: not known. What another backend says later is no edge by the record.
+        confirmed_on: name of the kill flag that a backend confirmed to be on; empty: none yet. If the flag is off
+            later, that is an edge, even if no sidecar observed the change.
+        confirmed_by: name of that backend; empty: not known. A value from another backend is no edge.
         confirmed_at: when it was switched on; None: with the first activation.
-        target: whom a rollback from this one brings back, recorded when it became active; None with `target_recorded`:
-            explicitly nobody (PF1-FR-7a, TN-63).
+        target: the definition that a rollback restores, recorded when this one became active; None with
+            `target_recorded`: explicitly none (PF1-FR-7a, TN-63).
         decommission_began_at: None: not begun.
-        decommission: how far it has come; there exactly if it has begun.
+        decommission: its progress; present exactly if it has begun.
     """
 
     digest: Digest
@@ -115,19 +115,20 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gated(self) -> bool:
-        """Say whether its flags decide anything. Source: PF1-D-75, TN-59."""
+        """Return whether its flags decide anything. Source: PF1-D-75, TN-59."""
         return self.flag is not None and self.flags is not FlagPair.RETIRED
 
     @property
     def withdrawn(self) -> bool:
-        """Say whether flags that the sidecar has made decide nothing any more, because it is in `rollback`."""
+        """Return whether flags that the sidecar has made decide nothing any more, because it is in `rollback`."""
         return self.state is LifecycleState.ROLLBACK and self.flags in {FlagPair.CREATED, FlagPair.ON}
 
     @property
     def killable(self) -> bool:
-        """Say whether the fall of its kill flag kills it. Source: TN-56, TN-57.
+        """Return whether switching its kill flag off kills it. Source: TN-56, TN-57.
 
-        Flags of the sidecar's own making count, and in `promote` those that a revision has named, whoever made them.
+        Flags that the sidecar created count. In `promote`, flags that a revision named count regardless of their
+        creator.
         """
         if self.flag is None or self.decommission_began_at is not None:
             return False
@@ -141,10 +142,10 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
     """The rollout of one slot.
 
     Attributes:
-        revision: grows by one with each change; what writes are compared with.
-        definitions: by digest; every one that was ever loaded for the slot and is not forgotten.
-        active: at most one, in `promote`; None: nobody is served. Source: TN-62.
-        curve: declared steps in basis points, rising; empty: none is declared, any step may be taken (PF1-D-40).
+        revision: grows by one with each change; writes are compared with it.
+        definitions: by digest; every definition that was ever loaded for the slot and is not forgotten.
+        active: at most one, in `promote`; None: no user is served. Source: TN-62.
+        curve: declared steps in basis points, ascending; empty: none declared, any step is allowed (PF1-D-40).
         salt: fixed for the life of a rollout.
     """
 
@@ -158,7 +159,7 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> Digest | None:
-        """Who serves whom the active definition does not, and whom a rollback brings back."""
+        """The definition that serves users outside the ramp, and that a rollback restores."""
         return None if self.active is None else self.definitions[self.active].target
 
     def with_facts(self, facts: DefinitionFacts) -> "SlotRollout":

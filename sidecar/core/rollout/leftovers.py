@@ -32,9 +32,9 @@ class DecommissionScope(msgspec.Struct, frozen=True):
 
 
 def blockers(scene: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
-    """Return what keeps a step from being taken, a sentence each; what earlier steps saw to has to be so still.
+    """Return what blocks a step, one sentence each; the conditions of earlier steps must still hold.
 
-    References count from the first step on: an entry is taken away only once nobody names it (PF1-FR-11a, TN-90).
+    References count from the first step on: an entry is removed only when no other entry names it (PF1-FR-11a, TN-90).
     """
     checks: list[Callable[[DecommissionScope], Iterator[str]]] = [_entry_served, references]
     if step.number >= CleanupStep.BLOCKS.number:
@@ -57,11 +57,11 @@ def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
         return
     modules = record.taken(CleanupStep.MODULES)
     if modules is None:
-        yield "nobody has confirmed yet that its Python modules are gone (step 3)"
+        yield "the removal of its Python modules is not confirmed yet (step 3)"
     elif modules.code is CodeStatus.DEPRECATED:
-        yield "its Python modules are only deprecated: delete them, and take step 3 again"
+        yield "its Python modules are only deprecated: delete them, and repeat step 3"
     for matter in record.undecided:
-        yield f"nobody has decided yet what becomes of its {matter}: retain or remove"
+        yield f"no decision yet about its {matter}: retain or remove"
     for step in CleanupStep:
         if step is not CleanupStep.MODULES and record.taken(step) is None:
             yield f"step {step.label} is not taken"
@@ -78,7 +78,7 @@ def references(scene: DecommissionScope) -> Iterator[str]:
 
 
 def own_blocks(card: Card, catalogue: Catalogue) -> tuple[BlockId, ...]:
-    """Return the prompt blocks that only this definition uses. The platform's are everybody's. Source: PF1-FR-6d."""
+    """Return the prompt blocks that only this definition uses, without those of the platform. Source: PF1-FR-6d."""
     used = _used(card, catalogue, lambda each: [block.id for block in each.blocks])
     return tuple(
         block.id
@@ -100,7 +100,7 @@ def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]
 
 
 def _fills(scene: DecommissionScope, card: Card) -> bool:
-    """Say whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
+    """Return whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
 
     A minor revision that is not on record (yet, or ever: what is being decommissioned is not revised) stands where the
     definition does that it revises.
@@ -129,7 +129,7 @@ def _entry_there(scene: DecommissionScope) -> Iterator[str]:
 def _blocks(scene: DecommissionScope) -> Iterator[str]:
     for name in own_blocks(scene.card, scene.catalogue):
         if name in scene.catalogue.blocks:
-            yield f"the prompt block {name} is still there, and nobody else uses it"
+            yield f"the prompt block {name} still exists, and no other definition uses it"
 
 
 def _tools_to_remove(scene: DecommissionScope) -> Iterator[str]:
@@ -139,4 +139,4 @@ def _tools_to_remove(scene: DecommissionScope) -> Iterator[str]:
         return
     for name in own_tools(scene.card, scene.catalogue):
         if name in scene.catalogue.tools:
-            yield f"the tool {name} is still there, and nobody else uses it"
+            yield f"the tool {name} still exists, and no other definition uses it"

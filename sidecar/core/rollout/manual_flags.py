@@ -1,8 +1,8 @@
-"""Which flag of a definition may be switched by hand, and what that means for whoever is behind it.
+"""Which flag of a definition may be switched by hand, and what that means for the definitions that share it.
 
-Off narrows, so it is possible wherever the flag decides anything. On gives users back, so it must not give more than
-the gates have passed: the ramp decides about that, and a flag that it never switched on is left to it.
-Source: TN-56, TN-61, TN-82, PF1-D-7.
+Switching off reduces exposure, so it is allowed wherever the flag has an effect. Switching on restores users, so it
+must not exceed what the gates have passed. The ramp decides that: a flag that the ramp never switched on cannot be
+switched on by hand. Source: TN-56, TN-61, TN-82, PF1-D-7.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,7 +50,7 @@ class FlagSwitched(msgspec.Struct, frozen=True, kw_only=True):
         backend: that has it, by name.
         after: as `before` where nothing was changed.
         version: of the flag now; 0: its backend keeps none.
-        affected: everybody behind the flag.
+        affected: all definitions with the flag.
     """
 
     kind: FlagKind
@@ -92,7 +92,7 @@ def definitions_using(
 
 
 def refuse_off(name: str, kind: FlagKind, others: Iterable[FlaggedDefinition]) -> None:
-    """Raise `TransitionRefused` if to pause somebody would kill somebody else."""
+    """Raise `TransitionRefused` if pausing one definition would kill another."""
     for each in others:
         if kind is FlagKind.COHORT and each.kind is FlagKind.KILL:
             raise TransitionRefused(
@@ -106,10 +106,10 @@ def refuse_on(
     """Raise `TransitionRefused` if a flag may not be switched on by hand.
 
     Args:
-        facts: of the definition that was named.
+        facts: the definition that was named.
         kind: which of its flags.
-        others: who else is behind that flag.
-        before: what the flag is; None: nobody has created it.
+        others: the other definitions with that flag.
+        before: the flag's value; None: the flag was never created.
     """
     name, flag = facts.definition_id, flag_of(facts, kind)
     if facts.state is LifecycleState.ROLLBACK:
@@ -120,7 +120,7 @@ def refuse_on(
             " once its gates have passed"
         )
     if before is None:
-        raise TransitionRefused(f"nobody has created the flag {flag}: promotion and the ramp do that, and nothing else")
+        raise TransitionRefused(f"the flag {flag} does not exist: only promotion and the ramp create flags")
     if kind is FlagKind.KILL and before is FlagValue.OFF and facts.confirmed_on == flag:
         raise TransitionRefused(
             f"the kill flag {flag} fell, which kills {name}: it does not come back by a flag; activate another"
@@ -149,7 +149,7 @@ def _words(each: FlaggedDefinition, *, on: bool) -> str:
     if on:
         return f"it serves again as far as its ramp of {facts.ramp / 100:g} % goes"
     if each.kind is FlagKind.COHORT:
-        return f"it serves nobody until the flag is on again; state and ramp ({facts.ramp / 100:g} %) stay"
+        return f"it serves no user until the flag is on again; state and ramp ({facts.ramp / 100:g} %) stay"
     if facts.confirmed_on == facts.flag:
-        return "it serves nobody, and the fall of the flag kills it for good"
-    return "it serves nobody; it is killed only if a sidecar has seen the flag on: `sidecar subagent kill` makes sure"
+        return "it serves no user, and switching the flag off kills it permanently"
+    return "it serves no user; it is killed only if a sidecar has seen the flag on: `sidecar subagent kill` makes sure"

@@ -65,7 +65,7 @@ def _moved(then: SlotRollout, facts: DefinitionFacts, row: TransitionEvent) -> S
 def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> SlotRollout:
     change, after = msgspec.structs.replace, then
     match row.what:
-        case RolloutEventKind.SEEN if row.after == WHOLE:  # nothing gates it and nobody was there: it serves at once
+        case RolloutEventKind.SEEN if row.after == WHOLE:  # ungated, in an empty slot: it serves immediately
             serving = change(facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=row.at)
             after = change(then.with_facts(serving), active=row.digest)
         case RolloutEventKind.SEEN:
@@ -85,7 +85,7 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
             after = change(dead, active=None if then.active == row.digest else then.active)
         case what if what in PAIRS:
             after = then.with_facts(change(facts, flags=PAIRS[what]))
-        case _:  # refused, held, acknowledged, overridden: nobody is served otherwise by that
+        case _:  # refused, held, acknowledged, overridden: no change of who is served
             pass
     return after
 

@@ -30,7 +30,7 @@ class RampBoundary(msgspec.Struct, frozen=True):
 
 
 def boundaries_of(slots: Iterable[Slot], view: RolloutView, flags: FlagReader) -> tuple[RampBoundary, ...]:
-    """Return what divides the users of these slots; nothing where everybody or nobody is inside."""
+    """Return the ramp boundaries among the users of these slots; a ramp of 0 % or 100 % has none."""
     rollouts = [view.slots[slot] for slot in slots if slot in view.slots]
     divides = (RampBoundary(rollout.salt, _ramps(rollout, flags)) for rollout in rollouts)
     return tuple(divide for divide in divides if divide.ramps)

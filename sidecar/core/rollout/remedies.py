@@ -1,4 +1,4 @@
-"""What helps where the rules refuse a step, as metadata of the refusal, for whoever advises an operator."""
+"""Remedies for refused steps, as metadata of the refusal, for programs that advise operators."""
 
 from enum import StrEnum, unique
 from typing import Final
@@ -9,7 +9,7 @@ STEP: Final = "step"
 """Key of the metadata: number of the step of a decommission that is next, 1 to 5."""
 
 CHOICES: Final = "choices"
-"""Key of the metadata: ids that may be named, and `NOBODY`, divided by `|`."""
+"""Key of the metadata: ids that may be named, and `NOBODY`, separated by `|`."""
 NOBODY: Final = "none"
 
 
@@ -24,17 +24,17 @@ class Remedy(StrEnum):
     DECLARED_RAMP = "declared_ramp"
     """A step of the declared curve, or another curve."""
     ACKNOWLEDGE = "acknowledge"
-    """Somebody takes note of the open breach."""
+    """An operator acknowledges the open breach."""
     NAME_TARGET = "name_target"
-    """Who serves after a rollback has to be named; metadata `choices` says who can."""
+    """The operator has to name the definition that serves after the rollback; metadata `choices` lists the ids."""
     ROLL_BACK = "roll_back"
     """The definition has to be in `rollback`."""
     BEGIN_DECOMMISSION = "begin_decommission"
-    """Nobody has begun."""
+    """The decommission has not begun."""
     DECOMMISSION_STEP = "decommission_step"
     """An earlier step; metadata `step` says which."""
     DECIDE = "decide"
-    """Somebody decides what becomes of evals and tools."""
+    """An operator decides whether evals and tools are retained or removed."""
     CLEAN_UP = "clean_up"
     """A change of the configuration."""
     WAIT_FOR_TURNS = "wait_for_turns"

@@ -14,7 +14,7 @@ from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, refu
 
 
 class Successor(msgspec.Struct, frozen=True):
-    """Who is to serve instead of the recorded target, as an operator has named it; `digest` None: nobody."""
+    """The definition that an operator named to serve instead of the recorded target; `digest` None: none."""
 
     digest: Digest | None = None
 
@@ -49,12 +49,12 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor 
 
 
 def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor | None) -> DefinitionFacts | None:
-    """Return who takes the place of a definition that is rolled back; None: nobody. Raises as `roll_back`."""
+    """Return the definition that replaces a rolled-back one; None: the slot stays empty. Raises as `roll_back`."""
     active = rollout.active == facts.digest
     refuse_unless(
         active or named is None,
-        f"{facts.definition_id} is not active in {rollout.slot}, so nobody takes its place: roll it back without naming"
-        " who does",
+        f"{facts.definition_id} is not active in {rollout.slot}, so nothing replaces it: roll it back without naming"
+        " a target",
     )
     digest = facts.target if named is None else named.digest
     if not active or digest is None:
@@ -80,7 +80,7 @@ def cannot_succeed(rollout: SlotRollout, facts: DefinitionFacts, digest: Digest,
     others = [each for each in _may_succeed(rollout) if each.digest not in {facts.digest, digest}]
     could = ", ".join(_name(rollout, each.digest) for each in others) or "no other definition of the slot"
     return TransitionRefused(
-        f"{who} cannot take the place of {facts.definition_id}: {why}; name another target, or nobody. It could be:"
+        f"{who} cannot take the place of {facts.definition_id}: {why}; name another target, or none. It could be:"
         f" {could}",
         metadata={
             REMEDY: Remedy.NAME_TARGET,
@@ -105,7 +105,7 @@ def _why_not(facts: DefinitionFacts) -> str:
 
 
 def _recorded(rollout: SlotRollout, facts: DefinitionFacts) -> str:
-    return "nobody, as recorded" if facts.target is None else f"the recorded target {_name(rollout, facts.target)}"
+    return "no target, as recorded" if facts.target is None else f"the recorded target {_name(rollout, facts.target)}"
 
 
 def _name(rollout: SlotRollout, digest: Digest) -> str:

@@ -24,18 +24,18 @@ MODES: Final = {"experiment": RolloutMode.EXPERIMENT, "cohort": RolloutMode.EXPE
 
 
 def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tuple[int, ...], by: Actor) -> Change:
-    """Declare mode and ramp curve of a slot; nobody's ramp moves.
+    """Declare mode and ramp curve of a slot; no ramp changes.
 
     Args:
         rollout: of the slot.
-        digest: of a definition in it, which the audit names; of the active one where the control arm comes in.
-        mode: as it is to be.
-        curve: as it is to be, in basis points; empty: any step may be taken.
+        digest: of a definition of the slot, which the audit names; of the active one where the control arm is added.
+        mode: the new mode.
+        curve: the new curve, in basis points; empty: any step is allowed.
         by: who declares it, and why.
 
     Raises:
-        TransitionRefused: the curve does not rise, or begins with everybody; or the control arm of another definition
-            would come in.
+        TransitionRefused: the curve does not rise, or begins with 100 %; or the control arm of another definition
+            would be added.
     """
     facts = facts_of(rollout, digest)
     problem = next(curve_problems(curve), "")
@@ -55,7 +55,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
 
 
 def admits_control(rollout: SlotRollout, mode: RolloutMode) -> bool:
-    """Say whether a mode lets users in whom the present one keeps away: the control arm of the experiment."""
+    """Return whether a mode admits users whom the present mode excludes: the control arm of the experiment."""
     return rollout.mode is RolloutMode.EXPERIMENT and mode is RolloutMode.FULL
 
 
@@ -76,7 +76,7 @@ def curve_problems(curve: tuple[int, ...]) -> Iterator[str]:
     if list(curve) != sorted(set(curve)):
         yield "does not rise: each step must be larger than the one before"
     if curve and curve[0] == WHOLE:
-        yield "begins with everybody; a first step is below 100 %"
+        yield "begins with 100 %; a first step is below 100 %"
 
 
 def curve_words(curve: tuple[int, ...]) -> str:

@@ -1,4 +1,7 @@
-"""Who serves a user in a slot. Pure, from memory, a few microseconds. Source: DESIGN section 8, TN-58, PF1-NFR-4."""
+"""Decides which definition serves a user in a slot: a pure function over data in memory that takes a few microseconds.
+
+Source: DESIGN section 8, TN-58, PF1-NFR-4.
+"""
 
 from enum import StrEnum, unique
 from typing import Protocol
@@ -35,7 +38,7 @@ class FlagReader(Protocol):
 
     @property
     def narrowed(self) -> bool:
-        """Say whether any flag is on for a share of users; without one, nobody asks for shares."""
+        """Return whether any flag is on for a share of users; if not, shares are not evaluated."""
         ...
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
@@ -43,7 +46,7 @@ class FlagReader(Protocol):
         ...
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return the basis points of users for whom a flag that is on is on."""
+        """Return the share of users, in basis points, for whom an enabled flag is on."""
         ...
 
 
@@ -60,11 +63,11 @@ class BindSubject(msgspec.Struct, frozen=True):
 
 
 class ServingDecision(msgspec.Struct, frozen=True):
-    """Who serves a slot, and why not the others.
+    """The definition that serves a slot, and why the others do not.
 
     Attributes:
-        digest: None: nobody.
-        verdicts: of the active definition and of the target, as far as they were looked at.
+        digest: None: no definition serves.
+        verdicts: of the active definition and of the target, as far as they were evaluated.
     """
 
     digest: Digest | None
@@ -75,8 +78,8 @@ PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, Candidate
 """Verdicts on the active definition that leave the user to the target. A stale flag does not: absent is safe."""
 
 UNDECIDED = frozenset({CandidateVerdict.CHOSEN, CandidateVerdict.FLAG_STALE})
-"""Verdicts after which arm and ramp are still asked: whom they keep away is no candidate, whatever flags would say, so
-that an outage of the flags of a replacement takes the vertical from nobody whom it does not serve."""
+"""Verdicts after which arm and ramp are still evaluated. A definition that arm or ramp excludes is no candidate,
+whatever its flags say: an outage of the flags of a replacement then affects only the users whom it serves."""
 
 
 def serving_definition(
@@ -142,7 +145,7 @@ def _inside(share: int, salt: str, key: str) -> bool:
 
 
 def flag_share(facts: DefinitionFacts, flags: FlagReader) -> int:
-    """Return the basis points of users whom both flags of a definition admit; by its ramp's buckets."""
+    """Return the share of users, in basis points of its ramp's buckets, that both flags of a definition admit."""
     return min(flags.share(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
 
 

@@ -13,13 +13,13 @@ from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who takes a step, when, why, and what the audit says of the surroundings.
+    """Who takes a step, when and why, and the context that the audit records.
 
     Attributes:
         actor: the authenticated subject; never a field of a request.
-        actor_key: what vouches for the actor: the id of an operator's key, or the URL of an issuer.
-        actor_role: as which role the actor asks; empty: nobody asks by a token.
-        definition_version, active_flags: of the configuration and the flags at the moment.
+        actor_key: what authenticates the actor: the id of an operator's key, or the URL of an issuer.
+        actor_role: the role in which the actor asks; empty: the step was not requested with a token.
+        definition_version, active_flags: of the configuration and the flags at that time.
     """
 
     actor: str

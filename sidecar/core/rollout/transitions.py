@@ -70,13 +70,13 @@ def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
 def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change:
     """Set a ramp; the gates of the step have passed. The first non-zero step makes the definition active.
 
-    The first raise switches the flags on, and so does one after a revision that named them in `promote`. Only an
-    operator raises; whoever may call the step may lower. Source: PF1-D-64.
+    The first raise switches the flags on; so does the first raise after a revision that named flags in `promote`. Only
+    an operator may raise a ramp; every role that may call the step may lower it. Source: PF1-D-64.
 
     Raises:
         RoleRequired: a raise by another role.
         TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
-            the declared curve does not have; an open breach that nobody has acknowledged.
+            the declared curve does not have; an open breach that is not acknowledged.
     """
     facts = facts_of(rollout, digest)
     refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
@@ -154,15 +154,15 @@ def activate(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 
 def kill(rollout: SlotRollout, digest: Digest, by: Actor, *, flag_exists: bool = False) -> Change:
-    """Take a definition off every surface, for everybody; nobody takes its place.
+    """Withdraw a definition from every surface, for all users; the slot stays empty.
 
-    On one that is in `rollback` already it changes nothing. Source: PF1-FR-9, TN-60, TN-54, TN-55.
+    A definition that is already in `rollback` does not change. Source: PF1-FR-9, TN-60, TN-54, TN-55.
 
     Args:
         rollout: of the slot.
         digest: which definition.
         by: who asks, and why.
-        flag_exists: its backend has its kill flag, whoever created that.
+        flag_exists: its backend has its kill flag, regardless of who created the flag.
 
     Raises:
         TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
@@ -181,17 +181,17 @@ def kill(rollout: SlotRollout, digest: Digest, by: Actor, *, flag_exists: bool =
 def refuse_kill(facts: DefinitionFacts, *, flag_exists: bool) -> None:
     """Raise `TransitionRefused` if a kill of a definition is refused; arguments as of `kill`."""
     begun = facts.decommission_began_at is not None
-    refuse_unless(not begun, f"{facts.definition_id} is being decommissioned: nobody is served by it")
-    refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
+    refuse_unless(not begun, f"{facts.definition_id} is being decommissioned: it serves no user")
+    refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: it serves no user")
     refuse_unless(
         facts.state is not LifecycleState.TEST or flag_exists or _flags_created(facts),
         f"{facts.definition_id} is in test, and its kill flag {facts.flag} was never created, or cannot be seen;"
-        " nobody is served by it: roll it back, which needs no flag",
+        " it serves no user: roll it back, which needs no flag",
     )
 
 
 def may_be_killed(facts: DefinitionFacts, *, flag_exists: bool = False) -> bool:
-    """Say whether a kill would change anything, and is not refused; arguments as of `kill`."""
+    """Return whether a kill would change anything, and is not refused; arguments as of `kill`."""
     created = flag_exists or _flags_created(facts)
     return facts.state is LifecycleState.PROMOTE or (facts.state is LifecycleState.TEST and created)
 
@@ -237,7 +237,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)
     whole = rollout.active == digest and facts.ramp == WHOLE
-    refuse_unless(whole, f"{facts.definition_id} does not serve everybody; its flags are still needed")
+    refuse_unless(whole, f"{facts.definition_id} does not serve all users; its flags are still needed")
     still_named = None if facts.flag_dropped else facts.flag
     retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED, flag=still_named, flag_dropped=False)
     return Change(
@@ -248,7 +248,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 
 def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) -> DefinitionFacts:
-    """Return the facts of a definition that takes its place: whom it displaces is its target; its flags are on."""
+    """Return the facts of a newly active definition: its target is the one that it displaces, and its flags are on."""
     return msgspec.structs.replace(
         facts,
         activated_at=at,
@@ -268,7 +268,7 @@ def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
 def _refuse_other_role(by: Actor) -> None:
     if by.actor_role != Role.OPERATOR:
         raise RoleRequired(
-            f"the role {by.actor_role or 'of nobody'} may lower a ramp and not raise it; that takes: {Role.OPERATOR}",
+            f"the role {by.actor_role or '(none)'} may lower a ramp, not raise it; a raise needs: {Role.OPERATOR}",
             metadata={"cause": "role", "roles": Role.OPERATOR},
         )
 

@@ -10,15 +10,15 @@ from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 
 Stopped = tuple[Slot, Digest, DefinitionId]
-"""Whose stop it is."""
+"""The slot and digest that a stop applies to."""
 
 
 class RolloutView(msgspec.Struct, frozen=True):
-    """All rollouts as of one version; what is not on record is not served.
+    """All rollouts as of one version of the store; a definition that is not on record is not served.
 
     Attributes:
-        version: of the store that it shows.
-        killed: definitions that were killed here and may not be on record yet: served to nobody.
+        version: the version of the store.
+        killed: definitions that were killed here, possibly before the record shows it: they serve no user.
     """
 
     slots: Mapping[Slot, SlotRollout] = MappingProxyType({})
@@ -27,7 +27,7 @@ class RolloutView(msgspec.Struct, frozen=True):
 
 
 def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
-    """Return whom else the fall of a definition's kill flag would kill: a major change keeps the flag of its id."""
+    """Return the definitions that a kill flag would kill, too: a major change keeps the flag of its id."""
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest
@@ -77,10 +77,10 @@ def revised_by(rollout: SlotRollout, definition_id: DefinitionId, shape: str) ->
 
 
 def as_revised(rollout: SlotRollout, definition_id: DefinitionId) -> DefinitionFacts | None:
-    """Return what a stopped definition is by now, if the content that was stopped is not there any more.
+    """Return the present definition with the id of a stopped one whose stopped content no longer exists.
 
-    Of several with its id, that which serves, else the newest; but none that is in `dev`: nobody was ever served by
-    that, and it cannot be what was stopped.
+    Of several definitions with that id: the one that serves, otherwise the newest. A definition in `dev` is excluded:
+    it has never served a user, so it cannot be the one that was stopped.
     """
     fitting = [each for each in rollout.of_id(definition_id) if each.state is not LifecycleState.DEV]
     serving = [each for each in fitting if each.digest == rollout.active]

@@ -21,7 +21,7 @@ ONE_BYTE, TWO_BYTES, THREE_BYTES = 2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 <
 
 @unique
 class Credit(StrEnum):
-    """Whose credit is used up."""
+    """Which credit is used up."""
 
     OPERATION = "operation"
     LANE = "lane"
@@ -105,7 +105,7 @@ class OutgoingQueue:
         return list(self._blocked)
 
     def is_blocked(self, correlation_id: int) -> bool:
-        """Say whether something of an operation waits for credit."""
+        """Return whether something of an operation waits for credit."""
         return correlation_id in self._blocked
 
     def add(self, correlation_id: int, result: bytes, *, last: bool = False) -> Credit | None:

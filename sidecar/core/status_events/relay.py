@@ -1,6 +1,6 @@
 """Applies the policy to the reports of one dispatch: rate limit per child, batches across siblings.
 
-Time comes in as monotonic seconds; whoever owns a relay asks `next_due` when to call `flush`.
+Times are monotonic seconds. The owner of a relay asks `next_due` when to call `flush`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class _Batch(msgspec.Struct):
 
 
 class ChildReporter(msgspec.Struct, frozen=True):
-    """Who reports: a call of the dispatch and its place in it."""
+    """The source of a report: a call of the dispatch and its place in it."""
 
     index: int
     call_id: CallId

@@ -56,7 +56,7 @@ class RootWalk:
 
     @property
     def is_ahead(self) -> bool:
-        """Say whether there are facts that the root did not cover when it was read: appended since, or put in."""
+        """Return whether there are facts that the root did not cover when it was read: appended since, or put in."""
         return self.number > (0 if self._state is None else self._state.number)
 
     def against(self, state: RootState | None) -> Iterator[Finding]:

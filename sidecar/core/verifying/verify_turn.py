@@ -67,7 +67,7 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
 
 
 def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding | None:
-    """Let the turn go on with a fact; return what is wrong with it. Raises what the rules and reading do."""
+    """Apply a fact to the turn; return what is wrong with it. Raises the errors of the rules and of reading."""
     draft = draft_of(stored)
     if not _fits(state.head, stored, draft):
         return _misfit(state, stored, draft, later)
@@ -81,7 +81,7 @@ def _fact(head: TurnHead, stored: Stored, draft: Draft) -> Fact:
 
 
 def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
-    """Say whether a fact was appended to a turn that stood so, as far as its link says."""
+    """Return whether a fact was appended to a turn that stood so, as far as its link says."""
     return link_of(stored, links_of(head, draft.body)) == stored.link
 
 

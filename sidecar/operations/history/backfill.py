@@ -1,7 +1,7 @@
-"""Reads a legacy export into the episode memory: once, from wherever it stopped, or only to see what would come of it.
+"""Imports a legacy export into the episode memory. An interrupted import can be repeated; a preview writes nothing.
 
-A turn is kept whole or not at all, and never after a newer one of its episode: an episode that has gone on under the
-sidecar keeps its order, and its older turns are reported instead. Source: PC1-D-30.
+A turn is imported whole or not at all, and never after a newer turn of its episode: if an episode has continued under
+the sidecar, its order stays intact, and its older turns are reported instead of imported. Source: PC1-D-30.
 """
 
 from collections import Counter, OrderedDict
@@ -82,10 +82,10 @@ class BackfillHistory:
         self.report = BackfillReport(dry_run)
 
     async def __call__(self, lines: Iterable[bytes]) -> BackfillReport:
-        """Read the lines of an export, those of one turn together, and each episode's turns oldest first.
+        """Read the lines of an export: the lines of a turn are contiguous, and each episode's turns oldest first.
 
         Raises:
-            MemoryUnavailable: stopped; what was kept stays, and the same call again goes on from there.
+            MemoryUnavailable: the import stopped. Imported turns stay; the same call again continues from there.
         """
         for group, broken in self._grouped(lines):
             number, first = group[0]

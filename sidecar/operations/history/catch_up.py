@@ -63,7 +63,7 @@ class HistoryCatchUp:
             await self._captures.idle()
 
     async def looked(self) -> None:
-        """Wait until the first look is over, or has failed; not at all if nobody looks."""
+        """Wait until the first pass has ended or failed; returns immediately if no pass runs."""
         if self._first is not None:
             await self._first.wait()
 

@@ -90,7 +90,7 @@ class CompactionFacts:
         self._known: OrderedDict[EpisodeKey, tuple[EpisodeSize, float]] = OrderedDict()
 
     async def compaction_due(self, episode: EpisodeKey) -> CompactionDue:
-        """Say whether the episode is to be compacted, or that it cannot be found out in time. Never raises."""
+        """Return whether the episode is to be compacted, or that it cannot be found out in time. Never raises."""
         known = self._fresh(episode)
         if known is None:
             before = self._known.get(episode)

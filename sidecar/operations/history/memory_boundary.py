@@ -13,7 +13,7 @@ from sidecar.policy.memory import EpisodeMemory, UserEraser
 
 Result = TypeVar("Result")
 SECONDS_TO_ERASE: Final = 600.0
-"""A database file is written anew, so that nothing is left in it."""
+"""The database file is rewritten, so that no deleted data is left in it."""
 
 
 class BoundedMemory:

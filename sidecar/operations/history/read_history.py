@@ -93,7 +93,7 @@ class ReadEpisode:
 
 
 class ReadOwnTurns:
-    """The operation of sub-agents. Whose turns are read, the grant decides; there is nothing to ask for."""
+    """Reads history for sub-agents. The grant alone decides whose turns are read, not the request."""
 
     def __init__(self, history: HistoryAccess, grants: GrantTable, turns: Turns) -> None:
         self._history = history
@@ -117,7 +117,7 @@ class ReadOwnTurns:
         own, foreign = only_own(found, child.slot, turn.turn_id)
         if foreign:
             self._history.recorder.anomaly("foreign_history", f"{foreign} turns of others came for {child.slot}")
-        # The attempt may have ended while the memory answered: then nobody is entitled to it any more.
+        # The attempt may have ended while the memory answered: then its grant no longer permits the turns.
         self._grants.claim(grant)
         return newest_that_fit(own, most, rules.answer_bytes, _weight_of)
 

@@ -1,4 +1,4 @@
-"""Write the rolling summary of an episode, if it is due and nobody else was quicker. Source: PC1-FR-11, TN-15."""
+"""Write the rolling summary of an episode if it is due and no other writer was first. Source: PC1-FR-11, TN-15."""
 
 from msgspec import Struct
 

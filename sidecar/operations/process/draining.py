@@ -1,4 +1,4 @@
-"""Let a sidecar come to rest before it ends: wait for what runs, then leave what others can go on with.
+"""Drains a sidecar before it stops: waits for running work, then leaves the turns that other sidecars can continue.
 
 A turn whose calls are over needs this process no more: its parent can end it at any sidecar on the same record, and if
 it never does, one of those closes it. A drain waits for it only for a moment. Source: DESIGN section 12.
@@ -30,7 +30,7 @@ class DrainRules(Struct, frozen=True):
         grace: seconds for what runs.
         margin: seconds after that for parents to end their turns.
         end_within: seconds for putting on record what is stopped at the end.
-        outlived: the record and the keys of tokens outlive the process, so that others can go on with its turns.
+        outlived: the record and the token keys outlive the process, so that other sidecars can continue its turns.
     """
 
     grace: float
@@ -55,13 +55,13 @@ class DrainProgress(Struct, frozen=True):
 
 
 class RemainingTurns(Struct, frozen=True):
-    """What was not at its end.
+    """The turns that were still open when the sidecar stopped.
 
     Attributes:
-        cut_off: turns in which something still ran: it was stopped, and they were ended.
-        ended: turns that nobody else could have ended.
-        left: turns that are left to their parents and the other sidecars.
-        oldest: ids of some of those.
+        cut_off: turns with running calls: the calls were stopped and the turns ended.
+        ended: turns that only this sidecar could end.
+        left: turns that are left to their parents and to other sidecars.
+        oldest: ids of some of the turns in `left`.
     """
 
     cut_off: int
@@ -132,7 +132,7 @@ class Drain:
         return DrainProgress(self._calls(), len(running), len(at_rest), tuple(named[:NAMED]))
 
     async def leave(self) -> RemainingTurns:
-        """Stop what still runs, and end the turns that nobody else could end; leave the others as they are."""
+        """Stop running calls, end the turns that only this sidecar can end, and leave the other turns unchanged."""
         at_rest = self._at_rest()
         left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
         kept = {turn.turn_id for turn in left}
@@ -149,11 +149,11 @@ class Drain:
     def _at_rest(self) -> list[Turn]:
         """Return the open turns that have dispatched and in which nothing runs, in order of binding.
 
-        One that has not dispatched is waited for by nobody: it is the same to its parent at every sidecar.
+        Turns without a dispatch are excluded: no sidecar holds state for them, so any sidecar can serve them.
         """
         return [turn for turn in self._turns if turn.ending.closed is None and turn.dispatches and not turn.works]
 
 
 def _is_on_record(turn: Turn) -> bool:
-    """Say whether nothing of a turn is known here only."""
+    """Return whether nothing of a turn is known here only."""
     return not (turn.uncertain or turn.unrecorded)

@@ -11,7 +11,7 @@ class Level(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """It works, and is most likely not what was meant."""
+    """The configuration works, but is probably not what its author meant."""
     ERROR = "error"
     """The sidecar does not start, or serves no user with it."""
 

@@ -1,7 +1,7 @@
-"""Erases the content of one user: requests, answers, tool data, frames, conversations. An operator asks for it.
+"""Erases the content of one user (requests, answers, tool data, frames, conversations) at an operator's request.
 
-The record stays whole: what decisions read, and every link, is in the parts of facts that stay. A signed marker says
-how many facts lost their texts; it names nobody.
+The record stays verifiable: links, and everything that decisions read, are in the parts of facts that remain. A signed
+marker says how many facts lost their texts; it names no user.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -96,14 +96,14 @@ class EraseUser:
         self._erasing = False
 
     async def __call__(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
-        """Erase the content of a user; tells again and again how far it is.
+        """Erase the content of a user; yields reports of the progress.
 
-        What is interrupted may be done again: it goes on with what is left. Conversations go last, so that what
-        catches up with the record does not bring them back.
+        An interrupted erasure can be repeated: it continues with the remaining content. Conversations are erased last,
+        so that the history's catch-up from the record does not restore them.
 
         Args:
-            principal: whose.
-            preview: only say how much there is.
+            principal: the user.
+            preview: only count the content.
 
         Raises:
             AdmissionRefused: another one runs.

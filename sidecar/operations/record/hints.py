@@ -1,6 +1,6 @@
-"""Tells those who watch a turn that this process has put something of it on record.
+"""Notifies the watchers of a turn that this process has recorded facts of it.
 
-Only a hint: what another process appends comes without one, so whoever watches looks from time to time, too.
+This is only a hint: appends of other processes come without one, so watchers also poll the record.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from sidecar.operations.record.ports import Store
 
 
 class RecordHints:
-    """Who watches which turn. Costs a look into an empty dictionary while nobody does."""
+    """The watchers of turns. Without watchers it costs one lookup in an empty dictionary."""
 
     def __init__(self) -> None:
         self._watchers: dict[TurnId, list[asyncio.Event]] = {}

@@ -35,7 +35,7 @@ MOST_TURNS: Final = 1000
 TURNS_IN_A_ROW: Final = 10
 """Are decided before everything else has its turn; after a disk that hung there are many."""
 MOST_TRIES: Final = 5
-"""A group is decided anew so often after others have appended to its turn."""
+"""How often a group is decided again after another process has appended to its turn."""
 AGAIN: Final = timedelta(seconds=1)
 
 
@@ -100,12 +100,12 @@ class JournalStore(ReadsOfJournal):
 
     @property
     def waits(self) -> bool:
-        """Say whether `append` may have to wait."""
+        """Return whether `append` may have to wait."""
         return self._journal.waits
 
     @property
     def shared(self) -> bool:
-        """Say whether other processes may append to the same record."""
+        """Return whether other processes may append to the same record."""
         return self._journal.shared
 
     def draft(
@@ -184,7 +184,7 @@ class JournalStore(ReadsOfJournal):
             except CommitUnknown as why:
                 self._recorder.anomaly("commit_unknown", f"{sum(map(len, by_turn.values()))} groups of records")
                 if unknown is not None:
-                    raise StoreUnavailable(f"nobody can say whether it is kept: {why}", retry_after=AGAIN) from None
+                    raise StoreUnavailable(f"the result of a commit is unknown: {why}", retry_after=AGAIN) from None
                 unknown = why
             except StoreUnavailable:
                 raise

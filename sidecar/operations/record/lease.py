@@ -16,7 +16,7 @@ class Lease:
     """The lease of this process.
 
     Args:
-        seconds: how long it holds after it was confirmed; None: nobody else can take anything over.
+        seconds: how long the lease is valid after each confirmation; None: no other process can take anything over.
     """
 
     def __init__(self, journal: Journal, seconds: float | None, *, clock: Clock, recorder: Recorder) -> None:
@@ -28,7 +28,7 @@ class Lease:
         self._lapses = 0
 
     def held(self) -> bool:
-        """Say whether it still holds."""
+        """Return whether it still holds."""
         return self._seconds is None or self._clock.monotonic() < self._confirmed + self._seconds
 
     def term(self) -> int:

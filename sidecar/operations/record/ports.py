@@ -166,11 +166,11 @@ class Journal(JournalReads, RecordArchive, Protocol):
 
     @property
     def shared(self) -> bool:
-        """Say whether other processes may append to it while this one does."""
+        """Return whether other processes may append to it while this one does."""
 
     @property
     def waits(self) -> bool:
-        """Say whether `append` may have to wait for anything."""
+        """Return whether `append` may have to wait for anything."""
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Keep what was decided, of each turn once, in one transaction.
@@ -197,11 +197,11 @@ class Store(RecordReads, Protocol):
 
     @property
     def waits(self) -> bool:
-        """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+        """Return whether `append` may have to wait for anything; if it never does, no timer is set for it."""
 
     @property
     def shared(self) -> bool:
-        """Say whether other processes may append to the same record while this one lives."""
+        """Return whether other processes may append to the same record while this one lives."""
 
     def draft(
         self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()

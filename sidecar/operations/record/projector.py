@@ -1,8 +1,7 @@
-"""Takes the journal, in the order of its facts, as a list of changed turns, and keeps the line of each for lists.
+"""Reads the journal in order, as a list of changed turns, and keeps one row for each turn for the lists.
 
-It is behind the journal, never in its way: a pass takes few facts, gives way to everything else that waits, and what
-goes wrong is tried again later. How far it has come is kept with the lines, so that it goes on from there after a
-restart.
+The projector lags behind the journal and never blocks it: a pass reads few facts, yields to all other work, and retries
+errors later. Its position is stored with the rows, so that it continues from there after a restart.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ TURNS_IN_A_ROW: Final = 10
 TURNS_READ_AGAIN: Final = 50
 """Of those whose texts were erased, at a time."""
 MOST_OPEN: Final = 1000
-"""Open turns whose line is gone on with when more facts come; of others all facts are read again."""
+"""Open turns whose row is updated from new facts alone; for other turns all facts are read again."""
 
 
 class ProjectorTiming(Struct, frozen=True):

@@ -33,7 +33,7 @@ from sidecar.operations.rules import RecordRules
 
 
 class ExportReplay:
-    """The operation of whoever wants to replay a turn elsewhere."""
+    """Exports a turn, so that it can be replayed elsewhere."""
 
     def __init__(self, reads: RecordReads) -> None:
         self._reads = reads
@@ -42,8 +42,8 @@ class ExportReplay:
         """Return the document of a turn, as JSON text.
 
         Raises:
-            UnknownTurn: nothing is on record of it.
-            StoreUnavailable: nobody can say.
+            UnknownTurn: the record has nothing about it.
+            StoreUnavailable: the store did not answer.
         """
         turn = await self._reads.turn(turn_id)
         if turn is None:
@@ -87,7 +87,7 @@ class EventBatch(msgspec.Struct, frozen=True):
 
 
 class ReadRecord:
-    """The operations of whoever wants to see turns."""
+    """Reads turns and lists of turns."""
 
     def __init__(self, reads: RecordReads, hints: RecordHints, rules: RecordRules) -> None:
         self._reads = reads
@@ -109,11 +109,11 @@ class ReadRecord:
         return EpisodePage(shown, mark_of(shown[-1]) if more else None, found.as_of)
 
     async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> TurnSummary:
-        """Return a turn, or with `child_ids` some children of it; as much as fits into an answer.
+        """Return a turn, or with `child_ids` some of its children; as much as fits into one answer.
 
         Raises:
-            UnknownTurn: nothing is on record of it.
-            StoreUnavailable: nobody can say.
+            UnknownTurn: the record has nothing about it.
+            StoreUnavailable: the store did not answer.
         """
         turn = await self._turn(turn_id)
         return truncate_to_size(row_of(turn), only(turn, child_ids), self._rules.answer_bytes)

@@ -18,7 +18,7 @@ from sidecar.operations.record.ports import RecordArchive
 
 DAY: Final = timedelta(days=1)
 LEAST_AUDIT: Final = timedelta(days=90)
-"""What was delegated is kept for at least that long, whatever anybody sets."""
+"""The record of delegations is kept for at least this long, whatever the settings say."""
 RETENTION_FAILED: Final = "retention_failed"
 
 

@@ -71,7 +71,7 @@ def in_order(children: Sequence[StoredChild]) -> list[StoredChild]:
 
 
 def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
-    """Return the turn with some of its children, and what their calls came to; with none named: all of it."""
+    """Return the turn with the named children and the outcomes of their calls; without names, the whole turn."""
     wanted = dict.fromkeys(child_ids)
     children = [child for child in turn.children if not wanted or child.opened.child_id in wanted]
     dispatches = [

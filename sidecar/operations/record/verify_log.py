@@ -246,7 +246,7 @@ class LogVerification:
         return {each.marker_id: each for each in self._erasures.values() if each.partition == day}
 
     async def _is_removed(self, day: date) -> bool:
-        """Say whether retention has removed a day by now."""
+        """Return whether retention has removed a day by now."""
         self._take_in(await self._record.markers())
         return any(key.day == day for key in self._markers)
 

@@ -195,7 +195,7 @@ class RecordedRunner:
         """Do nothing."""
 
     def _happen(self, child: Child, frame: Happening) -> None:
-        """Do for a child what the gateway, a delegation, or whoever stopped it, did then."""
+        """Repeat what the gateway, a delegation or a cancellation did to a child in the recorded turn."""
         match frame:
             case GatewayFrame():
                 child.use(frame.effect, ToolId(frame.tool))
@@ -224,7 +224,7 @@ class RecordedRunner:
             child.add_below(used, barred=frame.barred, sent=frame.sent, unknown=frame.unknown)
             return
         delegation, dispatch = Delegation(), self._dispatch(child)
-        delegation.end()  # nobody has to wait for it
+        delegation.end()  # no caller waits for it
         child.ledger.delegate(ChildId(frame.child_id), delegation)
         if dispatch is not None:
             dispatch.turn.take_steps(1)
@@ -272,4 +272,4 @@ def _end(frame: EndFrame) -> None:
 
 
 class ReplayDefect(Exception):
-    """Stands for whatever a runner raised; the text names its class."""
+    """Represents an exception that a runner raised; the text names its class."""

@@ -27,7 +27,7 @@ from subagents_errors import CallFailure
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a turn comes to now.
+    """The result of a turn with the present code.
 
     Attributes:
         joined: the outcomes of each dispatch, as they were joined.
@@ -41,10 +41,10 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class ReplayReport(msgspec.Struct, frozen=True):
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
-        differences: in words; empty if the turn comes to the same.
+        differences: in words; empty if the replay equals the recorded turn.
         notes: what could not be compared, in words.
     """
 

@@ -106,7 +106,7 @@ def match_in_memory(
 
 
 def not_found(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> SubagentsError:
-    """Return why `match_in` finds nothing: nobody has that id, or it has another content than the request names."""
+    """Return why `match_in` finds nothing: the id is unknown, or its content is not the one that the request names."""
     by_id = match_in(slots, msgspec.structs.replace(asked, digest=""))
     if by_id is None:
         where = f"the slot {asked.slot!r}" if asked.slot else "any slot"

@@ -21,18 +21,18 @@ HELD = "/held"
 
 
 class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What every step carries.
+    """The fields that every step request has.
 
     Attributes:
-        slot: whose rollout; empty: the slot that the definition fills.
+        slot: the rollout's slot; empty: the slot that the definition fills.
         definition_id: which definition of the slot; its newest digest, unless `digest` names another.
         expected_revision: of the slot's rollout, as read before; None for steps in the safe direction.
-        request_id: made by the client; the same id and contents are answered as before.
+        request_id: made by the client; a repeated id with the same contents gets the same answer.
         reason: for the audit; not empty.
         dry_run: ask policies and gates, show what would happen, write nothing.
-        actor_key: what vouches for whoever asks: the id of an operator's key, or the URL of an issuer.
-        actor_role: as which role; empty: nobody asks by a token. Both are taken from the token, and from no field of a
-            request.
+        actor_key: what authenticates the actor: the id of an operator's key, or the URL of an issuer.
+        actor_role: the actor's role; empty: the request came without a token. Key and role are taken from the token,
+            never from a field of a request.
     """
 
     definition_id: DefinitionId
@@ -129,7 +129,7 @@ class RollBack(StepRequest, frozen=True, kw_only=True):
     """Move a definition to `rollback`, and its recorded target back into its place.
 
     Attributes:
-        to: who is to serve instead of that target; None: that.
+        to: the definition that serves instead of that target; None: the target.
     """
 
     to: Successor | None = None
@@ -149,7 +149,7 @@ class Kill(StepRequest, frozen=True, kw_only=True):
 
 
 class RetireFlags(StepRequest, frozen=True, kw_only=True):
-    """Let the two flags of a definition that serves everybody go."""
+    """Release the two flags of a definition that serves all users."""
 
 
 class SwitchFlag(StepRequest, frozen=True, kw_only=True):
@@ -230,20 +230,20 @@ class UndoDecommission(DecommissionRequest, frozen=True, kw_only=True):
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a step.
+    """The result of a step.
 
     Attributes:
         revision: of the slot's rollout now.
-        changed: False if it was so already.
-        repeated: the answer of an earlier request with the same id.
-        gates: what each gate that was asked answered.
+        changed: False if the rollout already had the requested state.
+        repeated: this is the answer to an earlier request with the same id.
+        gates: the answer of each gate that was asked.
         edits: what an operator has to change by hand where a flag backend is read-only; the step waits for it.
-        version: of all rollouts; replicas show it when their binds do.
-        reached: of a kill or ramp-down: what it has reached by now, one a word: `replica`, `flag`, `record`; what is
-            missing follows by itself, or has to be done as `edits` or `warnings` say.
-        warnings: what does not hold as it should, or not yet, in words.
-        decommission: as it stands now, where that was asked for; None also if it was undone.
-        flag: that was to be switched by hand; None: this was another step.
+        version: of all rollouts; a replica shows this version once its binds use it.
+        reached: what a kill or ramp-down has reached so far: `replica`, `flag`, `record`. The rest follows
+            automatically, or `edits` and `warnings` say what to do.
+        warnings: conditions that do not hold, or not yet, in words.
+        decommission: its present state, where that was asked for; None also if it was undone.
+        flag: the flag to switch by hand; None: this was another step.
     """
 
     slot: Slot

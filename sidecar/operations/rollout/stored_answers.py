@@ -1,4 +1,4 @@
-"""Who asks for a step, and what is kept of the answer, with which a repetition is answered. Source: PF1-FR-10."""
+"""The requester of a step, and the stored answer that a repeated request gets. Source: PF1-FR-10."""
 
 from datetime import datetime
 from hashlib import sha256
@@ -45,7 +45,7 @@ def requester_of(asked: StepRequest, actor: str) -> str:
 
 
 def request_mark(asked: StepRequest, actor: str) -> str:
-    """Return what stands for who asks where an id needs it."""
+    """Return the digest that identifies the requester inside an id."""
     return sha256(requester_of(asked, actor).encode()).hexdigest()[:MARK_DIGITS]
 
 
@@ -70,7 +70,7 @@ def stored_answer(asked: StepRequest, kind: str, answer_json: str, by: Actor) ->
 
 
 def is_done(earlier: StoredAnswer, asked: StepRequest, actor: str) -> bool:
-    """Say whether this very request of this operator was done."""
+    """Return whether this very request of this operator was done."""
     said = (earlier.kind, earlier.fingerprint, earlier.asker)
     return said == (DONE, asked.fingerprint, requester_of(asked, actor))
 

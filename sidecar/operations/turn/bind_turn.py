@@ -141,7 +141,7 @@ def _bound(turn: Turn, *, attached: bool) -> Bound:
 
 
 def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
-    """Say whether a turn that is known here from its token only was bound with `request`, as far as the token tells."""
+    """Return whether a turn that is known here only by its token was bound with `request`, judging by the token."""
     asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
     bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
     same_arm = request.experiment_arm == claims.arm

@@ -1,4 +1,4 @@
-"""The surfaces of the present definitions, flags and rollouts, each made once for everybody who is judged alike."""
+"""The surfaces for the present definitions, flags and rollouts; users with the same decisions share one surface."""
 
 from typing import Final
 

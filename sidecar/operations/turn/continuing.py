@@ -35,13 +35,13 @@ class ContinueWork:
         self._store, self._clock, self._keys, self._seconds = store, clock, keys, seconds
 
     async def redeem(self, dispatch: LiveDispatch) -> list[CallOutcome]:
-        """Find what the calls of a dispatch continue; settles and returns those that may not.
+        """Find the children that the calls of a dispatch continue; settle and return the calls that are refused.
 
-        A call that is refused has its place under the cap all the same: the plan is made again from the request alone
-        when another sidecar takes the dispatch over. Its outcome goes on record with the opening.
+        A refused call still occupies its place under the cap: a sidecar that takes the dispatch over makes the plan
+        again from the request alone. The refusal is recorded together with the opening.
 
         Raises:
-            StoreUnavailable: it cannot be told. The same dispatch may be sent again.
+            StoreUnavailable: the children cannot be read. The same dispatch may be sent again.
         """
         refused = list[CallOutcome]()
         for planned in dispatch.plan.run:

@@ -35,7 +35,7 @@ class ResumeDispatch:
 
 
 class CancelCall:
-    """Cancel one call; its siblings go on."""
+    """Cancel one call; its siblings continue."""
 
     def __init__(self, rules: DispatchRules, outside: TurnDependencies, going: DispatchRecovery) -> None:
         self._rules = rules

@@ -78,9 +78,9 @@ class Delegate:
             work = self._carry_out(parent, new, call)
             outcome = await shield_until_done(self._out.spawner, work, f"delegated {new.child.child_id}")
         except asyncio.CancelledError:
-            call.delegation.cancel(CallFailure.CALL_CANCELLED)  # nobody waits for the answer any more
+            call.delegation.cancel(CallFailure.CALL_CANCELLED)  # the caller no longer waits
             raise
-        # The attempt may have ended meanwhile: then nobody is entitled to the answer any more.
+        # The attempt may have ended meanwhile: then its grant no longer permits the answer.
         self._out.grants.claim(grant)
         return outcome
 
@@ -135,7 +135,7 @@ class Delegate:
         )
 
     def _ends_at(self, parent: Child, above: CallContext, time_left: timedelta | None) -> float:
-        """Return when whoever waits stops waiting; of the loop's clock."""
+        """Return when the caller stops waiting; of the loop's clock."""
         bounds = [parent.ends_at, above.settle_at]
         if parent.wall_clock_at is not None:
             bounds.append(parent.wall_clock_at)
@@ -187,7 +187,7 @@ class Delegate:
         clock = self._out.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
         await drain(call, self._out, call.give_up)
-        outcome = await call.finished.wait()  # another drain may go on
+        outcome = await call.finished.wait()  # another drain may continue
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

@@ -17,12 +17,12 @@ HOLD: Final = 0.01
 
 
 async def deliver_frames(begun: DispatchHandle, after: int, stream: FrameStream) -> None:
-    """Send everything after sequence `after`, then the result.
+    """Send all events after sequence `after`, then the result.
 
-    Returns when the result was sent, or the listener has left. Being cancelled means that it has left.
+    Returns when the result was sent, or the listener has left. Cancellation means that the listener has left.
 
     Raises:
-        RecordConflict: another sidecar has gone on with the dispatch.
+        RecordConflict: another sidecar has taken over the dispatch.
     """
     dispatch = begun.dispatch
     number, listener = dispatch.listen()

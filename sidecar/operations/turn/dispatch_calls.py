@@ -60,7 +60,7 @@ class DispatchHandle(msgspec.Struct, frozen=True):
 
 
 class DispatchRecovery(msgspec.Struct, frozen=True):
-    """How a turn is found, brought up to what is on record, and gone on with."""
+    """The operations that find a turn, update it from the record, and continue it."""
 
     find: FindTurn
     restore: RestoreTurn
@@ -77,7 +77,7 @@ async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecov
 
 
 async def attached(dispatch: LiveDispatch, going: DispatchRecovery) -> DispatchHandle:
-    """Return a dispatch that was begun before, with somebody to see to it that it comes to its result."""
+    """Return a dispatch that was begun before, and ensure that this process or another brings it to its result."""
     refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused

@@ -56,7 +56,7 @@ def plan_end(turn: Turn, out: TurnDependencies) -> EndPlan:
 
 
 def _unfinished(turn: Turn) -> Settling:
-    """Return what becomes of the calls that were opened elsewhere and are not going on here."""
+    """Return the outcomes of calls that were opened elsewhere and do not run here."""
     return {
         dispatch.dispatch_id: {
             each.call_id: each for each in unfinished_outcomes(dispatch, turn.children_of(dispatch.dispatch_id))
@@ -139,11 +139,11 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
 
 
 def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, cause: EndCause) -> None:
-    """Close one child: by the parent's verdict, by default, or because nobody is there to give one."""
+    """Close one child: by the parent's verdict, by default, or because its parent is gone."""
     verdict = verdicts.get(child.child_id)
     if cause is not BY_PARENT:
         child.close_unintegrated(now, cause.close_reason, cause.actor)
-    elif child.outcome is None:  # brought back from the record, where nobody finished it
+    elif child.outcome is None:  # restored from the record, unfinished
         child.close_unintegrated(now, "execution_failed", PARENT)
     elif verdict is None and not child.contract.execution.close_on_completion:
         child.close_unintegrated(now, "turn_ended", PARENT)
@@ -171,7 +171,7 @@ def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, s
 
 
 def _gate_passed(turn: Turn) -> bool:
-    """Say whether every dispatch has as many completed children as its join policy asks for. Source: SX-35, TN-23."""
+    """Return whether every dispatch has as many completed children as its join policy needs. Source: SX-35, TN-23."""
     completed = dict.fromkeys(turn.dispatches, 0)
     for child in turn.children.values():
         if child.integrated and child.contract.parent_child_id is None and child.dispatch_id in completed:

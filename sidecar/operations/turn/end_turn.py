@@ -27,7 +27,7 @@ from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE
 from subagents_errors import CallFailure
 
 TRIES = 3
-"""How often the end is laid out anew because the record says otherwise; each time the record has gone on."""
+"""How often the end is prepared again after a conflict with the record; each conflict means that the record grew."""
 
 
 class EndTurn:
@@ -120,7 +120,7 @@ class EndTurn:
         return attempt
 
     async def _close(self, turn: Turn) -> None:
-        """Do it, and tell whoever waits; runs to its end whatever becomes of them."""
+        """Close the turn and wake the waiters; completes even if all of them were cancelled."""
         ending = turn.ending
         try:
             await self._stop(turn)
@@ -144,7 +144,7 @@ class EndTurn:
             self._capture(turn, routing.ended_at)
 
     async def _put_on_record(self, turn: Turn) -> SubagentsError | None:
-        """Write the end; where the record says otherwise than what is known here, read it and lay the end out anew."""
+        """Write the end; on a conflict with the record, read the record and prepare the end again."""
         store, seconds = self._out.store, self._rules.record_timeout.total_seconds()
         ending = turn.ending
         refused: SubagentsError | None = None
@@ -171,7 +171,7 @@ class EndTurn:
         return refused
 
     def _may_be_anothers_too(self, turn: Turn) -> bool:
-        """Say whether the record may hold dispatches of the turn that are not known here.
+        """Return whether the record may hold dispatches of the turn that are not known here.
 
         A turn that was bound here may have been bound by the process before this one, too. Opening a dispatch shows
         that, because its steps are taken; a turn without a dispatch has to be looked up.
@@ -203,7 +203,7 @@ class EndTurn:
 
 
 def _is_anothers(turn: Turn) -> bool:
-    """Say whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
+    """Return whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
     last = max(turn.dispatches.values(), key=lambda each: each.plan.first_step, default=None)
     return last is not None and last.ownership.alive_elsewhere
 

@@ -60,12 +60,12 @@ class ExecuteDispatch:
             self._finish(dispatch)
 
     async def __call__(self, dispatch: LiveDispatch) -> None:
-        """Do what is ready until every call has its outcome and everybody is told."""
+        """Run ready steps until every call has its outcome and every waiter is notified."""
         try:
             await drain(dispatch, self._out, partial(self._give_up, dispatch))
-            await dispatch.finished.wait()  # another drain may go on
+            await dispatch.finished.wait()  # another drain may continue
         except BaseException as stopped:
-            dispatch.ready.close()  # of the process: nobody goes on with them
+            dispatch.ready.close()  # the process stops: no task continues the steps
             for call_id in list(dispatch.calls.stops):
                 self._give_up(dispatch, call_id, stopped)
             raise

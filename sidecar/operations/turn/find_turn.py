@@ -32,7 +32,7 @@ class FindTurn:
 
         Raises:
             SurfaceTokenInvalid, SurfaceTokenExpired, AdmissionRefused.
-            StoreUnavailable: it was bound elsewhere, and nobody can say to what, or what became of it there.
+            StoreUnavailable: it was bound elsewhere, and its definitions or its record cannot be read.
         """
         turn = self._turns.held(token)
         if turn is None:

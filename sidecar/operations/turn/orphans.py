@@ -29,12 +29,13 @@ AT_A_TIME: Final = 100
 
 
 class SettleOrphans:
-    """Looks for what nobody goes on with.
+    """Finds and settles turns and dispatches that no sidecar continues.
 
-    A dispatch whose sidecar died is left to its parent for a while: resuming it may bring another attempt.
+    A dispatch whose sidecar died is left to its parent for a while: if the parent resumes it, its calls may get another
+    attempt.
 
     Args:
-        keys: make the token again that a turn was bound with.
+        keys: recreate the token that a turn was bound with.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class SettleOrphans:
             await self._close(turn_id)
 
     async def _write_late(self, turn: Turn) -> None:
-        """Put outcomes on record that could not be when they came: whoever follows from elsewhere waits for them."""
+        """Record outcomes whose first append failed: sidecars that follow the dispatch wait for them."""
         for dispatch in list(turn.dispatches.values()):
             if dispatch.ownership.custody is not Custody.HERE or dispatch.stage is not DispatchStage.FINISHED:
                 continue
@@ -91,7 +92,7 @@ class SettleOrphans:
                 turn.recorded(dispatch.dispatch_id, drafts)
 
     async def _find_own(self, turn: Turn) -> None:
-        """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""
+        """Continue dispatches opened here by an unconfirmed append: no other sidecar does so while this one lives."""
         store = self._out.store
         turn.note_confirmed()
         try:
@@ -146,7 +147,7 @@ class SettleOrphans:
         return waited < self._rules.resume_grace.total_seconds() and now < dispatch.opened.settle_by
 
     async def _close(self, turn_id: TurnId) -> None:
-        """Close a turn that nobody will end: its parent is lost, and so is the sidecar that would have noticed."""
+        """Close an orphaned turn: its parent is lost, and so is the sidecar that would have noticed."""
         known = self._turns.known(turn_id)
         if known is not None and known.ending.closed is None:
             return  # the reaper's

@@ -30,7 +30,7 @@ from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
 from subagents_errors import CallFailure
 
 EVENTS_PER_OWNER = 1_000_000
-"""Room for the events of one owner of a dispatch; whoever goes on begins another range: listeners see a gap."""
+"""Sequence numbers for one owner of a dispatch. A takeover begins the next range, so that listeners see a gap."""
 
 
 def events_of_owner(epoch: int) -> int:
@@ -57,7 +57,7 @@ class RestoreTurn:
 
     def _merge(self, turn: Turn, stored: StoredTurn) -> None:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
-        # What is on record by now may still be told here: whoever appended it has the outcome.
+        # An outcome found on record may still be about to be told here: the task that appended it holds it.
         settling = {child.child_id for child in turn.children.values() if turn.settles_unconfirmed(child)}
         turn.found_on_record(stored.salts)
         if stored.dispatches:
@@ -82,7 +82,7 @@ class RestoreTurn:
             turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
-        """Say whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
+        """Return whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
         if known is None or not known.ownership.here:
             return False
@@ -92,7 +92,7 @@ class RestoreTurn:
     def _merge_child(
         self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
     ) -> Child | None:
-        """Merge one child, and return it if it was brought back.
+        """Merge one child, and return it if it was restored.
 
         What is not on record of it is given up with its dispatch: its owner may make it again.
         """
@@ -150,7 +150,7 @@ class RestoreTurn:
         return dispatch
 
     def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
-        # What this process has taken over without carrying it out, as whoever closes a child does, is not elsewhere.
+        # Ownership by this process is not "elsewhere", even if nothing runs: closing a child takes its dispatch over.
         elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
         dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
 
@@ -194,7 +194,7 @@ def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None)
 
 
 def unfinished_outcomes(dispatch: LiveDispatch, children: Sequence[Child]) -> Iterator[CallOutcome]:
-    """Yield what the end of the turn makes of each call that nobody finished."""
+    """Yield the outcome that the end of the turn gives to each unfinished call."""
     child_of = {child.call_id: child for child in children}
     for planned in dispatch.plan.run:
         if planned.place in dispatch.calls.outcomes:

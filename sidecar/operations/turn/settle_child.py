@@ -30,7 +30,7 @@ from sidecar.operations.turn.state.turn_ends import ChildSummary
 
 
 def is_contradicted(child: Child, verdict: Verdict) -> bool:
-    """Say whether a child was closed otherwise than `verdict` says."""
+    """Return whether a child was closed otherwise than `verdict` says."""
     if child.log.state is not ExecutionState.CLOSED:
         return False
     return (verdict is Verdict.ACCEPTED and not child.integrated) or (verdict is Verdict.REJECTED and child.integrated)

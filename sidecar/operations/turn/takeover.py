@@ -1,7 +1,7 @@
-"""Go on with a dispatch that was opened elsewhere: follow it while its sidecar lives, take it over when that is gone.
+"""Continue a dispatch that another sidecar opened: follow it while that sidecar lives, take it over when it is dead.
 
-Only for somebody who asks for it: the parent that resumes, or a dispatch that is to go on without a listener. What
-nobody asks for is settled by `lost_work`.
+This happens only on request: a parent resumes the dispatch, or the dispatch is meant to run without a listener.
+`orphans.py` settles the dispatches that are not asked for.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class TakeOver:
         self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
-        """See to it that `dispatch` comes to its result; returns at once.
+        """Start the work that brings `dispatch` to its result; returns immediately.
 
         Args:
-            dispatch: brought back from the record.
-            unheard: go on even if nobody listens.
+            dispatch: restored from the record.
+            unheard: continue even without a listener.
         """
         if dispatch.ownership.custody is not Custody.ELSEWHERE or dispatch.stage is DispatchStage.FINISHED:
             return
@@ -96,7 +96,7 @@ class TakeOver:
             self._out.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
 
     async def _take_over(self, dispatch: LiveDispatch, *, mine: bool, unheard: bool) -> bool:
-        """Make the dispatch this process's own and carry it out; says whether it came to that."""
+        """Take the dispatch over and execute it; returns whether the takeover succeeded."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
             body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)

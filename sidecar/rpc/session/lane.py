@@ -1,4 +1,4 @@
-"""One lane: reads operations, carries each out as its RPC, and writes what comes of them, from one task."""
+"""One lane: reads operations, runs each like the RPC it names, and writes all results from one task."""
 
 import asyncio
 import math
@@ -255,9 +255,9 @@ class Lane:
         self._later(min(interval, stalled_for) / 2, self._tick)
 
     def _stalled(self) -> None:
-        """Give the lane up: nothing can be said on it, so its operations are let go here, and the next lane is told.
+        """Abandon a lane that can no longer be written: release its operations now; the next lane reports it.
 
-        At once, and not when the call has ended: an operation must not find its queue gone.
+        This happens before the call ends, because an operation must not find its queue closed.
         """
         unended, dropped = tuple(self._operations)[:MOST_IDS], self._outgoing.size
         self._break()
@@ -277,7 +277,7 @@ class Lane:
 
     def _end_if_idle(self) -> None:
         if self._incoming.stage is LaneStage.CLOSING and not self._operations:
-            for correlation_id in self._outgoing.blocked:  # nobody can grant credit any more
+            for correlation_id in self._outgoing.blocked:  # no credit can arrive any more
                 unpaid, _ = ended(correlation_id, exhausted(Credit.LANE))
                 self._outgoing.cut(correlation_id, unpaid.SerializeToString())
             self._writer.over = True

@@ -101,7 +101,7 @@ class Operation:
         return None if self._ends_at is None else self._ends_at - asyncio.get_running_loop().time()
 
     def cancelled(self) -> bool:
-        """Say whether its client does not wait for it any more."""
+        """Return whether its client does not wait for it any more."""
         return self.left is not None
 
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
@@ -171,9 +171,9 @@ class Operation:
             await asyncio.shield(self._awaited)
 
     def leave(self, why: OutgoingMessages, grace: timedelta = timedelta(0)) -> None:
-        """Its client does not wait for it any more.
+        """Note that the client no longer waits for the operation.
 
-        What only answers, and what has not begun yet, goes on after a break: its client repeats it.
+        After a broken lane, unary operations and operations that have not begun continue: the client repeats them.
         """
         if self.left is not None or self.task is None:
             return

@@ -119,7 +119,7 @@ class Fields:
         return value
 
     def optional_line(self, field: str, value: str | None, most: int) -> str | None:
-        """As `one_line`, or None for explicitly unknown; empty would be a third thing that nobody means."""
+        """As `one_line`, or None for explicitly unknown; an empty text is refused, because it has no third meaning."""
         if value == "":
             self.refuse(field, "is empty; leave it out if it is unknown")
         return None if value is None else self.one_line(field, value, most)

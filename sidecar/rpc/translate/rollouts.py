@@ -41,7 +41,7 @@ def get(message: pb.GetRolloutRequest) -> str:
 
 
 def explain(message: pb.ExplainServingRequest) -> tuple[str, BindSubject, datetime | None]:
-    """Return which slot, for whom, and when. Raises `InvalidRequest`."""
+    """Return slot, user and time of a request. Raises `InvalidRequest`."""
     fields = Fields("ExplainServingRequest")
     slot = steps.definition_name(fields, "slot", message.slot)
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
@@ -137,7 +137,7 @@ def replica_message(replica: Replica) -> pb.Replica:
 
 
 def audit_messages(rows: Sequence[AuditRow]) -> Iterator[pb.WatchAuditResponse]:
-    """Yield a page of audit rows in messages that everybody may send: a transition names every flag that is on."""
+    """Yield a page of audit rows in messages below the size limit: a transition names every flag that is on."""
     answer, size = pb.WatchAuditResponse(), 0
     for message in map(audit_message, rows):
         size += message.ByteSize()

@@ -1,4 +1,4 @@
-"""Requests for steps of a rollout to plain values, and what came of a step to a message."""
+"""Translates rollout step requests to plain values, and the results of steps to messages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -27,7 +27,7 @@ LONGEST_REASON: Final = 1000
 LONGEST_DIGEST: Final = 128
 MOST_REVISION: Final = 2**53
 FURTHEST: Final = timedelta(days=31)
-"""How long an override may hold: one that nobody remembers is no decision any more."""
+"""Longest lifetime of an override: a forgotten override is no longer a decision."""
 STOP_REACH: Final = enums.numbers_by_word(pb.StopReach, "STOP_REACH")
 STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
 SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.SwitchFlagOff)
@@ -174,7 +174,7 @@ def gate_message(result: GateResult) -> reading_pb2.GateAnswer:
 
 
 def result_message(answer: requests.StepAnswer) -> pb.StepResult:
-    """Return what came of a step."""
+    """Return the result of a step as a message."""
     return pb.StepResult(
         slot=answer.slot,
         definition_id=answer.definition_id,

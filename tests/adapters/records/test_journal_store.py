@@ -126,7 +126,7 @@ async def test_a_commit_whose_answer_was_lost_is_made_again_and_never_doubled(tm
         if kept:  # the record has it, when it is read again: nothing is to be committed a second time
             await store.append(a_whole_turn("twice"))
         else:
-            with pytest.raises(StoreUnavailable, match="nobody can say whether it is kept"):
+            with pytest.raises(StoreUnavailable, match="the result of a commit is unknown"):
                 await store.append(a_whole_turn("twice"))
         database.lose = []
         await store.append(a_whole_turn("twice"))

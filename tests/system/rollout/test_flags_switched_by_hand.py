@@ -66,7 +66,7 @@ async def _paused_and_killed(folder: Path) -> None:
     assert ["ask_rewards" in each for each in (served, away, back, gone)] == [True, False, True, False]
     assert (paused.flag.before, paused.flag.after, paused.flag.backend) == (on, is_off, "embedded")
     assert (resumed.changed, resumed.flag.version, repeated.repeated) == (True, paused.flag.version + 1, True)
-    assert "kills it for good" in killed.flag.affected[0].explanation
+    assert "kills it permanently" in killed.flag.affected[0].explanation
     assert after.state == reading_pb2.LIFECYCLE_STATE_ROLLBACK
     switched = [row for row in rows if word(row.rollout, "kind") == "flag_switched"]
     assert [(row.actor, row.rollout.detail.rpartition(": ")[2]) for row in switched] == [

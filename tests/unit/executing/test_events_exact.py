@@ -64,7 +64,7 @@ def accepted(log: ChildLog) -> None:
             lambda log: log.noted(NOW, What.TAKEN_OVER),
             "taken_over",
             "sidecar",
-            "another sidecar goes on with it",
+            "another sidecar took it over",
             {},
         ),
         (

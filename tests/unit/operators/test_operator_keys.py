@@ -25,7 +25,7 @@ BREAKER = (Role.BREAKER,)
         ("*@ci", "@ci", False),
         ("*@ci", "watchdog@evil@ci", False),
         ("*@ci", "watchdog@other-ci", False),
-        ("*", "anybody", True),
+        ("*", "any subject", True),
     ],
 )
 def test_a_key_is_for_one_subject_a_domain_or_anybody(pattern: str, subject: str, fits: bool) -> None:

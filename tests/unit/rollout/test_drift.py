@@ -43,7 +43,7 @@ def test_the_recorded_target_serves_too_and_so_its_absence_is_told() -> None:
     assert gone[0].startswith("it is the recorded target, and the configuration does not have it any more")
     assert deprecated == []
     (said,) = drifts_of(both, target, flags("b"), configured=True, deprecated=True)
-    assert said.startswith("it is the recorded target, and its entry says that it is deprecated")
+    assert said.startswith("it is the recorded target, and its entry is marked deprecated")
 
 
 def test_a_flag_that_another_content_of_the_id_has_switched_on_is_no_contradiction() -> None:

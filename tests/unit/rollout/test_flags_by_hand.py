@@ -49,7 +49,7 @@ async def test_a_pause_and_its_end_leave_state_and_ramp_and_are_on_the_audit() -
     assert paused.flag is not None
     assert (paused.flag.before.value, paused.flag.after.value, paused.flag.version) == ("on", "off", 2)
     assert (paused.flag.backend, paused.version) == ("embedded", bench.contents.version - 1)
-    assert "serves nobody until the flag is on again; state and ramp (25 %) stay" in paused.flag.affected[0].words
+    assert "serves no user until the flag is on again; state and ramp (25 %) stay" in paused.flag.affected[0].words
     assert shown == (KILL,)
     assert resumed.flag is not None
     assert (resumed.flag.after.value, bench.contents.flags[COHORT].changed_by) == ("on", "bob")
@@ -73,7 +73,7 @@ async def test_a_kill_flag_switched_off_is_one_kill_and_the_audit_says_who_switc
         await replica.look()
 
     assert answer.flag is not None
-    assert "kills it for good" in answer.flag.affected[0].words
+    assert "kills it permanently" in answer.flag.affected[0].words
     assert bench.facts(SHOP).state is LifecycleState.ROLLBACK
     assert [(each.actor, each.target_state) for each in bench.transitions()] == [("kill-switch", "rollback")]
     assert [(each.what.value, each.actor) for each in bench.happened()] == [
@@ -135,7 +135,7 @@ async def test_a_flag_that_nobody_created_is_created_neither_on_nor_off() -> Non
     error = await refused(replica, on(SHOP))
     paused = await replica.switch_flag(off(SHOP), "ada")
 
-    assert "nobody has created the flag" in error.message
+    assert "does not exist: only promotion and the ramp create flags" in error.message
     assert (paused.changed, bench.contents.flags) == (False, {})
 
 
@@ -164,7 +164,7 @@ async def test_the_answer_names_everybody_behind_a_shared_flag() -> None:
     answer = await replica.switch_flag(off(SHOP, FlagKind.KILL), "ada")
 
     assert answer.flag is not None
-    assert {each.digest: "kills it for good" in each.words for each in answer.flag.affected} == {
+    assert {each.digest: "kills it permanently" in each.words for each in answer.flag.affected} == {
         SHOP.digest: True,
         changed.digest: False,
     }

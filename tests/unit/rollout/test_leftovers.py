@@ -107,7 +107,7 @@ def test_blocks_that_only_it_used_have_to_go_and_shared_ones_and_the_platforms_s
     full = msgspec.structs.replace(found, catalogue=with_everything(found.catalogue))
 
     assert own_blocks(SHOP, found.catalogue) == ("persona-shop",)
-    assert blockers(full, BLOCKS) == ("the prompt block persona-shop is still there, and nobody else uses it",)
+    assert blockers(full, BLOCKS) == ("the prompt block persona-shop still exists, and no other definition uses it",)
     assert blockers(full, MODULES) == ()
     assert blockers(found, BLOCKS) == ()
 
@@ -119,7 +119,7 @@ def test_tools_that_only_it_used_have_to_go_if_that_was_decided_and_stay_otherwi
     for choice, said in (
         (None, ()),
         (Choice.RETAIN, ()),
-        (Choice.REMOVE, ("the tool find is still there, and nobody else uses it",)),
+        (Choice.REMOVE, ("the tool find still exists, and no other definition uses it",)),
     ):
         found = scene(others, tools=choice)
         full = replace(with_everything(found.catalogue), blocks=frozenset())
@@ -139,12 +139,12 @@ def test_everything_that_is_left_is_named_and_a_pending_decision_is_part_of_it()
         "the prompt block persona-shop",
         "the tool find",
         "the tool pay",
-        "Python modules are gone (step 3)",
-        "becomes of its evals",
+        "the removal of its Python modules is not confirmed yet (step 3)",
+        "no decision yet about its evals",
         "step 5 (evals and tools) is not taken",
     ):
         assert part in said
-    assert "becomes of its tools" not in said
+    assert "decision yet about its tools" not in said
 
 
 def test_code_that_is_only_deprecated_is_left_and_at_the_end_nothing_is() -> None:

@@ -114,12 +114,12 @@ def test_what_was_active_before_and_is_not_now_ramps_after_its_activation() -> N
     check(to(500), rollout(shop()), "shop is not active in shop; activate it, or roll back to it")
 
 
-@pytest.mark.parametrize(("role", "named"), [("viewer", "viewer"), ("", "of nobody")])
+@pytest.mark.parametrize(("role", "named"), [("viewer", "viewer"), ("", "(none)")])
 def test_a_raise_takes_an_operator(role: str, named: str) -> None:
     """The metadata names the role that is missing."""
     with pytest.raises(RoleRequired) as refused:
         to(500, role)(rollout(shop(), active="shop"), Digest("sha256:shop"))
-    assert str(refused.value) == f"the role {named} may lower a ramp and not raise it; that takes: operator"
+    assert str(refused.value) == f"the role {named} may lower a ramp, not raise it; a raise needs: operator"
     assert dict(refused.value.metadata) == {"cause": "role", "roles": "operator"}
 
 
@@ -192,17 +192,17 @@ def test_only_what_was_active_and_is_promoted_is_activated(unusable: DefinitionF
 @pytest.mark.parametrize(
     ("of", "step", "why"),
     [
-        (shop(DEV), kill, "shop is in dev: nobody is served by it"),
+        (shop(DEV), kill, "shop is in dev: it serves no user"),
         (
             shop(ROLLBACK, decommission_began_at=NOW),
             kill,
-            "shop is being decommissioned: nobody is served by it",
+            "shop is being decommissioned: it serves no user",
         ),
         (
             shop(TEST, flags=FlagPair.NONE),
             kill,
             "shop is in test, and its kill flag ai_assistant_subagent_shop was never created, or cannot be seen;"
-            " nobody is served by it: roll it back, which needs no flag",
+            " it serves no user: roll it back, which needs no flag",
         ),
     ],
 )
@@ -239,4 +239,4 @@ def test_an_override_ends_in_the_future(minutes: int) -> None:
 @pytest.mark.parametrize(("ramp", "active"), [(WHOLE - 1, "shop"), (WHOLE, None)])
 def test_flags_are_needed_until_everybody_is_served(ramp: int, active: str | None) -> None:
     """At 99.99 %, and inactive at 100 %."""
-    check(retire, rollout(shop(ramp=ramp), active=active), "shop does not serve everybody; its flags are still needed")
+    check(retire, rollout(shop(ramp=ramp), active=active), "shop does not serve all users; its flags are still needed")

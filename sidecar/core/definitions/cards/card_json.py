@@ -1,4 +1,4 @@
-"""A card as text and back, so that it can be served after the configuration has gone on."""
+"""Converts a card to text and back, so that it can be served after the configuration has changed."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -32,7 +32,7 @@ def card_of(text: str, digest: Digest) -> Card | None:
 
 
 def proven(card: Card) -> bool:
-    """Say whether what a card says still hashes to its digest."""
+    """Return whether what a card says still hashes to its digest."""
     return digest_of_card(card.definition, card.model, card.tools, card.blocks) == card.digest
 
 

@@ -1,7 +1,7 @@
-"""Reads the fields of one mapping strictly: the right kind, nothing unknown, every problem noted and none raised.
+"""Reads the fields of one mapping strictly: types are checked, unknown fields are reported, problems are collected.
 
-A field that is wrong yields its fallback, so that reading goes on and the author sees all problems at once; what was
-read is thrown away if any of them is an error.
+A wrong field yields its fallback, so that reading continues and the author sees all problems at once. If any problem is
+an error, the values are discarded.
 """
 
 import re

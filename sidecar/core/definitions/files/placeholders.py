@@ -1,8 +1,8 @@
-"""The one thing that is filled into a prompt block: the operator's fan-out cap, in blocks of the platform.
+"""The only placeholder of a prompt block: the operator's fan-out cap, in blocks of the platform.
 
-A block is text; the cap is a setting of the sidecar. `{{fan_out_cap}}` lets the routing block name the number that is
-really in force, instead of one that somebody forgot to change. It is the same for everybody whom a sidecar serves, so
-the prefix stays shared by a whole cohort. Source: PC2-FR-7b.
+A block is text, but the cap is a setting of the sidecar. With `{{fan_out_cap}}` the routing block names the number in
+force instead of a copy that can become outdated. The number is the same for all users of a sidecar, so that a whole
+cohort still shares the prefix. Source: PC2-FR-7b.
 """
 
 import re

@@ -33,12 +33,12 @@ _FORM: Final = "<can_do>…</can_do>, then <cannot_do>…</cannot_do>"
 
 
 def problems_with_capabilities(place: SourceLocation, text: str, category: BlockCategory) -> Iterator[Problem]:
-    """Yield at most one error of the tags for what an agent can and cannot do. Source: PC1-D-33, PC1-D-34.
+    """Yield at most one error in the tags for what an agent can and cannot do. Source: PC1-D-33, PC1-D-34.
 
     Args:
         place: of the text.
-        text: the block's instructions; empty text is somebody else's problem.
-        category: the block's.
+        text: the block's instructions; another check reports an empty text.
+        category: of the block.
     """
     tags = tuple(found[0] for found in _LIKE_A_TAG.finditer(text))
     if category is not BlockCategory.CAPABILITIES:

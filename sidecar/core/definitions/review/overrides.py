@@ -1,7 +1,8 @@
-"""Overrides: the words with which somebody answers for a minor change made in place. Source: PF1-AC-9b, TN-67.
+"""Overrides: an author's written reason for a minor change made in place. Source: PF1-AC-9b, TN-67.
 
-Two forms. A comment `# minor-change: <reason>` at what changed, in the same change: a comment that was there before
-overrides nothing. Or a trailer of a commit of the change: `Subagent-Minor-Change: <what> <reason>`.
+An override has one of two forms. The first is a comment `# minor-change: <reason>` at the changed place, added by the
+same change; an older comment overrides nothing. The second is a trailer of a commit of the change:
+`Subagent-Minor-Change: <what> <reason>`.
 """
 
 from bisect import bisect_right

@@ -1,8 +1,9 @@
 """The four checks that a change of a configuration repository must pass before it is merged.
 
-(a) all definitions load; (b) each `sub_agents` entry can be served; (c) nobody names what is being taken away; (d) no
-definition changes in a major way under its id, and in a minor one only with an override. Pure: two states go in,
-findings come out. Source: PF1-D-55 to PF1-D-59, PF1-FR-11, PF1-FR-12, TN-66 to TN-69, TN-90, TN-92.
+(a) All definitions load. (b) Each `sub_agents` entry can be served. (c) No entry names a definition that is being
+removed. (d) No definition has a major change under the same id, and none has a minor change without an override. The
+checks are pure functions from two states to findings. Source: PF1-D-55 to PF1-D-59, PF1-FR-11, PF1-FR-12, TN-66 to
+TN-69, TN-90, TN-92.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,7 +117,7 @@ class BaseSelection:
 def base_side(
     documents: Sequence[Document], unread: Sequence[str], annotations: Mapping[str, Sequence[Annotation]]
 ) -> Side:
-    """Return a state to compare with. What is wrong with it is nobody's fault here."""
+    """Return a state to compare with. Its own problems are not reported: the reviewed change did not cause them."""
     return Side(read_registries(documents, unread, []), (), annotations)
 
 

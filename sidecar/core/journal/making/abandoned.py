@@ -48,7 +48,7 @@ class Closing(msgspec.Struct, frozen=True):
 
 
 def log_of(child: StoredChild) -> ChildLog:
-    """Return the log of a stored child, ready to go on."""
+    """Return the log of a stored child, ready to be continued."""
     opened = child.opened
     log = ChildLog(opened.child_id, opened.turn_id, opened.slot, opened.step_idx)
     log.go_on_after(child.events)
@@ -56,7 +56,7 @@ def log_of(child: StoredChild) -> ChildLog:
 
 
 def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: InstanceId) -> list[Said]:
-    """Return what settles every call of a dispatch that nobody goes on with; its children still wait to be closed."""
+    """Return the facts that settle every call of an abandoned dispatch; its children still have to be closed."""
     said, children = list(_taking(dispatch, me)), _children(turn, dispatch)
     values, failed, below = dict[ChildId, list[Values]](), dict[ChildId, Progress](), list[ChildId]()
     effects = recorded_effects(children)

@@ -50,7 +50,7 @@ class ChildLog:
         return len(self._waiting)
 
     def has(self, what: What) -> bool:
-        """Say whether a mark of a kind is among those that it went on after."""
+        """Return whether a mark of a kind is among those that it went on after."""
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:

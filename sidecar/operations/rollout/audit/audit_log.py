@@ -59,9 +59,9 @@ async def past_of(store: RolloutStore, slot: Slot) -> SlotHistory:
 async def pages_of(
     store: AuditReader, query: AuditQuery, until: int | None = None
 ) -> AsyncGenerator[list[AuditRow], None]:
-    """Go through the rows of a query page after page, up to the number `until`. Raises `StoreUnavailable`.
+    """Yield the rows of a query page by page, up to the number `until`. Raises `StoreUnavailable`.
 
-    For whoever keeps few of them: a pipeline that repeats a refused step for weeks leaves a million rows behind.
+    For callers that keep only a few rows: a pipeline that repeats a refused step for weeks leaves a million rows.
     """
     while True:
         page = await store.audit(msgspec.structs.replace(query, limit=PAGE))
@@ -89,7 +89,7 @@ class WatchAudit:
     """
 
     def __init__(self, store: RolloutStore, poll: timedelta = POLL) -> None:
-        """Begin with nobody watching."""
+        """Start without watchers."""
         self._store = store
         self._poll = poll
         self._waiting: dict[int, asyncio.Event] = {}

@@ -101,7 +101,7 @@ class EffectiveTransitions:
                 self._recorder.transitioned(event)
 
     async def _tell(self, slot: Slot, definition_id: DefinitionId, event_id: str) -> None:
-        """Tell of one transition; whoever was the first to do so reports it, now or when the store is back."""
+        """Note one transition; the first sidecar to note it reports it, now or when the store is available again."""
         at = self._first[event_id]
         if await self._store.became_effective([event_id], at):
             self._unreported[event_id] = True
@@ -110,7 +110,7 @@ class EffectiveTransitions:
             del self._unreported[event_id]
 
     async def _report(self, slot: Slot, definition_id: DefinitionId, event_id: str, at: datetime) -> None:
-        """Report a transition that nobody had reported; the event itself is read once, when it takes effect."""
+        """Report a transition that was not reported yet; the event itself is read once, when it takes effect."""
         async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=definition_id)):
             for row in page:
                 event = row.body

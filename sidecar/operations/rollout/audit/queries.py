@@ -87,7 +87,7 @@ class ReadActivity(msgspec.Struct, frozen=True):
 
 
 def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> Iterator[Period]:
-    """Go through the audit of a slot, and say when the cohort came to be served and when no longer."""
+    """Read the audit of a slot, and yield when it began and ceased to serve the cohort."""
     lowest, highest = 0, asked.share - 1
     if asked.key:
         lowest = highest = bucket_of(present.salt, asked.key)
@@ -126,5 +126,5 @@ def _reach(then: SlotRollout, digest: str, lowest: int, highest: int) -> int:
     active = then.definitions[then.active]
     if active.digest == digest:
         return facts.ramp if highest < facts.ramp else 0
-    behind = then.target == digest and lowest >= active.ramp  # served whom the active one does not serve
+    behind = then.target == digest and lowest >= active.ramp  # serves users outside the active ramp
     return facts.ramp if behind and highest < facts.ramp else 0

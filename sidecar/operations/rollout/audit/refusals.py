@@ -27,11 +27,11 @@ from sidecar.operations.rollout.stored_answers import AuditContext, actor_of
 EACH: Final = timedelta(minutes=10)
 """Between two rows about one caller, one verb and one definition."""
 MOST: Final = 60
-"""Rows within that time, of all callers together: whoever may invent subjects must not fill the record either."""
+"""Rows within that time, of all callers together: a key that allows any subject must not fill the record either."""
 LONGEST_WRITE: Final = 2.0
 """Seconds for the store."""
 TRIES: Final = 5
-"""How often a row is written anew because somebody else wrote first."""
+"""How often a row is written again because another writer was first."""
 
 
 class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,13 +89,13 @@ class RateLimit:
 
 
 class RecordRefusals:
-    """Takes notes, and the loop that writes them.
+    """Accepts notes of refusals, and writes them in a loop.
 
     Args:
         store: keeps the audit.
-        views: the present view: a definition that nobody knows is in no row.
-        clock: of the rows, and of how seldom they come.
-        recorder: told of a note that is lost.
+        views: the present view; unknown definitions get no row.
+        clock: dates the rows and limits their rate.
+        recorder: reports a note that is lost.
     """
 
     def __init__(

@@ -130,7 +130,7 @@ class SinkExport(Struct, kw_only=True):
         return True
 
     async def _is_mine(self) -> bool:
-        """Say whether it is this replica that exports."""
+        """Return whether it is this replica that exports."""
         replicas = await read_within(self.store.replicas(), LONGEST_READ)
         if isinstance(replicas, StoreUnavailable):
             return False

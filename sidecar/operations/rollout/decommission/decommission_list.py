@@ -55,10 +55,10 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
     clock: Clock
 
     async def __call__(self, *, finished: bool = False) -> tuple[DecommissionReading, ...]:
-        """Return every decommission that has not ended, by slot; with `finished` also those that have.
+        """Return every open decommission, by slot; with `finished` also the ended ones.
 
         Raises:
-            StoreUnavailable: nobody can say.
+            StoreUnavailable: the store did not answer.
         """
         rollouts, pinned = await self.store.rollouts(), await self.pinned.count_by_id()
         return tuple(

@@ -52,16 +52,16 @@ class Decommissioning(Struct, frozen=True):
     async def changed(
         self, asked: DecommissionRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor
     ) -> Change:
-        """Return what a request makes of a rollout, once nothing is in its way.
+        """Return the change that a request makes to a rollout, after all checks have passed.
 
         Raises:
             TransitionRefused: the rules refuse it, a turn is bound to the definition, or the configuration needs it.
-            StoreUnavailable: nobody can say which turns are open.
+            StoreUnavailable: the open turns cannot be determined.
         """
         change = _laid_out(asked, rollout, facts, by, self.window)
         if change.rollout is not rollout and isinstance(asked, BeginDecommission | TakeDecommissionStep):
             if isinstance(asked, BeginDecommission):
-                await self._refuse_unseen(facts)  # before the turns are counted: whoever shows it has said them by then
+                await self._refuse_unseen(facts)  # before the count: replicas report turns with their view
             await self._refuse_pinned(facts)
             if isinstance(asked, TakeDecommissionStep):
                 await self._refuse_needed(asked, rollout, facts)
@@ -78,8 +78,8 @@ class Decommissioning(Struct, frozen=True):
         behind = [each.instance for each in await self.store.replicas() if each.alive and each.version < newest]
         if behind:
             raise TransitionRefused(
-                f"not every replica shows yet that {facts.definition_id} serves nobody: {', '.join(behind)}; they look"
-                " every second, so ask again then",
+                f"not every replica shows yet that {facts.definition_id} serves no user: {', '.join(behind)}; replicas"
+                " poll every second: try again in a moment",
                 metadata={"replicas": ",".join(behind)},
             )
 

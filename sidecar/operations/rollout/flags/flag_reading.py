@@ -19,9 +19,9 @@ class FlagReading(msgspec.Struct, frozen=True, kw_only=True):
     """One flag.
 
     Attributes:
-        value: what binds go by.
-        version: 0: nobody has created it, or its backend keeps none; as `changed_at` and `changed_by`.
-        shared_with: whom else it decides about.
+        value: the value that binds use.
+        version: 0: the flag was never created, or its backend keeps no versions; likewise `changed_at`, `changed_by`.
+        shared_with: the other definitions that it gates.
     """
 
     kind: FlagKind

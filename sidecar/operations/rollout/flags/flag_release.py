@@ -1,9 +1,9 @@
-"""Switches the flags of what was rolled back or killed off, where they can be written. Source: PF1-FR-5a, PF1-D-25.
+"""Switches off the flags of rolled-back and killed definitions, where the backend is writable.
 
-Nothing depends on it: a definition in `rollback` is served to nobody, whatever its flags say. But a flag that stays on
-for good would be a contradiction that nobody can end. It is tried in the background until it is done, so that neither a
-backend that is away nor a killed sidecar leaves one behind; and only once every living replica shows the rollback: one
-that did not know of it yet would take the fall of a kill flag for a kill.
+No user is affected: a definition in `rollback` serves no user, whatever its flags say. But a flag that stayed on would
+be permanent drift. The task retries in the background until it succeeds, so neither an unavailable backend nor a killed
+sidecar leaves a flag on. It waits until every living replica shows the rollback: a replica that did not know of the
+rollback would take the switched-off kill flag for a kill. Source: PF1-FR-5a, PF1-D-25.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ INTERVAL: Final = timedelta(seconds=5)
 LONGEST: Final = 2.0
 """Seconds for the store, and for the backend of one flag."""
 ACTOR: Final = "rollback"
-"""Who switched them, as the backend keeps it."""
+"""The actor that the backend records for these switches."""
 
 
 class ReleaseFlags(Struct, frozen=True):
@@ -64,7 +64,7 @@ class ReleaseFlags(Struct, frozen=True):
                     await self._off(name, vertical)
 
     async def _all_show(self, version: int) -> bool:
-        """Say whether nobody, this replica included, is behind: a view that is may lack whoever needs a flag by now."""
+        """Return whether every replica, this one included, shows `version`: an older view may lack users of a flag."""
         replicas = await read_within(self.store.replicas(), LONGEST)
         newest = await read_within(self.store.version(), LONGEST)
         if isinstance(replicas, StoreUnavailable) or newest != version:

@@ -1,8 +1,9 @@
 """Switches one flag of a definition by hand: a pause, its end, or a kill. Source: TN-56, TN-82, PF1-D-7, PF1-D-25.
 
-No lifecycle moves here. That a kill flag fell is seen by `FlagEdges` like anybody's switch, and is one kill; the audit
-has who switched it as an event of its own before. Flags of the embedded backend are switched in the transaction that
-keeps audit and answer. Those of `memory` are switched first: they go with the process, as the audit beside them does.
+No lifecycle state changes here. `FlagEdges` notices a kill flag that was switched off here like one that was switched
+off elsewhere, and makes one kill of it. The audit records the operator of the switch in a separate, earlier event.
+Flags of the embedded backend are switched in the transaction that stores audit and answer. Flags of `memory` are
+switched first: they are lost with the process, as is the audit next to them.
 """
 
 import asyncio

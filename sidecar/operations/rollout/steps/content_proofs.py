@@ -47,11 +47,11 @@ class ContentProofs(Struct, frozen=True):
     validate: Validates
 
     async def prove(self, asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -> None:
-        """Prove what `asked` needs.
+        """Prove that the content which `asked` requires exists.
 
         Raises:
-            TransitionRefused: it cannot be proven; says what is wrong and what to do.
-            StoreUnavailable: nobody can say.
+            TransitionRefused: it cannot be proven; the message says what is wrong and what to do.
+            StoreUnavailable: the store did not answer.
         """
         match asked:
             case Transition(step=Step.PROMOTE):
@@ -86,7 +86,7 @@ class ContentProofs(Struct, frozen=True):
             )
 
     async def _servable(self, digest: Digest) -> bool:
-        """Say whether a definition can be served: from the configuration, or from what is kept of it."""
+        """Return whether a definition can be served: from the configuration, or from what is kept of it."""
         loaded = self.definitions.card_by_digest(digest)
         return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
 

@@ -1,12 +1,12 @@
-"""Asks the lifecycle policies of a vertical about a step: any denial denies, and so does whatever a policy does wrong.
+"""Asks the lifecycle policies of a vertical about a step. One denial denies the step; so does a policy that fails.
 
-The platform's own rules are asked first, whatever the settings say. A step in the safe direction asks nobody: lowering
-a ramp must not wait for a policy that is broken.
+The platform's own rules come first, whatever the settings say. A step in the safe direction asks no policy: lowering a
+ramp must not wait for a broken policy.
 
-Who stands behind a step is read from the audit, where nobody can claim it: each request for exactly that step which a
-policy denied, or a gate held or failed, was kept with its authenticated subject. It counts until the definition changes
-in any way, and a policy may let it expire. A dry run leaves nothing there, a repetition of a request neither, and
-another request of the same subject only makes the first one younger. Source: DESIGN section 9.
+Approvals are read from the audit, where they cannot be forged: each earlier request for exactly this step that a policy
+denied, or that a gate held or failed, was recorded with its authenticated subject. An approval counts until the
+definition changes in any way; a policy may let it expire earlier. Dry runs and repeated requests record no approval. A
+new request of the same subject renews that subject's approval. Source: DESIGN section 9.
 """
 
 import re
@@ -31,7 +31,7 @@ LONGEST_REASON: Final = 300
 GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 
 STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
-"""Refusals behind which a subject still stands; what the rules refuse outright nobody can approve of."""
+"""Refusals whose request still counts as an approval; a step that the rules refuse cannot be approved."""
 MORE_FOR_USERS: Final = frozenset({RolloutEventKind.ACTIVATED, RolloutEventKind.REVISED})
 
 AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
@@ -62,7 +62,6 @@ class Policies:
         recorder: RolloutRecorder,
         ask: AsksPolicy = asked_at_once,
     ) -> None:
-        """Join the parts."""
         self._of_vertical = of_vertical
         self._store = store
         self._clock = clock
@@ -168,9 +167,9 @@ def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) 
 
 
 def last_step_of(rows: Sequence[AuditRow], facts: DefinitionFacts) -> datetime | None:
-    """Return when users last got more of a definition, or another content of it; None: never.
+    """Return when more users last got a definition, or users last got new content of it; None: never.
 
-    The moment of a minor revision is one: nobody has seen that content before.
+    A minor revision counts: its content is new to every user.
     """
     for row in reversed(rows):
         event = row.body

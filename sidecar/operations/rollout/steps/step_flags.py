@@ -1,6 +1,6 @@
 """Switches the flags that a step needs, or says what a person has to change first. Source: PF1-D-7, PF1-D-20, PF1-D-35.
 
-Flags are switched before the change is written: with the ramp still where it was nobody is served by that, and a step
+Flags are switched before the change is written. The ramp has not moved yet, so the switch exposes no user, and a step
 that fails half-way can be repeated.
 """
 
@@ -36,16 +36,17 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
     shown: Callable[[], Mapping[Slot, SlotRollout]]
 
     def kill_flag_exists(self, facts: DefinitionFacts) -> bool:
-        """Say whether the backend of a definition has its kill flag, as last fetched."""
+        """Return whether the backend of a definition has its kill flag, as last fetched."""
         return facts.flag is not None and self.snapshot().exists(facts.flag, facts.vertical)
 
     async def check(self, change: Change, before: DefinitionFacts) -> None:
-        """Refuse what would give somebody back whom a flag keeps away, and whom no gate of this step is about.
+        """Refuse a step that would expose users whom a flag excludes and whom the gates of this step did not consider.
 
-        Flags that are let go give everybody what they gated; flags that come on give back what a shared one paused.
+        Releasing flags exposes all users to what the flags gated. Switching a shared flag on ends a pause of the other
+        definitions with that flag.
 
         Raises:
-            TransitionRefused: a flag is off, or nobody can say.
+            TransitionRefused: a flag is off, or its value is unknown.
             StoreUnavailable: the flags are kept in a store that does not answer.
         """
         after = change.rollout.definitions[before.digest]
@@ -98,12 +99,12 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
             edit = writer.edit_for(name, on)
             if not edit:
                 await writer.switch(name, on, actor)
-            elif on:  # one that is to be created off is off already where nobody has created it
+            elif on:  # a flag that does not exist is off already
                 edits.append(edit)
         return tuple(edits)
 
     async def unserved(self, change: Change, before: DefinitionFacts) -> tuple[str, ...]:
-        """Return why a raise gives nobody anything yet, and what the end of a pause gives then. Source: TN-82.
+        """Return why a raise exposes no user yet, and what the end of the pause will expose. Source: TN-82.
 
         Raises:
             StoreUnavailable: the flags are kept in a store that does not answer.
@@ -133,7 +134,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_still_referenced(facts: DefinitionFacts) -> tuple[str, ...]:
-    """Return what is left to take out of the configuration once flags have been let go. Source: TN-59."""
+    """Return what is left to remove from the configuration after flags were released. Source: TN-59."""
     if facts.flags is not FlagPair.RETIRED or facts.flag is None:
         return ()
     return (

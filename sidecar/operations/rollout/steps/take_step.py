@@ -75,7 +75,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[GateResult, ...] = ()
 
     def answer(self, asked: StepRequest, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
-        """Return what the step comes to in `rollout`."""
+        """Return the change that the step makes to `rollout`."""
         facts = rollout.definitions[self.found.facts.digest]
         return replace(
             answer_about(rollout, facts, changed=changed),
@@ -197,7 +197,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         return _Plan(found=found, change=changed(asked, *found, by))
 
     def _is_left(self, found: DefinitionMatch) -> bool:
-        """Say whether a kill that was done before still has something to kill."""
+        """Return whether a kill that was done before still has something to kill."""
         return transitions.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
 
     async def _asked_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[GateResult, ...]:

@@ -1,11 +1,13 @@
-"""Sees a kill flag fall, and kills what it stands for. Source: PF1-FR-9, TN-56, TN-57, TN-82, DESIGN section 8.
+"""Watches for the on-to-off edge of a kill flag and kills the definition it belongs to.
 
-An edge is: confirmed on while the definition was in an active state, then confirmed off. What lies between does not
-matter; unreachable is neither. A first-seen off is no edge, unless the record says that the flag was confirmed on: then
-it fell while no sidecar looked. The cohort flag is never looked at: off, it is an exposure of 0.
+An edge is: confirmed on while the definition was in an active state, then confirmed off. Values in between do not
+matter; an unreachable backend confirms neither. A first reading of off is no edge, unless the record says that the flag
+was confirmed on: then it was switched off while no sidecar was watching. The cohort flag has no edge: off means an
+exposure of 0.
 
-A confirmation counts from when binds here knew the state it belongs to: what was asked of a backend before may show the
-flag as it was before the sidecar itself switched it.
+A confirmation counts only from the time at which binds here know the state it belongs to: an answer to an earlier fetch
+may show the flag as it was before the sidecar itself switched it. Source: PF1-FR-9, TN-56, TN-57, TN-82, DESIGN section
+8.
 """
 
 import asyncio
@@ -130,7 +132,7 @@ class KillFlagWatcher:
         return value is FlagValue.OFF and (watched.on or self._was_on(facts, flags))
 
     def _was_on(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
-        """Say whether the record knows that the flag was on at this very backend, long enough ago."""
+        """Return whether the record knows that the flag was on at this very backend, long enough ago."""
         if facts.activated_at is None or not facts.flag or facts.confirmed_on != facts.flag:
             return False
         if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:

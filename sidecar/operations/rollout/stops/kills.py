@@ -90,7 +90,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         warnings = await self.stops.hold(stop)
         if self._is_shared(found.facts):
             recorded = await self.record(asked, stop)
-            # Of what the flag stands for besides: it is switched off only if nothing else tells other replicas.
+            # A shared flag would kill other definitions too: switch it off only if nothing else tells the replicas.
             away = isinstance(recorded, StoreUnavailable)
             switched = await self._flag_off(found.facts, actor) if away else FlagOff()
         else:
@@ -136,7 +136,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         warnings = await self.stops.hold(stop) if holds else ()
         recorded = await self.record(asked, stop, held=holds)
         if isinstance(recorded, StoreUnavailable) and not holds:
-            raise recorded  # nothing is held here, and nobody can say whether anything is on record
+            raise recorded  # no local stop is in effect, and the record may not have the kill
         switched = FlagOff()
         if isinstance(recorded, StepAnswer) and not self._is_shared(found.facts):
             switched = await self._flag_off(found.facts, actor)
@@ -157,11 +157,11 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return match_in_memory(self.stops.views.current().slots, asked, self.card_of)
 
     def _may_be_killed(self, facts: DefinitionFacts) -> bool:
-        """Say whether a kill would change anything, as far as is known here."""
+        """Return whether a kill would change anything, as far as is known here."""
         return may_be_killed(facts, flag_exists=self.flags.kill_flag_exists(facts))
 
     def _is_shared(self, facts: DefinitionFacts) -> bool:
-        """Say whether the fall of a definition's kill flag would kill another one, which nobody asked for."""
+        """Return whether switching off a definition's kill flag would also kill another definition, unrequested."""
         return facts.flag is not None and bool(sharing_flag(self.stops.views.current().slots, facts))
 
     async def _flag_off(self, facts: DefinitionFacts, actor: str) -> FlagOff:
@@ -176,7 +176,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
                 return FlagOff(edits=(edit,))
             async with asyncio.timeout(LONGEST_SWITCH):
                 await writer.switch(facts.flag, False, actor)
-        except Exception as error:  # noqa: BLE001  the border to a backend: whatever it does, the kill goes on
+        except Exception as error:  # noqa: BLE001  boundary to a backend: whatever it raises, the kill continues
             self.stops.recorder.anomaly("kill_flag_not_off", f"{facts.flag}: {type(error).__name__}")
             return FlagOff()
         return FlagOff(off=True)

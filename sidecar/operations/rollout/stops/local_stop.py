@@ -39,7 +39,7 @@ Recorded = StepAnswer | SubagentsError
 
 
 def request_of(stop: LocalStop) -> Kill | RampDown:
-    """Return what was asked when a stop was taken. Raises `Undecodable` if that cannot be read any more."""
+    """Return what was asked when a stop was taken. Raises `DecodeError` if that cannot be read any more."""
     kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
     return from_json(stop.request_json, kind)
 
@@ -87,7 +87,7 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_full(self) -> bool:
-        """Say whether so many stops wait that one which changes nothing here is refused: the file must not fill up."""
+        """Return whether too many stops wait to accept one that changes nothing here: the file must not fill up."""
         return len(self.tombstones.pending()) >= MOST_PENDING
 
     async def hold(self, stop: LocalStop) -> tuple[str, ...]:

@@ -8,13 +8,12 @@ from sidecar.core.rollout.facts import SlotRollout
 
 
 class AuditMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """Audit rows up to `number` were removed because they were old enough.
+    """Retention removed the audit rows up to `number`.
 
     Attributes:
-        before: everything removed had happened before.
-        link: of the last of them; the chain of the rows that are kept goes on from there.
-        standing: the rollouts that the removed rows were about, as they stood after the last of them: from there the
-            rows that are kept go on.
+        before: every removed row is older than this.
+        link: link of the last removed row; the chain of the remaining rows continues from it.
+        standing: the state of the affected rollouts after the last removed row; the remaining rows build on it.
         signature: of the sidecar's checkpoint key over the other fields, in hex.
     """
 

@@ -13,13 +13,13 @@ AGAIN: Final = timedelta(seconds=1)
 
 
 async def confirmed(write: Callable[[], Awaitable[Result]]) -> Result:
-    """Write; if nobody can say whether that is kept, write once more.
+    """Write; if the commit's result is unknown, write once more.
 
     Args:
-        write: keeps nothing twice, and finds by itself what is kept; raises `CommitUnknown` if the answer was lost.
+        write: idempotent: it finds what is already stored; raises `CommitUnknown` if the store's reply was lost.
 
     Raises:
-        StoreUnavailable: it cannot be done, or not be confirmed.
+        StoreUnavailable: the write failed, or could not be confirmed.
     """
     try:
         return await write()
@@ -28,15 +28,15 @@ async def confirmed(write: Callable[[], Awaitable[Result]]) -> Result:
 
 
 async def confirmed_by(kept: Callable[[], Awaitable[bool]], write: Callable[[], Awaitable[None]]) -> None:
-    """Write; if nobody can say whether that is kept, and a repetition is in conflict, look.
+    """Write; if the commit's result is unknown and a repetition conflicts, read back what is stored.
 
     Args:
-        kept: says whether what is there is what was written.
-        write: compares revisions; raises `CommitUnknown` if the answer was lost.
+        kept: returns whether the stored value is the written one.
+        write: compares revisions; raises `CommitUnknown` if the store's reply was lost.
 
     Raises:
-        RevisionConflict: somebody else was first; nothing is kept.
-        StoreUnavailable: it cannot be done, or not be confirmed.
+        RevisionConflict: another writer was first; nothing was written.
+        StoreUnavailable: the write failed, or could not be confirmed.
     """
     try:
         await write()

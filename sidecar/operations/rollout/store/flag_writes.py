@@ -20,5 +20,5 @@ class FlagStore(Protocol):
     """A writer whose flags are kept in the store of rollouts: `FlagWrite` switches them."""
 
     async def kept(self, name: str) -> StoredFlag | None:
-        """Return a flag as it is kept; None: nobody has created it. Raises `StoreUnavailable`."""
+        """Return a flag as stored; None: it was never created. Raises `StoreUnavailable`."""
         ...

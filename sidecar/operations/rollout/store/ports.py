@@ -1,13 +1,13 @@
-"""What the rollout needs of a store. Every method raises `StoreUnavailable` if it cannot be done or confirmed.
+"""What the rollout needs of a store. Every method raises `StoreUnavailable` if it fails or cannot be confirmed.
 
-The rules every database keeps (one suite holds each to them):
+Every database must keep these rules (one test suite runs against each):
 
-1. A rollout is written whole or not at all; `write` with another revision than the stored one: `RevisionConflict`.
-2. What is written of a change (audit rows, the answer to its request, the rollout) is kept in one transaction.
-3. A transition event is kept once for each definition digest and target state, whoever writes it.
-4. An answer is kept under its `request_id`; with another fingerprint or asker it is refused: `RequestIdReused`.
+1. A rollout is written whole or not at all; `write` with an outdated revision raises `RevisionConflict`.
+2. The parts of a change (audit rows, the answer to its request, the rollout) are written in one transaction.
+3. A transition event is stored once for each definition digest and target state, whichever sidecar writes it.
+4. An answer is stored under its `request_id`; another fingerprint or asker is rejected with `RequestIdReused`.
 5. Audit rows are never changed; they are removed only by retention, after 90 days or more, under a signed marker.
-6. `version` grows with every change of a rollout, a flag or a kept definition; replicas look at it every second.
+6. `version` grows with every change of a rollout, a flag or a stored definition; replicas poll it every second.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class RolloutWrite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptDefinition(msgspec.Struct, frozen=True):
-    """A definition as it was loaded: enough to serve it after the configuration has gone on."""
+    """A definition as it was loaded: enough to serve it after the configuration has changed."""
 
     digest: Digest
     definition_id: DefinitionId
@@ -109,7 +109,7 @@ class StopKind(StrEnum):
     """What a replica may do by itself at once, before it is on record."""
 
     KILL = "kill"
-    """Served to nobody, for ever."""
+    """Serves no user, permanently."""
     RAMP_DOWN = "ramp_down"
     """Served as at 0 %, until it is on record."""
 
@@ -194,9 +194,9 @@ class RolloutRecorder(Protocol):
         ...
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
-        """Log that everything that `version` of the configuration brings is on record and served as the record says.
+        """Log that all definitions of configuration `version` are on record and served as the record says.
 
-        `waiting` are listed, and serve nobody until an operator promotes them.
+        The definitions in `waiting` are listed, but serve no user until an operator promotes them.
         """
         ...
 
@@ -253,7 +253,7 @@ class RolloutStore(Protocol):
         ...
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect at a bind; returns those for which nobody had noted it yet."""
+        """Note that transitions took effect at a bind; returns those that were not noted before."""
         ...
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:

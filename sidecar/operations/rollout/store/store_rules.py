@@ -13,7 +13,7 @@ LISTED_FOR: Final = timedelta(minutes=5)
 
 
 def check_whole(change: RolloutWrite) -> None:
-    """Raise `ValueError` if a write contradicts itself: a defect of whoever made it."""
+    """Raise `ValueError` if a write contradicts itself, which is a defect of its caller."""
     written = change.rollout
     if written is not None and (written.slot, written.revision) != (change.slot, change.expected_revision + 1):
         raise ValueError(
@@ -23,15 +23,15 @@ def check_whole(change: RolloutWrite) -> None:
 
 
 def existing_write(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bool:
-    """Say whether a write is the repetition of one that is kept: its answer was lost, and nothing is to be written.
+    """Return whether a write repeats a stored one whose reply was lost; then nothing has to be written.
 
     Args:
-        kept: under the answer's `request_id`.
+        kept: the answer stored under the same `request_id`.
         answer: of the write.
 
     Raises:
-        RequestIdReused: the id was used for other contents, or by somebody else.
-        RevisionConflict: another replica has answered the same request, and otherwise.
+        RequestIdReused: the id was used for other contents, or by another actor.
+        RevisionConflict: another replica has answered the same request differently.
     """
     if kept is None or answer is None:
         return False
@@ -51,7 +51,7 @@ def refuse_other_revision(what: str, expected: int, stored: int) -> None:
     """
     if expected != stored:
         raise RevisionConflict(
-            f"{what} has revision {stored}, not {expected}: somebody else changed it first",
+            f"{what} has revision {stored}, not {expected}: another change came first; read it again",
             metadata={"revision": str(stored)},
         )
 

@@ -42,12 +42,12 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why.
+    """Why a user is served as they are.
 
     Attributes:
-        served: None: nobody serves the user.
+        served: None: no definition serves the user.
         bucket: None without a key.
-        assumptions: what is not known of the past, a sentence each.
+        assumptions: what is not known about the past, one sentence each.
     """
 
     slot: str
@@ -75,7 +75,7 @@ class HistoricalFlags:
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return everybody: shares of flags are not kept."""
+        """Return the share of all users: flag shares are not recorded."""
         return WHOLE
 
 
@@ -89,16 +89,16 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
 
     async def __call__(self, name: str, asker: BindSubject, at: datetime | None) -> Explanation:
-        """Explain.
+        """Explain which definition of a slot serves a user, and why.
 
         Args:
             name: slot, or id of a definition in one.
-            asker: for whom.
+            asker: the user.
             at: None: as a bind here would decide now.
 
         Raises:
-            UnknownDefinition: there is none such, or there was none at that time.
-            StoreUnavailable: nobody can say.
+            UnknownDefinition: the name is unknown, or was unknown at that time.
+            StoreUnavailable: the store did not answer.
         """
         present = await find_rollout(self.store, name)
         if at is None:
@@ -163,7 +163,7 @@ def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
 def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) -> str:
     """Return why a flag admits only some users, or not this one; empty: it is not the flags."""
     if flags.value(str(facts.cohort_flag), facts.vertical) is FlagValue.OFF:
-        return f"its flag {facts.cohort_flag} is off: nobody is exposed"
+        return f"its flag {facts.cohort_flag} is off: no user is exposed"
     share = flag_share(facts, flags)
     if bucket is None or bucket < share:
         return ""
@@ -173,11 +173,11 @@ def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) ->
 def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, kept_away: str) -> str:
     ramp = f"the ramp of {facts.ramp / 100:g} %"
     if verdict is CandidateVerdict.RAMP:
-        return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"without a key nobody is inside {ramp}"
+        return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"without a key no user is inside {ramp}"
     if verdict is CandidateVerdict.CHOSEN:
         return f"bucket {bucket} is inside {ramp}"
     if verdict is CandidateVerdict.STATE and facts.state is LifecycleState.PROMOTE:
-        return "it is in promote, and the slot is empty: nobody serves until an operator puts one there"
+        return "it is in promote, and the slot is empty until an operator activates a definition"
     if verdict is CandidateVerdict.STATE and facts.flag is None and facts.state is not LifecycleState.ROLLBACK:
         return f"it is in {facts.state} and names no flag, which promotion needs; only promote is served"
     if verdict is CandidateVerdict.COHORT:

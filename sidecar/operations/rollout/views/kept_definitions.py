@@ -31,7 +31,6 @@ class DefinitionCache:
     def __init__(
         self, loaded: Definitions, seeing: RecordDefinitions, store: RolloutStore, recorder: RolloutRecorder
     ) -> None:
-        """Join the parts."""
         self._loaded = loaded
         self._seeing = seeing
         self._store = store
@@ -48,12 +47,12 @@ class DefinitionCache:
         return self._loaded.card_by_digest(digest) or self._seeing.card(digest) or self._fetched.get(digest)
 
     async def fetch(self, digest: Digest) -> Card | None:
-        """Return a card, read from the store if it is not in memory; None: it is kept nowhere. Never for a bind.
+        """Return a card, read from the store if it is not in memory; None: no card is stored. Binds never call this.
 
-        However many ask for a card at the same time, it is read once.
+        Concurrent requests for the same card share one read.
 
         Raises:
-            StoreUnavailable: nobody can say; try again.
+            StoreUnavailable: the store did not answer; try again.
 
         Source: PF1-FR-8, DESIGN section 4.
         """
@@ -70,7 +69,7 @@ class DefinitionCache:
         return came
 
     async def _read(self, digest: Digest, reading: FirstResult[Card | StoreUnavailable | None]) -> None:
-        """Read, and tell all who wait; also if whoever reads is cancelled, since the others must not wait for ever."""
+        """Read a card and wake all waiters, even when cancelled: otherwise they would wait for ever."""
         came: Card | StoreUnavailable | None = _away()
         try:
             came = await self._from_store(digest)

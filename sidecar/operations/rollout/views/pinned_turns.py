@@ -1,10 +1,11 @@
 """How many open turns are bound to each definition: what a decommission has to wait for. Source: PF1-FR-8, SX-39.
 
-A decommission waits for the turns of a definition id, whatever the content that they were bound to: a minor revision
-has another digest, and what is taken away (entry, modules, blocks) goes by the id.
+A decommission waits for the turns of a definition id, whatever content they were bound to: a minor revision has another
+digest, but the parts that a decommission removes (entry, modules, blocks) belong to the id.
 
-Each replica shows how many turns it has bound, beside the version that its binds show. What one that died has shown
-last counts until the longest life of a turn is over: its tokens are good at the others. Binding itself tells nobody.
+Each replica publishes the number of turns that it has bound, next to the version that its binds use. The last count of
+a dead replica remains valid for the longest lifetime of a turn, because other replicas accept its tokens. A bind itself
+publishes nothing.
 """
 
 from collections import Counter
@@ -48,16 +49,16 @@ class PinnedTurnSource(Protocol):
 
 
 class PinnedTurns:
-    """Counts the open turns over all replicas.
+    """Counts the open turns over all replicas, in two ways; the larger count is used.
 
-    Twice, of which the larger counts: what the replicas say that they have bound; and what is known here or on record,
-    where a turn that outlives whoever bound it is known too, but not one that was bound elsewhere and called nothing.
+    The first count is what the replicas report to have bound. The second is what this process and the record know: it
+    includes turns that outlive the replica that bound them, but not turns that were bound elsewhere and called nothing.
 
     Args:
         open_here: the turns that this process knows.
-        record: what is on record.
-        said: what the other replicas say.
-        lasting: the longest life of a turn.
+        record: the turns on record.
+        said: the reports of the other replicas.
+        lasting: the longest lifetime of a turn.
     """
 
     def __init__(
@@ -67,7 +68,6 @@ class PinnedTurns:
         said: PinnedTurnSource,
         lasting: timedelta,
     ) -> None:
-        """Join the parts."""
         self._open_here = open_here
         self._record = record
         self._said = said

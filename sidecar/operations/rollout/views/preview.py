@@ -47,7 +47,7 @@ class PreviewRamp(msgspec.Struct, frozen=True):
     inside: Inside = in_ramp
 
     async def __call__(self, name: str, digest: str, to: int) -> Preview:
-        """Count.
+        """Count the users whom a ramp step would affect.
 
         Args:
             name: id of a definition, or a slot.
@@ -55,9 +55,9 @@ class PreviewRamp(msgspec.Struct, frozen=True):
             to: basis points.
 
         Raises:
-            UnknownDefinition: there is none such, or nothing is active.
-            TransitionRefused: a raise would take the sub-agent from somebody.
-            StoreUnavailable: nobody can say.
+            UnknownDefinition: the name is unknown, or no definition is active.
+            TransitionRefused: the raise would take the sub-agent away from some users.
+            StoreUnavailable: the store did not answer.
         """
         rollout = await find_rollout(self.store, name)
         facts = rollout.definitions.get(Digest(digest)) if digest else definition_meant(rollout, name)

@@ -21,13 +21,13 @@ NEVER: Final = 1e9
 
 
 class RolloutGauges(Struct, frozen=True, kw_only=True):
-    """Reads, whenever somebody asks; never waits.
+    """The values of the rollout's gauges, read from memory when metrics are collected; never waits.
 
-    A definition id is shown by one of its digests: the active one, else the one that was seen last.
+    A definition id is represented by one of its digests: the active one, otherwise the one that was loaded last.
 
     Attributes:
         loaded: the configuration.
-        turns: that are open here; asked late.
+        turns: the turns open here; a callable, because the gauges are created before the turns.
     """
 
     views: RolloutViews

@@ -1,4 +1,4 @@
-"""Reads how rollouts stand: what is on record, what the flags say, who is bound to what, and what contradicts what.
+"""Reads the state of rollouts: the record, the flags, the bound turns, and drift among them.
 
 Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
 """
@@ -83,11 +83,11 @@ class RolloutsReading(msgspec.Struct, frozen=True):
 
 
 async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
-    """Return the rollout of a slot, or that which has a definition of that id.
+    """Return the rollout of a slot, or the rollout that has a definition with that id.
 
     Raises:
-        UnknownDefinition: there is none such.
-        StoreUnavailable: nobody can say.
+        UnknownDefinition: the name is unknown.
+        StoreUnavailable: the store did not answer.
     """
     rollouts = await store.rollouts()
     for rollout in rollouts:

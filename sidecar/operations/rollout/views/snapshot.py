@@ -1,8 +1,8 @@
 """Keeps all rollouts in one immutable view that binds read from memory. Source: PF1-NFR-4, PF1-FR-8, DESIGN section 8.
 
-The store says when something may have changed; a poll of one number every second is heartbeat and fallback. A store
-that does not answer changes nothing: what is known goes on being served, and nothing widens. Kills and ramp-downs that
-were made here count at once, on record or not.
+The store notifies of possible changes; a poll of one number every second is heartbeat and fallback. While the store
+does not answer, the last known view continues to serve, and no exposure widens. Kills and ramp-downs that were made
+here take effect immediately, whether or not they are on record yet.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class RolloutViews:
     """The present view, and the loop that keeps it so."""
 
     def __init__(self, store: RolloutStore, tombstones: Tombstones, clock: Clock, recorder: RolloutRecorder) -> None:
-        """Begin with nothing: nobody is served before the first look."""
+        """Start with an empty view: no user is served before the first read."""
         self._store = store
         self._tombstones = tombstones
         self._clock = clock

@@ -144,9 +144,9 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
 
 
 def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
-    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given.
+    """Return the failure that replaces an outcome which could not be made durable: only durable answers are delivered.
 
-    With it, the result of each effect that was sent is lost to the parent, who is told so.
+    The parent then also loses the results of the effects that were sent; the failure says so.
     """
     return CallOutcome(
         call_id=outcome.call_id,
@@ -209,7 +209,7 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
 
 
 Over: TypeAlias = Callable[[CallOutcome, datetime], object]
-"""Told what a child came to, and when that is, once it is on record or could not be recorded in time."""
+"""Called with a child's outcome and its time, once it is on record or could not be recorded in time."""
 
 
 class Settlement(msgspec.Struct, frozen=True):

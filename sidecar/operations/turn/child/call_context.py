@@ -1,4 +1,4 @@
-"""What running a child needs of whoever asked for it: a dispatch, or a child that delegates; and what a runner gets."""
+"""What running a child needs from its caller (a dispatch, or a child that delegates), and what its runner gets."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -20,13 +20,13 @@ from subagents_errors import CallFailure
 
 
 class CallContext(Protocol):
-    """One or several calls that somebody waits for.
+    """One or several calls whose caller waits for them.
 
     Attributes:
-        dispatch_id: which dispatch it is part of.
-        trace: what attempts belong to.
+        dispatch_id: the dispatch that the calls belong to.
+        trace: the parent of the attempts' spans.
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
-        ready: what is to be done next for its calls.
+        ready: the next steps of its calls.
         deadlines: of the dispatch.
     """
 
@@ -48,7 +48,7 @@ class CallContext(Protocol):
         """What was ready is being done."""
 
     def lose(self) -> None:
-        """Give it up: the record says that another sidecar has gone on with it."""
+        """Give it up: the record says that another sidecar has taken it over."""
 
     @property
     def status(self) -> Callable[[Child, str, Mapping[str, str]], None]:
@@ -79,7 +79,7 @@ def request_of(
 
 
 def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ...]:
-    """Return whom a sub-agent may delegate to, in the surface's order; `Delegate` decides anew when one is asked."""
+    """Return the possible delegates of a sub-agent, in the surface's order; `Delegate` decides again for each call."""
     return tuple(
         [
             DelegateTool(tool.name, tool.description, tool.arguments_schema_json)

@@ -140,7 +140,7 @@ class CallTool:
             child.use(Effect.RELEASED, tool.id)
             return ToolResult(judgement.payload_json, judgement.partial)
         self._account(child, tool, judgement, self._clock.monotonic() - began)
-        # The attempt may have ended while the service answered: then nobody is entitled to the payload any more.
+        # The attempt may have ended while the service answered: then its grant no longer permits the payload.
         self._grants.claim(grant)
         if isinstance(judgement, Withheld):
             return ToolResult(None)

@@ -49,7 +49,7 @@ class ChildReports:
                 child.child_id, contract, outcome, child.ledger.tool_calls, child.ledger.tokens, tuple(events)
             )
             await files.write(path, report_text(report))
-        except Exception as error:  # noqa: BLE001  whatever becomes of a report, the turn goes on
+        except Exception as error:  # noqa: BLE001  a failed report must not stop the turn
             self._recorder.anomaly("report_failed", f"{child.child_id}: {type(error).__name__}")
         finally:
             self._under_way -= 1

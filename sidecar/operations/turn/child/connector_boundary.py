@@ -63,7 +63,7 @@ class ConnectorBorder:
             return await exchange.ending.wait()
         finally:
             limit.cancel()
-            exchange.ending.settle(too_late)  # of one that nobody waits for any more
+            exchange.ending.settle(too_late)  # no effect if its caller no longer waits
             if exchange.runs:
                 task.cancel()
                 self._leave_behind(exchange)

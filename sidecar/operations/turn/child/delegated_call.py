@@ -21,7 +21,7 @@ class DelegatedCall:
 
     Attributes:
         planned: the one call.
-        child_id: of whom was delegated to; its name among the calls of the turn, too.
+        child_id: of the delegate; also its key among the calls of the turn.
         settle_at: the end of the attempt that delegates, or earlier.
         lenders: names, among the calls of the turn, of those who wait for it.
         delegation: how it is stopped.
@@ -61,7 +61,7 @@ class DelegatedCall:
         self.finished.settle(defect)
 
     def drains(self) -> None:
-        """Nobody listens to it."""
+        """A delegated call has no listeners."""
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
         """Return what stops it; there is only one call."""
@@ -76,10 +76,10 @@ class DelegatedCall:
         self._errand.status(self._parent, event_type, attributes)
 
     def lose(self) -> None:
-        """Another sidecar has gone on with the turn: give it up as a whole."""
+        """Another sidecar has taken the turn over: give up the whole turn."""
         self._errand.lose()
 
     def end(self) -> None:
-        """It is over."""
+        """The call has ended."""
         self._limit.cancel()
         self.delegation.end()

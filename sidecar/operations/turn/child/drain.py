@@ -14,11 +14,11 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 
 
 async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
-    """Lay out everything that is ready, put it on record in one append, go on with it, and begin anew.
+    """Take all ready steps, record them in one append, continue their calls, and repeat.
 
-    What becomes ready while the store takes its time is done by another one like this, which may go on in its place:
-    an append that hangs holds up nobody else. `give_up` is called with a call and the defect that keeps its next step
-    from being done; the other calls go on.
+    Another drain takes the steps that become ready during the append, and may replace this one: a hanging append does
+    not delay other calls. If a step raises, `give_up` is called with its call and the exception; the other calls
+    continue.
     """
 
     def relieve() -> None:

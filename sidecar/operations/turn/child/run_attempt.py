@@ -94,7 +94,7 @@ def bounds_of(child: Child, settle_at: float, now: float) -> AttemptBounds:
 
 
 class Quarantine(msgspec.Struct, frozen=True):
-    """Who is told of an attempt that runs on `after` seconds after it was stopped."""
+    """The receiver of reports about attempts that still run `after` seconds after they were stopped."""
 
     recorder: Recorder
     after: float
@@ -138,7 +138,7 @@ class Attempt:
         frames: AttemptFrames | None,
         on_end: Callable[[AttemptEnd], None],
     ) -> None:
-        """Join the parts; nothing runs yet. `on_end` is called once, with how it ends, as soon as it does."""
+        """Prepare the attempt; nothing runs yet. `on_end` is called once, with the end, as soon as the attempt ends."""
         self.attempt_id, self.collector, self.span = attempt_id, collector, span
         self._runner, self._child, self._errand = runner, child, errand
         self._quarantine, self._frames, self._on_end = quarantine, frames, on_end

@@ -126,7 +126,7 @@ class ChildRun:
             child.begin_attempt(now, attempt_id)
             self._shared.budget.called(at)
             self._run(attempt_id, at)
-        else:  # whoever takes the child over must not make one too many
+        else:  # recorded first: a takeover must count this attempt
             self._errand.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:

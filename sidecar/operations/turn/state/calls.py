@@ -91,7 +91,7 @@ class Calls:
         self.take_in({outcome.call_id: outcome}, {})
 
     def continues(self, call_id: CallId, continuation: Continuation) -> None:
-        """It is known what a call continues."""
+        """Note what a call continues."""
         self._continuations[call_id] = continuation
 
     def begin(self, child: Child) -> None:
@@ -132,12 +132,12 @@ class Calls:
             self.stop(call_id, reason)
 
     def waits_for_cancel(self, call_id: CallId) -> bool:
-        """Say whether a call without an outcome was cancelled, and that is not known to be on record."""
+        """Return whether a call without an outcome was cancelled, and that is not known to be on record."""
         stop = self._stops.get(call_id)
         return stop is not None and stop.how is CallFailure.CALL_CANCELLED and call_id not in self._cancelled
 
     def cancel_recorded(self, call_id: CallId) -> None:
-        """It is on record that a call is cancelled."""
+        """Note that the cancellation of a call is on record."""
         self._cancelled.add(call_id)
 
     def joined(self) -> tuple[CallOutcome, ...]:

@@ -48,7 +48,7 @@ class Child:
         ledger: what it and those below it use; `above` is that of the child that delegates to it.
         repeats: something has happened that may happen any number of times; see `note_left_out`.
         continues: what it continues; None: it began new work.
-        restored: it was brought back from the record, where other sidecars may have made attempts.
+        restored: it was restored from the record, so other sidecars may have made attempts.
         effects: its calls that may change something; None until it makes one.
     """
 
@@ -89,11 +89,11 @@ class Child:
         self.ledger = BudgetLedger(self.contract.budgets, above)
 
     def is_ahead_of(self, stored: Sequence[ChildEvent], unconfirmed: int) -> bool:
-        """Say whether the log here is the stored one, or goes on from it.
+        """Return whether the log here equals the stored one, or extends it.
 
         Args:
-            stored: what is on record.
-            unconfirmed: marks in drafts that are not known to be on record.
+            stored: the events on record.
+            unconfirmed: number of marks in drafts that are not known to be on record.
         """
         return len(stored) <= self.log.sequence - self.log.waiting - unconfirmed
 
@@ -125,11 +125,11 @@ class Child:
     # --- running
 
     def continue_work(self, continuation: Continuation) -> None:
-        """It continues the work of another child; told before it begins."""
+        """Note that the child continues the work of another child; called before the child begins."""
         self.continues = continuation
 
     def begin(self, now: datetime, began: float, *, keep_frames: bool) -> None:
-        """It is run from `now`, which is `began` on the loop's clock, to its outcome."""
+        """Start the child at `now`, which is `began` on the loop's clock; it runs until its outcome."""
         if self.outcome is not None:
             raise IllegalTransition("begin", self.log.state)
         self.started_at = self.started_at or now
@@ -167,7 +167,7 @@ class Child:
         return self.effects
 
     def add_below(self, usage: Usage, *, barred: bool, sent: int = 0, unknown: int = 0) -> None:
-        """Take note of what a delegation came to."""
+        """Note the result of a delegation."""
         self.data.count_below(sent, unknown, barred=barred)
         self.ledger.add_below(usage)
 
@@ -197,7 +197,7 @@ class Child:
         self.outcome, self.settled_at = outcome, now
 
     def revise(self, outcome: CallOutcome) -> None:
-        """Take the outcome that stands on record now; only what was brought back from there."""
+        """Adopt the outcome that is on record now; only for a restored child."""
         if not self.restored:
             raise IllegalTransition("revise", self.log.state)
         self.outcome = outcome
@@ -237,7 +237,7 @@ class Child:
         self._close(now, reason, actor)
 
     def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
-        """Fail it if it was brought back from the record and never came to its end."""
+        """Fail a child that was restored from the record unfinished."""
         if self.log.state in UNFINISHED:
             self.log.failed(now, str(CallFailure.EFFECT_UNKNOWN if self.data.effects_unknown else cause))
 

@@ -21,15 +21,15 @@ KEPT_BYTES: Final = 64 * 1024
 
 
 class DataUse(Struct):
-    """What a child's calls of data services came to.
+    """A summary of a child's calls of data services.
 
     Attributes:
-        calls: through the gateway.
-        released: payloads that the sub-agent really got.
-        barred_below: a service may have answered for somebody else to a child that this one delegated to.
+        calls: calls through the gateway.
+        released: payloads that were released to the sub-agent.
+        barred_below: a service may have given another user's data to a child that this one delegated to.
         budget_hit: a call was refused because the budget was used up.
-        effects_sent: calls that change something, those of children that this one delegated to included.
-        effects_unknown: those of them of which no result is known; the child then ends with `EFFECT_UNKNOWN`.
+        effects_sent: calls with side effects, including those of children that this one delegated to.
+        effects_unknown: sent effects without a known result; the child then ends with `EFFECT_UNKNOWN`.
         final: no other attempt is made, because it could repeat an effect.
     """
 
@@ -44,12 +44,12 @@ class DataUse(Struct):
 
     @property
     def barred(self) -> Set[ToolId]:
-        """Tools whose service may have answered for somebody else; this child does not get to ask them again."""
+        """Tools whose service may have returned another user's data; this child may not call them again."""
         return self._barred
 
     @property
     def barred_anywhere(self) -> bool:
-        """Whether an answer may have been for somebody else, here or below."""
+        """Whether an answer, here or below, may have been another user's data."""
         return self.barred_below or bool(self._barred)
 
     @property
@@ -79,7 +79,7 @@ class DataUse(Struct):
                 self.final = True
 
     def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
-        """Count what a delegation came to: another attempt would delegate anew, to a child with other keys."""
+        """Count the result of a delegation: another attempt would delegate again, to a child with other keys."""
         self.barred_below = self.barred_below or barred
         self.effects_sent += sent
         self.effects_unknown += unknown
@@ -159,7 +159,7 @@ class SentEffects:
         return self._sent.get(key)
 
     def waits_for_another(self, attempt: int, tool_id: ToolId) -> bool:
-        """Say whether an earlier attempt had an effect of the tool done that this attempt has not asked for."""
+        """Return whether an earlier attempt had an effect of the tool done that this attempt has not asked for."""
         return any(
             each.tool_id == tool_id and each.attempt < attempt and each.result is EffectResult.DONE
             for each in self._sent.values()

@@ -29,7 +29,7 @@ class Custody(Enum):
     Attributes:
         HERE: this one.
         ELSEWHERE: another one, or none any more; it is known here from the record.
-        FOLLOWED: the same, but this process sees to it that the dispatch comes to its result.
+        FOLLOWED: the same, but this process ensures that the dispatch gets its result.
         LOST: this one did, until another one went on with it; what still runs here is being stopped.
         GIVEN_UP: as ELSEWHERE, but what is known of it here is out of date; it has to be read again.
     """
@@ -42,7 +42,7 @@ class Custody(Enum):
 
 
 class Ownership:
-    """Whose one dispatch is: on record, and in fact.
+    """The ownership of one dispatch: on record, and in fact.
 
     Attributes:
         custody: changed by the methods only.
@@ -74,11 +74,11 @@ class Ownership:
         self.note(instance, self.epoch + (self.owner != instance), alive_elsewhere=False)
 
     def follow(self) -> None:
-        """See to it that it comes to its result."""
+        """Ensure that the dispatch gets its result."""
         self._move("follow", Custody.ELSEWHERE, Custody.FOLLOWED)
 
     def unfollow(self) -> None:
-        """It has come to its result."""
+        """The dispatch has its result."""
         self._move("unfollow", Custody.FOLLOWED, Custody.ELSEWHERE)
 
     def take_over(self) -> None:
@@ -86,14 +86,14 @@ class Ownership:
         self._move("take_over", Custody.FOLLOWED, Custody.HERE)
 
     def lose(self) -> None:
-        """Another sidecar has gone on with it, or may; several children may find that out."""
+        """Another sidecar has taken the dispatch over, or may have; several children may call this."""
         if self.custody is Custody.LOST:
             return
         if self.custody is Custody.HERE:
             self.custody = Custody.LOST
         else:
             self._move("lose", Custody.FOLLOWED, Custody.GIVEN_UP)
-        self.conflict = RecordConflict("another sidecar has gone on with the dispatch; resume it")
+        self.conflict = RecordConflict("another sidecar has taken over the dispatch; resume it")
 
     def _move(self, transition: str, source: Custody, target: Custody) -> None:
         if self.custody is not source:

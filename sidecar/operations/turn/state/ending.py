@@ -52,19 +52,19 @@ class EndPlan(msgspec.Struct, frozen=True):
 
 
 class TurnEnding:
-    """The end of one turn. The first try comes from a request or a cause; a failed one can be repeated.
+    """The end of one turn. The first try comes from a request or a cause; a failed try can be repeated.
 
     Attributes:
         stage: changed by the methods only.
-        attempt: the last try: settled with how the turn ended, or with why the try failed.
-        request: what the turn is ended with; None if its parent did not ask for it, and once the turn is slim.
-        cause: why it is ended.
-        laid_out: in the stage `LAID_OUT`.
-        closed: how the turn ended, in the stage `ENDED`.
-        fingerprint: of the request, if the end was found on record or the turn is slim; empty if nobody asked for it.
-        found_on_record: the turn has ended, and not by what this process wrote.
-        asked_for_here: it has ended as its parent asked this process to.
-        unreported: the routing decision of an ended turn, until it is reported; only here if this process wrote it.
+        attempt: the last try; settled with how the turn ended, or with why the try failed.
+        request: the parent's `EndTurn`; None if the turn ends for another cause, and once the turn is slim.
+        cause: why the turn ends.
+        laid_out: set in the stage `LAID_OUT`.
+        closed: how the turn ended; set in the stage `ENDED`.
+        fingerprint: of the request, if the end was found on record or the turn is slim; empty without a request.
+        found_on_record: the turn was ended by another process.
+        asked_for_here: the turn was ended by its parent's request to this process.
+        unreported: the routing decision of an ended turn until it is reported; only if this process wrote the end.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class TurnEnding:
         self.asked_for_here = False
 
     def contradicts(self, request: EndTurnRequest) -> bool:
-        """Say whether the turn is ended with other contents than those of `request`."""
+        """Return whether the turn is ended with other contents than those of `request`."""
         if self.fingerprint is None:
             return self.request is not None and self.request != request
         return self.fingerprint not in {"", end_fingerprint(request)}
@@ -116,7 +116,7 @@ class TurnEnding:
         return laid_out
 
     def contradicted(self) -> None:
-        """The record says otherwise than what was laid out: it is to be laid out anew."""
+        """The record contradicts the prepared end: it has to be prepared again."""
         if self.stage is not EndStage.LAID_OUT:
             raise IllegalTransition("contradicted", self.stage)
         self.stage, self.laid_out = EndStage.ENDING, None

@@ -1,8 +1,8 @@
-"""Which attempts may call tools now: a table of random keys. A grant dies with its attempt (DESIGN section 12).
+"""Which attempts may call tools now: a table of random keys. A grant ends with its attempt (DESIGN section 12).
 
-A key says nothing and is signed by nothing; what it opens stands in the table alone, so that there is nothing to forge
-and nothing that outlives its row. Keys that are over are not kept: whatever has the form of a key and opens nothing is
-taken for one of them, so that a host that goes on after a restart of the sidecar is told to stop.
+A key carries no content and no signature. Its permissions exist only in the table, so that a key cannot be forged and
+cannot outlive its row. Expired keys are not kept: an unknown but well-formed key is treated as an expired one, so that
+a host that continues after a restart of the sidecar is told to stop.
 """
 
 import re
@@ -37,13 +37,13 @@ class GrantTable:
         lease_held: Callable[[], bool] = lambda: True,
         lease_term: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Begin with none.
+        """Start without grants.
 
         Args:
-            ids: make the keys, which must not be guessed.
-            lease_held: says whether this process may still act on what it owns on record.
-            lease_term: changes when it may again, after it might not; grants of before stay dead then, since others
-                may have gone on with what they were for.
+            ids: make the keys, which must not be guessable.
+            lease_held: returns whether this process may still act on the dispatches that it owns.
+            lease_term: changes when the process regains its lease. Grants of earlier terms stay invalid, because other
+                sidecars may have taken over their dispatches.
         """
         self._ids = ids
         self._lease_held, self._lease_term = lease_held, lease_term
@@ -62,7 +62,7 @@ class GrantTable:
         return key is not None and self._live.pop(key).used
 
     def revoke_all_of(self, child_id: ChildId) -> None:
-        """Kill the grants of a child that others have gone on with."""
+        """Revoke the grants of a child that another sidecar has taken over."""
         for attempt_id in [each for each, key in self._keys.items() if self._live[key].child.child_id == child_id]:
             self.revoke(attempt_id)
 

@@ -1,4 +1,4 @@
-"""What a child uses, with everybody below it, and which delegations of its run.
+"""What a child and its descendants use, and which of its delegations run.
 
 Each use counts for the child and for all that wait for it above, at once: two who run at the same time cannot both
 spend what is left. Source: DESIGN section 5.
@@ -28,7 +28,7 @@ class Delegation:
         self.stop.settle(reason)
 
     def end(self) -> None:
-        """It is over."""
+        """The delegation has ended."""
         self.over.settle(None)
 
 

@@ -121,7 +121,7 @@ class LiveDispatch:
     # --- opening
 
     def open(self, begin: Callable[[], object] = lambda: None) -> None:
-        """It is on record: its calls may run. `begin` lets them, before anybody hears of the opening."""
+        """The dispatch is on record: `begin` starts its calls before any waiter learns of the opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("open", self.stage)
         self.stage = DispatchStage.OPEN
@@ -131,7 +131,7 @@ class LiveDispatch:
             self.opened.settle(None)
 
     def withdraw(self, refused: Exception) -> None:
-        """It could not be put on record: undo its acceptance, and tell whoever waits for its opening."""
+        """The dispatch could not be recorded: undo its acceptance, and wake the waiters for its opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("withdraw", self.stage)
         self.stage = DispatchStage.WITHDRAWN
@@ -156,7 +156,7 @@ class LiveDispatch:
         self.settle_within(self._clock.monotonic() - self.received_at + max(0.0, left), margin)
 
     def unfollow(self) -> None:
-        """Nobody here sees to its result any more: if there is none, it has to be read from the record again."""
+        """No task here follows the dispatch any more: a missing result has to be read from the record again."""
         if self.ownership.custody is not Custody.FOLLOWED:
             raise IllegalTransition("unfollow", self.ownership.custody)
         if self.stage is DispatchStage.FINISHED:
@@ -167,7 +167,7 @@ class LiveDispatch:
             self.turn.drop(self)
 
     def lose(self) -> None:
-        """Give it up: another sidecar has gone on with it."""
+        """Give it up: another sidecar has taken it over."""
         self.ownership.lose()
         self.calls.stop_all(CallFailure.RECORD_UNAVAILABLE)
         self._listeners.wake()
@@ -266,15 +266,15 @@ class LiveDispatch:
 
     @property
     def heard(self) -> bool:
-        """Say whether anybody listens."""
+        """Return whether the dispatch has listeners."""
         return bool(self._listeners)
 
     def leave(self, number: int | None, grace: timedelta = timedelta(0)) -> None:
-        """Remove a listener, if any; if nobody listens to a running dispatch now, do what its request asks for.
+        """Remove a listener, if any; if a running dispatch has no listener left, do what its request asks for.
 
         Args:
             number: which listener.
-            grace: how long it may take to listen again before it has gone away.
+            grace: how long the listener may take to return before it counts as gone.
         """
         self._listeners.remove(number)
         if self._listeners or self.stage is DispatchStage.FINISHED or not self.ownership.here:

@@ -128,7 +128,7 @@ class Turns:
             self._rest(turn)
 
     def asked_for(self, turn: Turn) -> None:
-        """Take note that somebody asks for a turn: it is the last one to be given up."""
+        """Mark a turn as just used: it becomes the last candidate for eviction."""
         if turn.ending.closed is not None:
             self.ended(turn)
         elif turn.turn_id in self._idle:

@@ -20,7 +20,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 def opening_of(
     dispatch: LiveDispatch, now: float, starts: Sequence[ChildStart], contracts: Sequence[ContractTexts]
 ) -> tuple[DispatchOpened, Texts]:
-    """Return the fact with which any sidecar can go on with `dispatch`.
+    """Return the fact from which any sidecar can take `dispatch` over.
 
     Args:
         dispatch: accepted.

@@ -129,7 +129,7 @@ class AttemptFrames:
 
 
 def _are_counts(*numbers: object) -> bool:
-    """Say whether these are whole numbers that a row of frames can hold."""
+    """Return whether these are whole numbers that a row of frames can hold."""
     return all(type(number) is int and abs(number) <= MOST_TOKENS for number in numbers)
 
 
@@ -161,7 +161,7 @@ class ChildFrames:
     def delegated(
         self, child_id: ChildId, used: Usage | None, *, barred: bool, sent: int = 0, unknown: int = 0
     ) -> None:
-        """Keep what a delegation came to, as far as that counts for who delegated."""
+        """Record the result of a delegation, as far as it affects the delegating child."""
         spent = used or Usage()
         self._came(
             DelegationFrame(
@@ -182,7 +182,7 @@ class ChildFrames:
             self.attempts[-1].came(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
-        """Keep that the call was stopped; not at the join deadline, which a replay comes to by itself."""
+        """Record that the call was stopped; not at the join deadline, which a replay reaches by itself."""
         if reason is not CallFailure.JOIN_DEADLINE:
             self._came(StoppedFrame(0, reason.name))
 
@@ -198,7 +198,7 @@ class ChildFrames:
             self.refused_at_once = why
 
     def none_made(self) -> AttemptFrames:
-        """Return what stands for a child that made no attempt."""
+        """Return the frames that represent a child without attempts."""
         none = AttemptFrames(AttemptId(""), 0, self.began)
         none.refused = self.refused_at_once
         return none

@@ -8,10 +8,10 @@ from subagents_errors import CallFailure
 
 
 class TurnSlotQueues:
-    """`core.dispatching.lanes` with somebody who waits.
+    """`core.dispatching.slot_queues` with tasks that wait.
 
     Attributes:
-        running: the calls whose turn it is, by key.
+        running: the calls that may run now, by key.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class TurnSlotQueues:
         return self._lanes.start_beside(call, lenders)
 
     def leave(self, key: str) -> None:
-        """The call has ended or given up; whoever waited for its lane has his turn now."""
+        """The call has ended or given up; calls that waited for its slot queue may run now."""
         self._lanes.leave(key)
         self._turns.pop(key, None)
         if self._lanes.waiting:

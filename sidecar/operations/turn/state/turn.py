@@ -55,7 +55,7 @@ class DispatchState(Protocol):
     ownership: Ownership
 
     def lose(self) -> None:
-        """Give it up: another sidecar has gone on with it."""
+        """Give it up: another sidecar has taken it over."""
 
     def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
         """Take the outcomes that the end of the turn gave to its calls, which are on record."""
@@ -156,7 +156,7 @@ class TurnState(Generic[Dispatch]):
             del self._dispatches[dispatch.dispatch_id]
 
     def lose(self, dispatch: Dispatch) -> None:
-        """Forget a dispatch that another sidecar has gone on with, which settles what could not be recorded here."""
+        """Forget a dispatch that another sidecar has taken over; that sidecar settles what was not recorded here."""
         dispatch.lose()
         self.drop(dispatch)
         self._unconfirmed.pop(dispatch.dispatch_id, None)
@@ -220,7 +220,7 @@ class TurnState(Generic[Dispatch]):
         return sum(len(each.marks) for each in told if each.step == child.step_idx)
 
     def settles_unconfirmed(self, child: Child) -> bool:
-        """Say whether an outcome of a child still has to be written, and stands then whatever is on record of it."""
+        """Return whether an outcome of a child still has to be written, and stands then whatever is on record of it."""
         first = self.dispatches[child.dispatch_id].plan.first_step if child.dispatch_id in self.dispatches else 0
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         settled = (draft.body for draft in drafts if isinstance(draft.body, CallsSettled))
@@ -232,7 +232,7 @@ class TurnState(Generic[Dispatch]):
         self._forget({each.salt for each in drafts if any(of.step == child.step_idx for of in progress_of(each.body))})
 
     def note_claims(self, *, recorded: bool) -> None:
-        """Say whether the newest fact with claims has those of the turn."""
+        """Return whether the newest fact with claims has those of the turn."""
         self.claims_recorded = recorded
 
     def begin_restoring(self) -> None:
@@ -242,14 +242,14 @@ class TurnState(Generic[Dispatch]):
         self.origin = Origin.READING
 
     def restored(self, refused: SubagentsError | None) -> None:
-        """It was read, or could not be."""
+        """The read has ended, successfully or not."""
         if self.origin is not Origin.READING:
             raise IllegalTransition("restored", self.origin)
         self.origin = Origin.READ if refused is None else Origin.UNREADABLE
         self.restoring.settle(refused)
 
     def note_spent(self, elsewhere: int) -> None:
-        """Say what the user's other turns of the day have cost, in units of `money`."""
+        """Note what the user's other turns of the day have cost, in units of `money`."""
         self.spent_elsewhere = elsewhere
 
     def note_unconfirmed(self) -> None:
@@ -261,7 +261,7 @@ class TurnState(Generic[Dispatch]):
         self.uncertain = False
 
     def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
-        """Say whether another process that lives runs a dispatch, as far as is known here."""
+        """Return whether another process that lives runs a dispatch, as far as is known here."""
         dispatch = self.dispatches.get(dispatch_id)
         if dispatch is None or dispatch.ownership.here or dispatch.stage is DispatchStage.FINISHED:
             return False

@@ -16,9 +16,9 @@ class EndCause(Struct, frozen=True):
     """Why a turn ends.
 
     Attributes:
-        close_reason: of the turn, and of its children that nobody gave a verdict on.
+        close_reason: of the turn, and of its children without a verdict.
         actor: who closes these children.
-        yields: the end is left to another sidecar, if that is the one that worked in the turn last.
+        yields: the end is left to another sidecar if that sidecar worked in the turn last.
     """
 
     close_reason: str
