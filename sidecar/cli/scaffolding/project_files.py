@@ -1,0 +1,49 @@
+"""Writes a new project from templates: as a whole, or not at all."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+
+class ScaffoldError(Exception):
+    """The project cannot be written. The message names cause and remedy."""
+
+
+def write_project(name: str, folder: Path, contents: Mapping[str, str]) -> Path:
+    """Write files into the new folder `name` in `folder`; return its path.
+
+    Args:
+        name: of the project; one part of a path.
+        folder: exists.
+        contents: text of each file, by its path inside the project.
+
+    Raises:
+        ScaffoldError: something with this name exists, or the folder cannot be written.
+    """
+    project = folder / name
+    if project.exists() or project.is_symlink():
+        raise ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as whole:
+            written = Path(whole) / name
+            for path, text in contents.items():
+                (written / path).parent.mkdir(parents=True, exist_ok=True)
+                (written / path).write_text(text, encoding="utf-8")
+            project.mkdir()  # fails if another process has created it meanwhile
+            shutil.copytree(written, project, dirs_exist_ok=True)
+    except OSError as error:
+        raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error
+    return project
+
+
+def filled(template: str, words: Mapping[str, str]) -> str:
+    """Return a template of this package with its `$words` replaced.
+
+    Args:
+        template: path below `sidecar/cli`, with `/`.
+        words: value of each word.
+    """
+    return Template(files("sidecar.cli").joinpath(*template.split("/")).read_text("utf-8")).substitute(words)
