@@ -1,8 +1,11 @@
 """`sidecar init`: what it refuses, and that a refusal leaves nothing behind."""
 
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -53,6 +56,54 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
     assert (code, out) == (64, "")
     assert errors == f"{tmp_path}/no/travel cannot be written: No such file or directory\n"
+
+
+def test_of_several_at_once_one_writes_all_of_it(tmp_path: Path) -> None:
+    """The others are told that it is there; nothing else is left in the folder."""
+    begin = Barrier(4)
+
+    def write(_: int) -> str:
+        begin.wait()
+        try:
+            return str(write_repository("travel", tmp_path))
+        except ScaffoldError as problem:
+            return str(problem)
+
+    with ThreadPoolExecutor(4) as pool:
+        said = sorted(pool.map(write, range(4)))
+
+    taken = f"{tmp_path}/travel is there already; choose another name, or another folder with --dir"
+    assert said == [f"{tmp_path}/travel", taken, taken, taken]
+    assert [path.name for path in tmp_path.iterdir()] == ["travel"]
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == len(FILES) + 1
+
+
+def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last file cannot be written; the message says why."""
+    write_text = Path.write_text
+
+    def full(path: Path, text: str, encoding: str | None = None) -> int:
+        if path.name == ".gitkeep":
+            raise OSError(28, "No space left on device")
+        return write_text(path, text, encoding)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ScaffoldError, match="travel cannot be written: No space left on device"):
+        write_repository("travel", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_written_data_service_says_that_its_port_is_taken(tmp_path: Path) -> None:
+    """One line instead of a traceback, with what to change."""
+    written = write_repository("travel", tmp_path)
+    file = written / "data_service.py"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        file.write_text(file.read_text("utf-8").replace("8480", str(port)), "utf-8")
+        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=30, check=False)
+
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"port {port}: Address already in use; choose another one here and in `endpoint`" in done.stderr
 
 
 def test_every_file_is_written_and_no_word_is_left_open(tmp_path: Path) -> None:

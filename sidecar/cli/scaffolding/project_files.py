@@ -1,6 +1,5 @@
 """Writes a new project from templates: as a whole, or not at all."""
 
-import shutil
 import tempfile
 from collections.abc import Mapping
 from importlib.resources import files
@@ -24,19 +23,28 @@ def write_project(name: str, folder: Path, contents: Mapping[str, str]) -> Path:
         ScaffoldError: something with this name exists, or the folder cannot be written.
     """
     project = folder / name
-    if project.exists() or project.is_symlink():
-        raise ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
+    if _is_there(project):
+        raise _taken(project)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as whole:
             written = Path(whole) / name
             for path, text in contents.items():
                 (written / path).parent.mkdir(parents=True, exist_ok=True)
                 (written / path).write_text(text, encoding="utf-8")
-            project.mkdir()  # fails if another process has created it meanwhile
-            shutil.copytree(written, project, dirs_exist_ok=True)
+            written.rename(project)  # at once; refused if another process has put something there meanwhile
     except OSError as error:
+        if _is_there(project):
+            raise _taken(project) from None
         raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error
     return project
+
+
+def _is_there(project: Path) -> bool:
+    return project.exists() or project.is_symlink()
+
+
+def _taken(project: Path) -> ScaffoldError:
+    return ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
 
 
 def filled(template: str, words: Mapping[str, str]) -> str:
