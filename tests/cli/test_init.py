@@ -3,14 +3,13 @@
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import ItemsView
 from pathlib import Path
-from threading import Barrier
 
 import pytest
 
 from sidecar.cli.init.repository import FILES, write_repository
-from sidecar.cli.scaffolding.project_files import ScaffoldError
+from sidecar.cli.scaffolding.project_files import ScaffoldError, write_project
 
 pytestmark = pytest.mark.system
 
@@ -58,24 +57,26 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert errors == f"{tmp_path}/no/travel cannot be written: No such file or directory\n"
 
 
-def test_of_several_at_once_one_writes_all_of_it(tmp_path: Path) -> None:
-    """The others are told that it is there; nothing else is left in the folder."""
-    begin = Barrier(4)
+class MadeMeanwhile(dict[str, str]):
+    """Contents of a project; while they are written, another process makes a project of the same name."""
 
-    def write(_: int) -> str:
-        begin.wait()
-        try:
-            return str(write_repository("travel", tmp_path))
-        except ScaffoldError as problem:
-            return str(problem)
+    def __init__(self, rival: Path) -> None:
+        super().__init__({"a.txt": "ours"})
+        self._rival = rival
 
-    with ThreadPoolExecutor(4) as pool:
-        said = sorted(pool.map(write, range(4)))
+    def items(self) -> ItemsView[str, str]:
+        """Return the files, after the other process."""
+        self._rival.mkdir()
+        (self._rival / "b.txt").write_text("theirs")
+        return super().items()
 
-    taken = f"{tmp_path}/travel is there already; choose another name, or another folder with --dir"
-    assert said == [f"{tmp_path}/travel", taken, taken, taken]
-    assert [path.name for path in tmp_path.iterdir()] == ["travel"]
-    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == len(FILES) + 1
+
+def test_a_project_that_is_made_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    """Neither is it mixed with ours, nor is anything else left in the folder."""
+    with pytest.raises(ScaffoldError, match="travel is there already; choose another name"):
+        write_project("travel", tmp_path, MadeMeanwhile(tmp_path / "travel"))
+
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["travel", "travel/b.txt"]
 
 
 def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
