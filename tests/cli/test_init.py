@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from collections import UserDict
 from collections.abc import ItemsView
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert errors == f"{tmp_path}/no/travel cannot be written: No such file or directory\n"
 
 
-class MadeMeanwhile(dict[str, str]):
+class MadeMeanwhile(UserDict[str, str]):
     """Contents of a project; while they are written, another process makes a project of the same name."""
 
     def __init__(self, rival: Path) -> None:
