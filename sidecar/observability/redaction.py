@@ -1,4 +1,4 @@
-"""The one place through which every line goes that the process writes: known secrets and tokens are taken out.
+"""Redacts known secrets and tokens. Every line that the process writes passes through here.
 
 Source: reliability row 59.
 """
@@ -9,49 +9,49 @@ from typing import Final
 
 REPLACEMENT: Final = "[redacted]"
 SHORTEST: Final = 6
-"""Characters; a shorter secret would tear holes into ordinary words."""
+"""Characters. Shorter secrets are not redacted: they would match parts of ordinary words."""
 TOKENS: Final = re.compile(
     r"v1\.[A-Za-z0-9]+\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"  # surface tokens
     r"|gr1\.[A-Za-z0-9_-]{16,}(?:\.end)?"  # grants
     r"|rt1\.[A-Za-z0-9_-]{16,}\.[0-9a-f]{32,}"  # role tokens
     r"|(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))e[w-z0-9_-][A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{32,}"
 )
-"""Tokens by their forms, since they are never known beforehand. The last: those of an issuer (JWT), of which the first
-part is base64 of a JSON object; `\\n` may stand before one in a line that is JSON."""
+"""Tokens, recognised by their form because their values are not known. The last alternative is a JWT: its first part
+is base64 of a JSON object. In a line of JSON an escaped newline (`\\n`) may precede it, hence the lookbehind."""
 HEADERS: Final = re.compile(
     r"(?i)(x-subagents-[a-z-]*(?:secret|token|grant)[a-z-]*(?:['\"]\s*[:=,]|\s*[:=])\s*(?:value\s*=\s*)?b?['\"]?)"
     r"[^\s'\",)}\]]{6,}"
 )
-"""Metadata of a call as people and libraries write it down: `name: value`, `('name', b'value')`."""
+"""gRPC metadata in the notations of logs and libraries: `name: value`, `('name', b'value')`."""
 BEARER: Final = re.compile(r"(?i)(authorization['\":=\s]+(?:[a-z]+\s+)?|bearer\s+)[^\s'\",}]{6,}")
 MAY_HOLD_TOKENS: Final = re.compile(r"\.[A-Za-z0-9_-]{16}")
-"""What every token has: a long part after a dot. Hardly any other line does, and finding that out takes a hundredth of
-the time of looking for tokens."""
+"""A cheap test before `TOKENS`: every token has a long part after a dot, few other lines do. It takes a hundredth of
+the time of `TOKENS`."""
 SECRET_NAME: Final = re.compile(r"(?i)secret|token|password|passwd|credential|api_?key|private_?key")
 
 
 class Redactor:
-    """Takes secrets out of text. Starts with none known."""
+    """Replaces tokens, and the secrets that it has learnt, by `REPLACEMENT`."""
 
     def __init__(self) -> None:
         self._secrets: set[str] = set()
         self._known: re.Pattern[str] | None = None
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """From now on, take these out."""
+        """Redact these secrets from now on."""
         self._secrets.update(secret for secret in secrets if len(secret) >= SHORTEST)
         longest_first = sorted(self._secrets, key=lambda secret: (-len(secret), secret))
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def learn_settings(self, settings: object) -> None:
-        """Learn the values that stand under a telling name in a plugin's settings."""
+        """Learn each value of a plugin's settings whose name, or a table around it, matches `SECRET_NAME`."""
         self.learn(_secret_values(settings, telling=False))
 
     def clean(self, text: str) -> str:
         """Return the text without secrets and tokens.
 
-        Each pattern is only tried on a text that holds what it cannot do without: the patterns took half of the time of
-        ending a turn, whose line is long and holds none of them.
+        A substring test precedes each pattern. Without these tests the patterns took half of the time of ending a turn,
+        whose log line is long and has no secret.
         """
         if self._known is not None and any(secret in text for secret in self._secrets):
             text = self._known.sub(REPLACEMENT, text)
@@ -61,7 +61,7 @@ class Redactor:
             small = text.lower()
             bearer, headers = "authorization" in small or "bearer" in small, "x-subagents-" in small
         else:
-            bearer = headers = True  # letters beyond ASCII may stand for those of a name if case does not count
+            bearer = headers = True  # with (?i) a pattern also matches e.g. U+017F for `s`, which `lower` keeps
         if headers:
             text = HEADERS.sub(rf"\1{REPLACEMENT}", text)
         return BEARER.sub(rf"\1{REPLACEMENT}", text) if bearer else text

@@ -13,7 +13,7 @@ from sidecar.operations.deadlines import deadline_at
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
-from sidecar.rpc.methods import Call, Listener, Method, MethodShape
+from sidecar.rpc.methods import SENT_UNREAD, Call, Listener, Method, MethodShape
 from sidecar.rpc.translate import requests
 from sidecar.rpc.translate.frames import Told, fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
@@ -22,7 +22,9 @@ from subagents.dispatch.v1 import dispatch_pb2
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 EVENTS_IN_A_FRAME: Final = 64
-"""More go into another frame: beside outcomes, which travel once, an event has up to 8 KiB; a message at most 4 MiB."""
+"""More go into another frame: an event has up to 8 KiB beside its outcome; a message at most 4 MiB."""
+LARGE: Final = 1024 * 1024
+"""Bytes of a message above which the result leaves in a message of its own, after the events with the same answers."""
 
 
 Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
@@ -46,26 +48,42 @@ class GrpcFrames:
         self._broken = False
         self._told: Told = {}
         self._last: bytes | None = None
+        self._headers_sent = False
 
     async def send(self, frame: Frame) -> None:
         """Deliver one frame, or keep the one with the result for the end of the call. Raises `ListenerClosed`."""
         try:
             for part in parts_of(frame):
-                message = self._response()
-                fill_frame(message.frame, part, self._told)
-                raw = message.SerializeToString()
+                raw = self._encoded(part)
                 if part.result is not None:
+                    if len(raw) > LARGE and part.events:
+                        await self._write(self._encoded(Frame(part.snapshot, part.events)))
+                        raw = self._encoded(Frame(None, (), part.result))
                     self._last = raw
                     return
-                loop = asyncio.get_running_loop()
-                until = loop.time() + self._timeout.total_seconds()
-                await deadline_at(until, self._call.context.write(raw), loop.call_at)
+                await self._write(raw)
         except TimeoutError:
             self._too_slow = True
             raise ListenerClosed from None
         except BaseError:
             self._broken = True
             raise ListenerClosed from None
+
+    def _encoded(self, part: Frame) -> bytes:
+        message = self._response()
+        fill_frame(message.frame, part, self._told)
+        return message.SerializeToString()
+
+    async def _write(self, raw: bytes) -> None:
+        loop, context = asyncio.get_running_loop(), self._call.context
+        until = loop.time() + self._timeout.total_seconds()
+        if len(raw) > SENT_UNREAD and not self._headers_sent:
+            # Headers travel with the first message. If that message is never read, gRPC would try to send them again
+            # with the status, fail, and leave the client without any end.
+            self._headers_sent = True
+            await deadline_at(until, context.send_initial_metadata(()), loop.call_at)
+        await deadline_at(until, context.write(raw), loop.call_at)
+        self._headers_sent = True
 
     def check(self) -> bytes | None:
         """Return the last message, if it is still to be sent.

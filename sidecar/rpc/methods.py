@@ -14,6 +14,9 @@ from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
 from sidecar.rpc.in_flight import InFlight
 
+SENT_UNREAD: Final = 32 * 1024
+"""Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
+
 
 class CallContext(Protocol):
     """What a call is to its handler: an RPC, or an operation of a lane."""
@@ -26,6 +29,9 @@ class CallContext(Protocol):
 
     def cancelled(self) -> bool:
         """Say whether the client has left or its deadline has passed."""
+
+    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
+        """Send the headers now; else they leave with the first message."""
 
     async def write(self, message: bytes, /) -> None:
         """Send one message; returns when gRPC has taken it."""

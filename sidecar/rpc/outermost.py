@@ -16,12 +16,10 @@ from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.handler_guard import Guard, HandlerContext, parsed
 from sidecar.rpc.in_flight import StartBatches
-from sidecar.rpc.methods import Call, GrpcContext, Method, MethodShape
+from sidecar.rpc.methods import SENT_UNREAD, Call, GrpcContext, Method, MethodShape
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
-SENT_UNREAD: Final = 32 * 1024
-"""Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
 
 
 class ErrorInterceptor(grpc.GenericRpcHandler):

@@ -62,6 +62,9 @@ class Listener:
         """Say no."""
         return False
 
+    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
+        """Do nothing: an operation has no headers."""
+
     async def write(self, message: bytes, /) -> None:
         """Take a message."""
         self.messages.append(message)

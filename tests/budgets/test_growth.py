@@ -145,7 +145,8 @@ async def objects_counted(record: str, folder: Path) -> tuple[Counter[str], Coun
 async def settled_objects() -> Counter[str]:
     """Return what is there once threads have let go of their last jobs, which is a moment after the answers."""
     for worker in the_live(Worker):
-        await worker.run(lambda: None)
+        if not worker._stopped:  # else it is of an earlier test
+            await worker.run(lambda: None)
     return live_objects()
 
 

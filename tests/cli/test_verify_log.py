@@ -159,7 +159,7 @@ def test_the_help_teaches() -> None:
     assert (
         "sidecar verify-log --sqlite backup.db --checkpoints checkpoints.jsonl --public-key checkpoint.key.pub" in said
     )
-    assert "Exit codes: 0 whole, 1 findings, 2 something cannot be read." in said
+    assert "Exit codes: 0 intact, 1 findings, 2 something cannot be read." in said
 
 
 # --- PostgreSQL

@@ -140,7 +140,7 @@ async def test_a_cancel_whose_answer_was_lost_can_be_repeated() -> None:
 
         again = await cancel(sidecar, bound, "call-1")
 
-        assert (lost.reason, again) == ("STORE_UNAVAILABLE", False)
+        assert (lost.reason, again) == ("STORE_UNAVAILABLE", True)
         assert len(kinds(store.contents, CallsCancelled)) == 1
         assert kinds(store.contents, CallsSettled) == []
         store.held.set()

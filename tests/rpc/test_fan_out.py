@@ -129,7 +129,7 @@ async def test_nothing_a_sub_agent_says_is_seen_before_its_call_has_settled() ->
 
         saying = [frame for frame in frames if b"SECRET OF THE SHOP" in frame.SerializeToString()]
         assert len(frames) > 2
-        assert [frame.HasField("result") for frame in saying] == [False]
+        assert [frame.HasField("result") for frame in saying] == [False, True]
         (settled,) = [each for each in saying[0].events if each.state_changed.HasField("outcome")]
         assert settled.state_changed.outcome.narration == "SECRET OF THE SHOP"
 

@@ -51,7 +51,7 @@ async def test_bind_dispatch_and_end_travel_over_one_stream() -> None:
     assert (
         bound.contract
         == said.contract
-        == pb.Contract(version=1, features=["session"], session_deadline=said.contract.session_deadline)
+        == pb.Contract(version=1, features=["session", "questions"], session_deadline=said.contract.session_deadline)
     )
     assert sidecar.lane_counts.operations.total() == 3
 

@@ -66,6 +66,9 @@ class Context:
         """Say no."""
         return False
 
+    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
+        """Do nothing: an operation has no headers."""
+
     async def write(self, message: bytes, /) -> None:
         """Take a message."""
         self.written.append(pb.SessionResponse.FromString(message))

@@ -84,7 +84,7 @@ async def test_what_retention_removed_is_the_beginning_of_what_is_kept() -> None
     assert outside == []
     assert answer.known_from.ToDatetime(BEGAN.tzinfo) == BEGAN + 3.2 * DAY
     assert after == before
-    assert (code, out.splitlines()[-1]) == (0, "  the audit is kept from 2026-11-25 16:48:00 on")
+    assert (code, out.splitlines()[-1]) == (0, "  the audit begins at 2026-11-25 16:48:00")
 
 
 async def test_a_time_that_began_before_the_audit_is_kept_has_no_beginning() -> None:

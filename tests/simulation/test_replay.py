@@ -29,7 +29,9 @@ def digests_elsewhere(suite: str, hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(("suite", "hash_seed"), list(zip(ALL_SUITES, ("1", "2", "random", "3", "4"), strict=True)))
+@pytest.mark.parametrize(
+    ("suite", "hash_seed"), list(zip(ALL_SUITES, ("1", "2", "random", "3", "4", "5"), strict=True))
+)
 def test_a_seed_is_the_same_run_in_a_fresh_process(suite: str, hash_seed: str) -> None:
     """Twenty seeds of each suite, with another order of sets there."""
     here = [play(suite, seed).trace.digest() for seed in SEEDS]

@@ -208,7 +208,7 @@ async def test_a_turn_that_was_never_ended_is_left_to_its_parent_and_does_not_ho
             decision = await restarted.event("routing.decision")
 
     assert (stopped["left_turns"], stopped["cut_off_turns"], stopped["oldest"]) == (1, 0, ["t-1"])
-    assert "can be ended at another one" in stopped["message"]
+    assert "can be ended at another sidecar" in stopped["message"]
     assert [outcome.outcome for outcome in told] == [Outcome.SUCCEEDED]
     assert (decision["turn_id"], decision["close_reason"]) == ("t-1", "ended")
     assert [call["outcome"] for call in decision["calls"]] == ["succeeded"]

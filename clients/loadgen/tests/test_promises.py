@@ -59,7 +59,6 @@ SPOILT: dict[str, Spoil] = {
     "an event and the result differ in an outcome": lambda frames: setattr(
         frames[2].result.outcomes[0], "outcome", outcome_pb2.OUTCOME_FAILED
     ),
-    "an answer was sent twice": lambda frames: setattr(frames[2].result.outcomes[0], "narration", "hello"),
     "a call settled without its outcome": lambda frames: frames[1].events[0].state_changed.ClearField("outcome"),
 }
 

@@ -1,4 +1,4 @@
-"""Finds, in git, the state that a change begins from: the commit where HEAD and the base branch part."""
+"""Finds the base of a change in git: the merge base of HEAD and the base branch."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ DEEPEN: Final = "fetch more of it (`git fetch --unshallow`; in GitHub's checkout
 
 @dataclass(frozen=True, slots=True)
 class GitBase:
-    """The base, found but not yet read.
+    """The base of a change. File contents are read on demand.
 
     Attributes:
-        commit: where the change begins.
-        files: what it holds of the configuration.
-        head_under: the configuration's folder inside the repository now, with a slash at its end; empty: the top.
-        told: of how the base was found, for people.
+        commit: the merge base.
+        files: the configuration's files in `commit`.
+        head_under: the configuration's folder in the repository at HEAD, with a trailing slash; empty: the top.
+        told: notes for the user on how the base was found.
     """
 
     git: Git
@@ -34,12 +34,12 @@ class GitBase:
     told: tuple[str, ...]
 
     def changed_since(self, head: Mapping[str, bytes]) -> Sequence[str]:
-        """Return the paths of the base whose content `head` does not hold at the same place."""
+        """Return the paths of the base that are missing in `head` or have another content there."""
         blobs = self.files.blobs.items()
         return [path for path, blob in blobs if path not in head or blob_name(head[path], blob) != blob]
 
     def contents(self, paths: Sequence[str]) -> Mapping[str, bytes]:
-        """Return what stood in these files."""
+        """Return the contents of these files in the base."""
         found = self.git.contents(self.files.blobs[path] for path in paths)
         return {path: found[self.files.blobs[path]] for path in paths}
 
@@ -54,7 +54,7 @@ def open_base(root: Path, ref: str) -> GitBase:
     """Find the base of the change that is checked out at `root`.
 
     Raises:
-        ComparisonRefused: there is no such base here; the text says how to get it.
+        ComparisonRefused: the local clone does not have the base; the message says how to fetch it.
         OSError, SubprocessError: git failed.
     """
     git = Git.within(root, SECONDS_AT_MOST)
@@ -98,10 +98,12 @@ def _parting(git: Git, ref: str, tip: str, shallow: bool) -> str:
 
 
 def _moved_from(git: Git, commit: str) -> str | None:
-    """Return the only folder that held a configuration and holds none now: a move must not hide a change.
+    """Return the folder that the configuration was moved from: it has one in `commit` and none now.
+
+    Without this search every file of a moved configuration would look new, and no change would be found.
 
     Raises:
-        ComparisonRefused: there are several.
+        ComparisonRefused: several folders qualify.
     """
     top = Path(git("rev-parse", "--show-toplevel").decode(errors="surrogateescape").rstrip("\n"))
     listed = git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).decode(errors="surrogateescape")

@@ -23,21 +23,21 @@ EPISODES: Final = """
 SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
   GROUP BY episode_id ORDER BY episode_id LIMIT ?
 """
-"""Those with a turn on record that called a sub-agent."""
+"""Pages of the episodes that have a recorded turn with a sub-agent call."""
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 PAGE: Final = 50
-"""Turns of the time before this start that one read looks at."""
+"""Turns from before this start that one read of `left_behind` loads."""
 
 
 class SqliteJournal:
-    """The journal in one file, which no other process has open: the instances before this one are dead.
+    """The journal in one file. The lock on the file excludes other processes, so all earlier instances are dead.
 
-    Made by `open`, or over an engine that is open already.
+    Create it with `open`, or directly with an open engine.
 
     Args:
-        engine: of a file with `record_schema`.
-        instance: who appends; a new one at each start.
+        engine: a database with `record_schema`.
+        instance: id of this run of the sidecar; new at each start.
     """
 
     waits = True
@@ -49,20 +49,20 @@ class SqliteJournal:
         self._end = Appending(instance)
         self._episodes = KnownKeys(EPISODES, "")
         self._before = 0
-        """Number of the newest turn that was there when this instance began: only up to there can others have left
-        anything behind."""
+        """Number of the newest turn at the start of this instance. Only turns up to it can have unfinished work of
+        earlier instances."""
         self._looked_up_to = 0
         self._left: list[TurnId] = []
 
     @classmethod
     async def open(cls, path: Path, instance: InstanceId, report: Report) -> "SqliteJournal":
-        """Open the file, make it if it is not there, and go on with it as `instance`.
+        """Open or create the file, and append to it as `instance`.
 
-        `report` is told what the disk did not do, and the name of the error; for a log.
+        `report` receives each failed disk operation and the name of its error, for the log.
 
         Raises:
-            DatabaseProblem: it cannot be used; says why and what to do.
-            StoreUnavailable, CommitUnknown: it cannot be written just now.
+            DatabaseProblem: the file cannot be used; the message says why and what to do.
+            StoreUnavailable, CommitUnknown: the file cannot be written at the moment.
         """
         engine = await SqliteEngine.open(path, record_schema(), report)
         record = cls(engine, instance)
@@ -74,25 +74,25 @@ class SqliteJournal:
         return record
 
     async def begin(self) -> None:
-        """Put the instance on record. Raises `StoreUnavailable` and `CommitUnknown`."""
+        """Record the instance. Raises `StoreUnavailable` and `CommitUnknown`."""
         self._before = await self._engine.write(partial(_begin, instance=self._instance))
 
     async def load_episodes(self) -> None:
-        """Learn which episodes called, so that `last_called` of a new one needs no read; until then it reads."""
+        """Load the ids of episodes with calls. Afterwards `last_called` of any other episode needs no read."""
         await self._episodes.load(self._engine)
 
     @property
     def engine(self) -> SqliteEngine:
-        """The file, for what else is kept in it."""
+        """The database engine, for other stores in the same file."""
         return self._engine
 
     @property
     def instance(self) -> InstanceId:
-        """Who appends."""
+        """Id of the instance that appends."""
         return self._instance
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Keep what was decided. See the port."""
+        """Append facts in one transaction. See the port."""
         for each in appends:
             if each.index is not None and each.index.called:
                 self._episodes.note(each.index.episode_id)
@@ -110,10 +110,10 @@ class SqliteJournal:
             raise
 
     async def renew_lease(self) -> None:
-        """Do nothing: the lock on the file says who is alive."""
+        """Do nothing: the lock on the file replaces the lease."""
 
     async def close(self) -> None:
-        """Give the file back."""
+        """Close the file and release its lock."""
         await self._engine.close()
 
     async def back_up(self, target: Path) -> None:
@@ -128,11 +128,11 @@ class SqliteJournal:
         return TurnFacts(tuple(facts), frozenset({self._instance}))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
-        """Return what the runners sent in a turn."""
+        """Return the recorded runner frames of a turn."""
         return await self._read(lambda connection: reading.turn_frames(connection, turn_id))
 
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
-        """Return the episode's last turn that called any."""
+        """Return the episode's last turn with a sub-agent call."""
         if self._episodes.lacks(episode_id):
             return None
         return await self._read(lambda connection: reading.last_called(connection, episode_id))
@@ -158,7 +158,7 @@ class SqliteJournal:
         return found[:limit]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
-        """Return turns whose parent is lost."""
+        """Return open turns that are past their deadline, because their consumer-agent did not end them."""
         return await self._read(lambda connection: reading.overdue(connection, now, limit))
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
@@ -166,21 +166,21 @@ class SqliteJournal:
         return await self._read(lambda connection: reading.newest_open(connection, limit, before))
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
-        """Return the turns that have some of the next facts."""
+        """Return the turns of the next facts after these watermarks. See the port."""
         return await self._read(lambda connection: changes_since.changed(connection, after, limit))
 
     async def erased_turns(self) -> Sequence[TurnId]:
-        """Return the turns that have facts without texts."""
+        """Return the turns whose texts were erased."""
         return await self._read(changes_since.erased_turns)
 
-    # --- archive: what is long is read in pages, each on one state
+    # --- archive: long results are read in pages; each page is one consistent read
 
     async def roots(self) -> Sequence[RootState]:
-        """Return where the running roots stand."""
+        """Return the present state of each running root."""
         return await self._read(archive.roots)
 
     async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers."""
+        """Iterate over the facts that a running root covers."""
         lowest, up_to = await self._read(lambda connection: archive.bounds_of(connection, day))
         page_under = partial(archive.page_under, instance=instance, day=day, up_to=up_to)
         after = lowest - 1
@@ -189,22 +189,22 @@ class SqliteJournal:
                 yield fact
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Go through all turns."""
+        """Iterate over the ids of all turns."""
         after = 0
         while page := await self._read(partial(archive.turn_page, after=after)):
             for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
                 yield turn_id
 
     async def markers(self) -> Sequence[FactsRemoved]:
-        """Return every marker."""
+        """Return every marker of removed facts."""
         return await self._read(archive.stored_markers)
 
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
-        """Return the roots of days that are old enough."""
+        """Return the roots of the days that retention may remove."""
         return await self._read(lambda connection: archive.removable(connection, ended_before))
 
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
-        """Keep the markers, and remove the days that they name."""
+        """Store the markers and remove the facts of their days, in one transaction."""
         try:
             return await self._engine.write(lambda connection: archive.remove(connection, markers))
         finally:
@@ -215,7 +215,7 @@ class SqliteJournal:
         return await self._read(archive.stored_erasures)
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
-        """Go through the turns among whose texts these characters stand."""
+        """Iterate over the turns whose texts contain `text`."""
         after: int | None = 0
         while after is not None:
             after, turns = await self._read(partial(archive.page_saying, text=text, after=after))
@@ -223,15 +223,15 @@ class SqliteJournal:
                 yield turn_id
 
     async def erase(self, erasure: Erasure) -> None:
-        """Keep the marker, and take the texts."""
+        """Store the marker and remove the texts, in one transaction."""
         await self._engine.write(lambda connection: archive.erase(connection, erasure))
 
     async def compact(self) -> None:
-        """Write the file anew, without what was erased, and empty the write-ahead log."""
+        """Rewrite the file without erased data, and truncate the write-ahead log."""
         await self._engine.compact()
 
     async def remove_frames(self, ended_before: datetime) -> int:
-        """Remove what runners sent."""
+        """Remove the runner frames of turns that ended before this time."""
         return await self._engine.write(lambda connection: archive.remove_frames(connection, ended_before))
 
     async def _read(self, work: Callable[[apsw.Connection], Result]) -> Result:

@@ -1,4 +1,4 @@
-"""The options of `sidecar verify-log`; what it does stands in `verify_log`, which is loaded when the command runs."""
+"""The options of `sidecar verify-log`. Its implementation, `verify_log`, is imported only when the command runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class VerifyLog:
     """The operations that the command calls.
 
     Attributes:
-        configured: where the record of a settings file is; raises `SettingsProblem`.
-        run: verifies a record; prints, as JSON if asked, and returns the exit code.
+        configured: returns the record that a settings file configures; raises `SettingsProblem`.
+        run: verifies a record, prints the result (as JSON if the second argument is true), and returns the exit code.
     """
 
     configured: Callable[[Path], RecordSource]
@@ -44,25 +44,25 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
         public_key: Annotated[list[Path] | None, typer.Option(help="Public key of checkpoints; repeatable.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     ) -> None:
-        """Say whether the record of delegated work is as it was written, and if not, what is wrong with it.
+        """Verify that the record of delegated work was not altered; list each finding.
 
-        Reads only, needs no running sidecar and does not disturb one.
+        The command only reads. It needs no running sidecar and does not disturb one.
 
-        With --config, what is not said otherwise is taken from the settings:
+        With --config, missing options are taken from the settings:
 
             sidecar verify-log --config sidecar.toml
 
-        An auditor takes a copy, and the public key, which the first start writes beside the private one:
+        An auditor uses a copy, and the public key that the sidecar's first start wrote beside the private key:
 
             sidecar verify-log --sqlite backup.db --checkpoints checkpoints.jsonl --public-key checkpoint.key.pub
 
-        Without checkpoints it sees what was altered, moved or left out.
+        Without checkpoints the command finds altered, moved and missing facts.
 
-        It sees neither a log that was written anew as a whole then, nor an end that was cut off.
+        It then finds neither a log that was rewritten as a whole, nor a log whose end was cut off.
 
-        What it could not know, it says in notes; docs/record-integrity.md has the whole.
+        Notes list what could not be checked. See docs/record-integrity.md.
 
-        Exit codes: 0 whole, 1 findings, 2 something cannot be read.
+        Exit codes: 0 intact, 1 findings, 2 something cannot be read.
         """
         said = RecordSource(sqlite, postgresql_dsn_file, checkpoints or (), public_key or ())
         if config is not None:

@@ -1,4 +1,4 @@
-"""`sidecar codeowners DIR`: the reviewers' rules that the blocks' owners make, printed or compared."""
+"""`sidecar codeowners DIR`: generates CODEOWNERS from the owners of the prompt blocks, or compares a file with it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ HEADING: Final = "# Made by `sidecar codeowners` from the `owner` of each prompt
 
 @dataclass(frozen=True, slots=True)
 class CodeownersOptions:
-    """What is asked for.
+    """Options of the command.
 
     Attributes:
-        team: how an owner is called, with `{owner}` in it.
+        team: template of a team's name on the code host; contains `{owner}`.
         under: the configuration's folder inside the repository.
-        compared_with: a file that must say the same; None: print.
+        compared_with: an existing CODEOWNERS file that must have the generated content; None: print the content.
     """
 
     team: str = "@{owner}"
@@ -30,10 +30,10 @@ class CodeownersOptions:
 
 
 def codeowners(root: Path, options: CodeownersOptions, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
-    """Print the CODEOWNERS file of the configuration below `root`, or say whether a file is still right.
+    """Print the CODEOWNERS file of the configuration below `root`, or report whether a file is up to date.
 
     Returns:
-        The exit code: 1 if the configuration has errors, `team` lacks its sign, or the compared file says otherwise.
+        The exit code: 1 if the configuration has errors, `team` lacks `{owner}`, or the compared file differs.
     """
     loaded = load(root)
     if loaded.catalogue is None:

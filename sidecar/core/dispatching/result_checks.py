@@ -1,4 +1,4 @@
-"""Gathers what one attempt reports, and checks it before the parent may take it (SX-53)."""
+"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53)."""
 
 import re
 from collections.abc import Mapping
@@ -15,11 +15,20 @@ from sidecar.core.json_schemas import validator_of
 from subagents_errors import CallFailure
 
 INLINE_COMPONENT: Final = re.compile(r"<component\b|```\s*json\b", re.IGNORECASE)
-"""Component data inside a narration, as the legacy path wrote it (PC1-FR-10a, PC1-D-50)."""
+"""Component data in the text of a narration, where the legacy path put it; now refused (PC1-FR-10a, PC1-D-50)."""
 
 
 class ResultLimits(msgspec.Struct, frozen=True):
-    """Bounds on what one attempt may bring. Characters of text; events of any kind; `total`: UTF-8 bytes of it all."""
+    """Limits of the result of one attempt.
+
+    Attributes:
+        narration: characters of text.
+        component: characters of JSON in one component.
+        components: their number.
+        total: UTF-8 bytes of narration and components together.
+        events: their number, of any kind.
+        silence: longest pause between two events; None: no limit.
+    """
 
     narration: int = 256 * 1024
     component: int = 256 * 1024
@@ -30,7 +39,7 @@ class ResultLimits(msgspec.Struct, frozen=True):
 
 
 MOST_TOKENS: Final = 10**12
-"""More than any model reads or writes; the record holds no number of any size."""
+"""Upper limit of a reported token count: more than any model uses, and small enough for the record."""
 
 
 class InvalidResult(Exception):
@@ -43,11 +52,11 @@ class InvalidResult(Exception):
 
 
 class ResultCollector:
-    """What one attempt has brought so far.
+    """The result of one running attempt so far.
 
     Attributes:
-        most_events: of any kind that it may report.
-        usage: as last reported.
+        most_events: limit of reported events, of any kind.
+        usage: the newest reported token counts.
     """
 
     def __init__(self, definition: AgentDefinition, limits: ResultLimits) -> None:
@@ -85,37 +94,37 @@ class ResultCollector:
         self._components.append(component)
 
     def _count_bytes(self, *texts: str) -> None:
-        """Count what the outcome will take on the wire: the outcomes of one dispatch travel in one message."""
+        """Limit the outcome's size on the wire: one message carries all outcomes of a dispatch."""
         for text in texts:
             self._bytes += _bytes_of(text)
         if self._bytes > self._limits.total:
             raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
 
     def answer(self, *, data_unavailable: bool) -> Answer:
-        """Return the whole. Raises `InvalidResult` if the narration holds component data."""
+        """Return the complete answer. Raises `InvalidResult` if the narration contains component data."""
         narration, holds_data = self._read or self._narration()
         if holds_data:
             raise InvalidResult(CallFailure.RESULT_INVALID, "the narration holds inline component JSON")
         return Answer(narration, tuple(self._components), data_unavailable)
 
     def partial(self) -> Answer:
-        """Return what is there, for a budget that ran out."""
+        """Return the answer so far, marked as incomplete, for an attempt whose budget ran out."""
         return msgspec.structs.replace(self.evidence(), data_unavailable=True)
 
     def evidence(self) -> Answer:
-        """Return what is there; text that would not pass the check is left out."""
+        """Return the answer so far. A narration that contains component data is left out."""
         narration, holds_data = self._read or self._narration()
         return Answer("" if holds_data else narration, tuple(self._components))
 
     def _narration(self) -> tuple[str, bool]:
-        """Return the whole text, and whether it holds component data; looked at once until there is more of it."""
+        """Return the narration and whether it contains component data; cached until more text is added."""
         narration = "".join(self._parts)
         self._read = narration, holds_component_data(narration)
         return self._read
 
 
 def _bytes_of(text: str) -> int:
-    """Return the length in UTF-8. Raises `InvalidResult` for what neither the wire nor the record can hold."""
+    """Return the length in UTF-8 bytes. Raises `InvalidResult` for a value that UTF-8 cannot encode."""
     if type(text) is not str:
         raise InvalidResult(CallFailure.RESULT_INVALID, f"a {type(text).__name__} in the place of a text")
     try:
@@ -125,7 +134,7 @@ def _bytes_of(text: str) -> int:
 
 
 def fit(asked: Asked) -> Asked:
-    """Return a question that can be passed on. Raises `InvalidResult` for any other."""
+    """Return the question unchanged if it is valid. Raises `InvalidResult` otherwise."""
     problem = problem_of(asked)
     if problem:
         raise InvalidResult(CallFailure.RESULT_INVALID, problem)
@@ -133,7 +142,11 @@ def fit(asked: Asked) -> Asked:
 
 
 def usage_of(read: int, written: int, cached: int | None) -> Usage:
-    """Return what was reported of tokens, none of them negative. Raises `InvalidResult` for what is no such number."""
+    """Return reported token counts; negative ones become 0, and `cached` is at most `read`.
+
+    Raises:
+        InvalidResult: a count is no integer, or over `MOST_TOKENS`.
+    """
     for count in (read, written, cached or 0):
         if type(count) is not int or count > MOST_TOKENS:
             raise InvalidResult(CallFailure.RESULT_INVALID, "reported tokens that are no whole number, or too many")
@@ -142,7 +155,11 @@ def usage_of(read: int, written: int, cached: int | None) -> Usage:
 
 
 def check_component(component: Component, schemas: Mapping[str, str]) -> None:
-    """Check one component against the card's schemas, by name. Raises `InvalidResult`. Source: DESIGN section 5."""
+    """Check one component against the schema that the card declares for its name. Source: DESIGN section 5.
+
+    Raises:
+        InvalidResult: there is no such schema, the data does not match it, or a text is not JSON.
+    """
     schema = schemas.get(component.name)
     if schema is None:
         raise InvalidResult(CallFailure.RESULT_INVALID, f"the card declares no component {component.name!r}")
@@ -153,8 +170,8 @@ def check_component(component: Component, schemas: Mapping[str, str]) -> None:
 
 
 def holds_component_data(narration: str) -> bool:
-    """Say whether a narration holds structured data: a legacy marker, a JSON block, or nothing but JSON."""
-    # Looked for first: the pattern takes microseconds for a narration of a kilobyte, and few hold what it begins with.
+    """Return whether a narration contains structured data: a legacy marker, a JSON block, or only JSON."""
+    # Substring tests first: the pattern takes microseconds per kilobyte, and few narrations contain these characters.
     if ("<" in narration or "```" in narration) and INLINE_COMPONENT.search(narration):
         return True
     stripped = narration.strip()

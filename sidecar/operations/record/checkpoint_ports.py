@@ -1,4 +1,4 @@
-"""What checkpointing and retention need from outside: a key that signs, and a second place."""
+"""Ports of checkpointing and retention: a signing key, and a store for signed lines outside the database."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -12,20 +12,20 @@ from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, LinkedRo
 from sidecar.core.verifying.checkpoint_lines import RootKey, Statement
 
 CheckpointSigner = Signer
-"""The port is what the core needs to make a signed line or marker; see there."""
+"""The port is the core's protocol for a signing key; see `Signer`."""
 
 
 class CheckpointStoreUnavailable(Exception):
-    """The second place could not be written or read; says which and why."""
+    """The checkpoint store could not be read or written; the message says which file and why."""
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What the end of a second place says.
+    """The newest statements of a checkpoint store.
 
     Attributes:
-        roots: the statement about each running root that reaches furthest.
-        audit: the one about the audit of rollouts.
-        since: the place looked back to this day; what is older was signed before. None: it looked at everything.
+        roots: the newest signed state of each running root.
+        audit: the newest signed head of the audit of rollouts.
+        since: first day of the lines that were read; earlier roots count as signed. None: all lines were read.
     """
 
     roots: Mapping[RootKey, RootState]
@@ -34,10 +34,10 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class AuditChain(Protocol):
-    """What signing and verifying need of the audit of rollouts. Every method raises `StoreUnavailable`."""
+    """The hash chain of the rollout audit, for signing and verifying. Every method may raise `StoreUnavailable`."""
 
     async def audit_head(self) -> AuditHead:
-        """Return where the chain of the audit stands."""
+        """Return number and link of the newest row."""
 
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
         """Return the next rows of the audit with their links."""
@@ -47,18 +47,18 @@ class AuditChain(Protocol):
 
 
 class CheckpointStore(Protocol):
-    """Keeps signed lines outside the database; nothing is ever changed or removed there."""
+    """Keeps signed lines outside the database, append-only."""
 
     async def standing(self) -> Standing:
-        """Return how far the statements reach, as far as the place looks back.
+        """Return the newest statements, from the lines that the store reads at a start.
 
         Raises:
-            PlaceUnavailable: it cannot be read.
+            CheckpointStoreUnavailable: the store cannot be read.
         """
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Sign the statements, link each to the line before it, and return when they are durable.
 
         Raises:
-            PlaceUnavailable: it cannot be confirmed; appending the same again is harmless.
+            CheckpointStoreUnavailable: the write is not confirmed; appending the same statements again is safe.
         """

@@ -1,7 +1,8 @@
-"""Signs where the running roots of this instance stand, again and again, in a second place.
+"""Signs the running roots of this instance at an interval, and keeps the signed lines outside the database.
 
-What was appended after the newest checkpoint is protected by the links of its turn only; the interval says how much
-that may be. Source: DESIGN section 10.
+A running root is a hash over the facts of one instance and one day. Facts after the newest checkpoint are
+protected only by the hash links of their turn: the interval limits how many of them can be cut off unseen. Source:
+DESIGN section 10.
 """
 
 import asyncio
@@ -22,20 +23,21 @@ ROOT_DIFFERS: Final = "checkpoint_root_differs"
 
 
 class Checkpointing:
-    """Writes a checkpoint for each running root that has moved. Never raises what the record or the place do.
+    """Writes a checkpoint for each running root that has grown since its last one. Failures are reported, never raised.
 
     Args:
-        archive: where the running roots are.
-        instance: whose roots are looked at; the first time, those of all others are, too: one may have been killed.
-        place: where the checkpoints go.
-        interval: between two looks.
-        clock: for the time in a line, and for how long something waits.
-        recorder: told of every failure.
-        audit: of rollouts, whose newest link is signed as well.
+        archive: reads the running roots.
+        instance: owner of the roots to sign. The first round also signs those of other instances, which may have been
+            killed before their last checkpoint.
+        place: stores the checkpoints.
+        interval: pause between two rounds.
+        clock: gives the time of each checkpoint, and measures `waiting_seconds`.
+        recorder: receives an anomaly for every failure.
+        audit: the audit of rollouts; its newest link is signed, too.
 
     Attributes:
-        written: lines.
-        failures: looks after which something that should have been signed was not.
+        written: number of signed lines.
+        failures: number of rounds that could not sign, because the record or the place was unavailable.
     """
 
     def __init__(
@@ -67,19 +69,20 @@ class Checkpointing:
 
     @property
     def waiting_seconds(self) -> float:
-        """For how long no checkpoint could be written that should have been; 0 while all is well, and nobody looks."""
+        """Seconds since the first failed round or the start of a round that still runs; 0 between successful rounds."""
         since = self._looking_since if self._failing_since is None else self._failing_since
         return 0.0 if since is None else self._clock.monotonic() - since
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Sign in rounds, without end."""
         while True:
             await self.look()
             await asyncio.sleep(self._interval.total_seconds())
 
     async def look(self) -> None:
-        """Write a checkpoint for each root that has moved; the first time, also for other instances."""
-        self._looking_since = self._clock.monotonic()  # a disk that hangs says nothing, and shows all the same
+        """Run one round; the first one also signs the roots of other instances."""
+        # A disk that hangs raises nothing: without this time `waiting_seconds` would stay 0.
+        self._looking_since = self._clock.monotonic()
         try:
             await self._look()
         finally:
@@ -112,7 +115,7 @@ class Checkpointing:
         self._signed.update((RootKey(state.instance, state.day), state) for state in moved)
 
     def _audit_has_moved(self, head: AuditHead) -> bool:
-        """Say whether the head of the audit is to be signed; one that contradicts what was signed never is."""
+        """Return whether to sign the audit's head. A head that contradicts the signed one is reported instead."""
         signed = self._signed_audit
         if head.number < signed.number or (head.number == signed.number and head.link != signed.link):
             if self._audit is not None:
@@ -121,12 +124,12 @@ class Checkpointing:
         return head.number > signed.number
 
     def _has_moved(self, state: RootState) -> bool:
-        """Say whether a state is to be signed; one that contradicts what was signed never is."""
+        """Return whether to sign a root. A root that contradicts the signed one is reported, not signed."""
         if self._begun and state.instance != self._instance:
-            return False  # it signs for itself, or has ended and was looked at when this one began
+            return False  # that instance signs its own roots, or it ended and the first round signed them
         signed = self._signed.get(RootKey(state.instance, state.day))
         if signed is None:
-            return self._since is None or state.day >= self._since  # what is older was signed, and is not read again
+            return self._since is None or state.day >= self._since  # older roots are signed; their lines are not read
         if state.number < signed.number or (state.number == signed.number and state.root != signed.root):
             where = f"{state.instance} of {state.day}"
             self._recorder.anomaly(ROOT_DIFFERS, f"{where}: {signed.number} was signed, now {state.number}")

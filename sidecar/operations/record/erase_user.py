@@ -107,7 +107,7 @@ class EraseUser:
 
         Raises:
             AdmissionRefused: another one runs.
-            StoreUnavailable, MemoryUnavailable, PlaceUnavailable: what was told so far is erased.
+            StoreUnavailable, MemoryUnavailable, CheckpointStoreUnavailable: what was told so far is erased.
             RecordConflict: a turn cannot be read, or each look found more; says what to do.
         """
         if self._erasing:

@@ -1,9 +1,8 @@
-"""What a turn, and a user's day, have cost so far, for the budgets in money.
+"""Enforces the budgets in money: the cost of a turn, and of one user's turns of one day.
 
-Nothing is kept beside the record: the cost of each call is in its outcome, so that a restart and another replica know
-the same. A day is read from the record when a dispatch begins, hence it has every outcome that any replica had
-acknowledged by then. What still runs is not in it: dispatches that run at the same time may together exceed the budget
-by what their running children cost.
+Costs are read from the recorded outcomes, so they survive a restart and are the same at every replica. The cost of a
+day is read when a dispatch begins and includes every outcome that any replica has acknowledged by then. It excludes
+running children: concurrent dispatches may together exceed the budget by the cost of their running children.
 """
 
 from collections import OrderedDict
@@ -25,15 +24,15 @@ PAGE: Final = 200
 
 
 class Spending:
-    """Reads what was spent, and says whether the next child may start.
+    """Reads costs, and decides whether the next child may start.
 
     Attributes:
-        limits: there is a budget at all; without one nothing is asked.
-        reads_days: there is a budget for a user and day, which needs the record.
+        limits: whether any budget is configured; otherwise nothing is read or refused.
+        reads_days: whether a budget for each user and day is configured; only this budget reads the record.
     """
 
     def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
-        """Begin with nothing read."""
+        """Create with an empty cache of the costs of ended turns."""
         self._budgets: CostBudgets = rules.cost
         self.reads_days = self._budgets.principal_and_day is not None
         self.limits = self.reads_days or self._budgets.turn is not None
@@ -42,7 +41,10 @@ class Spending:
         self._ended: OrderedDict[tuple[Principal, date], dict[TurnId, int]] = OrderedDict()
 
     async def read(self, turn: Turn) -> None:
-        """Note on a turn what its user's other turns of the day have cost. Raises `StoreUnavailable`."""
+        """Set on `turn` the cost of its user's other turns of the day. Raises `StoreUnavailable`.
+
+        Costs of ended turns do not change and are cached; open turns are read each time.
+        """
         principal, day = turn.claims.principal, turn.claims.bound_at.astimezone(UTC).date()
         ended = self._ended.pop((principal, day), {})
         self._ended[principal, day] = ended
@@ -84,7 +86,7 @@ class Spending:
 
 
 def cost_of_turn(turn: Turn) -> int:
-    """Return what the settled calls of a turn have cost, and what children that run have delegated, in units."""
+    """Return the cost, in units, of a turn's settled calls and of the delegations of its running children."""
     settled = (each.usage for dispatch in turn.dispatches.values() for each in dispatch.calls.outcomes.values())
     below = (child.ledger.usage_below for child in turn.children.values() if child.outcome is None)
     return sum(usage.cost for usage in (*settled, *below) if usage is not None and usage.cost is not None)

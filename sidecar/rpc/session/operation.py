@@ -16,7 +16,7 @@ from sidecar.core.errors import DeadlineExceeded, InternalError, SessionCreditEx
 from sidecar.core.session.outgoing import Credit
 from sidecar.operations.ports import ListenerClosed, Task
 from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
-from sidecar.rpc.dispatch_servicer import parts_of
+from sidecar.rpc.dispatch_servicer import LARGE, parts_of
 from sidecar.rpc.errors import DETAILS_KEY, rich_status
 from sidecar.rpc.methods import LONGEST_DEADLINE, Call, Listener, Method
 from sidecar.rpc.translate.frames import Told, fill_frame
@@ -96,6 +96,9 @@ class Operation:
         """Say whether its client does not wait for it any more."""
         return self.left is not None
 
+    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
+        """Do nothing: an operation has no headers."""
+
     async def write(self, message: bytes, /) -> None:
         """Fail: frames go to `listener`, and no lane carries any other stream."""
         raise InternalError("an operation of a lane has no stream of its own")
@@ -116,15 +119,25 @@ class Operation:
         if self.left is not None:
             raise ListenerClosed
         for part in parts_of(frame):
-            response = pb.SessionResponse()
-            result = response.results.add(correlation_id=self.correlation_id)
-            fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part, self._told)
+            response = self._filled(part)
             if part.result is not None:
+                if response.ByteSize() > LARGE and part.events:
+                    self._add(self._filled(Frame(part.snapshot, part.events)))
+                    response = self._filled(Frame(None, (), part.result))
                 self._last = response
                 return
-            self._refused = self._queue.add(self, response)
-            if self._refused is not None:
-                raise ListenerClosed
+            self._add(response)
+
+    def _filled(self, part: Frame) -> pb.SessionResponse:
+        response = pb.SessionResponse()
+        result = response.results.add(correlation_id=self.correlation_id)
+        fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part, self._told)
+        return response
+
+    def _add(self, response: pb.SessionResponse) -> None:
+        self._refused = self._queue.add(self, response)
+        if self._refused is not None:
+            raise ListenerClosed
 
     def check(self) -> None:
         """Raise why a frame was not taken, e.g. `SessionCreditExhausted`; the last one leaves with the status."""

@@ -1,7 +1,7 @@
-"""What happens in a dispatch, as messages. Made once for each frame that is sent.
+"""Translates the frames of a dispatch (snapshot, events, result) into protobuf messages, once for each frame sent.
 
-Messages are filled in where they stand, field by field: giving parts to a constructor copies each of them once more for
-every level, and took three times as long.
+The functions fill nested messages in place. Building a nested message and passing it to its parent's constructor copies
+it at every level, which took three times as long.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2
 
 Told = dict[CallId, outcome_pb2.CallOutcome]
-"""Outcomes that events of one stream have carried: the result copies them, which is cheaper than filling them in."""
+"""Outcomes already sent as events of this stream. The result copies these messages, cheaper than a translation."""
 NONE_TOLD: Final[Told] = {}
 
 
@@ -34,9 +34,9 @@ def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame, told: Told) ->
     """Fill in an empty frame.
 
     Args:
-        message: to be filled in.
-        frame: what it says.
-        told: of this stream; grows with the outcomes that events of this frame carry.
+        message: target; must be empty.
+        frame: source.
+        told: outcomes sent on this stream so far; the outcomes of this frame's events are added.
     """
     if frame.snapshot is not None:
         _fill_snapshot(message.snapshot, frame.snapshot)
@@ -47,7 +47,7 @@ def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame, told: Told) ->
 
 
 def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult, told: Told = NONE_TOLD) -> None:
-    """Fill in how a dispatch ended, with every answer; those that were `told` are copied."""
+    """Fill in the result of a dispatch with all outcomes; outcomes in `told` are copied."""
     for outcome in result.outcomes:
         if outcome.call_id in told:
             message.outcomes.append(told[outcome.call_id])
@@ -60,13 +60,13 @@ def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult, to
 
 def fill_intents(message: outcome_pb2.IntentReport, intents: IntentReport) -> None:
     """Fill in the intent counts of one response."""
-    message.SetInParent()  # counts of 0 have no field to set
+    message.SetInParent()  # if all counts are 0, no assignment marks the message as present
     message.declared, message.emitted, message.failsafe = intents.declared, intents.emitted, intents.failsafe
     message.switched, message.prior_context_missing = intents.switched, intents.prior_context_missing
 
 
 def fill_usage(message: outcome_pb2.TokenUsage, usage: Usage) -> None:
-    """Fill in tokens and what they cost; counts of 0 have no field to set."""
+    """Fill in token counts and their cost."""
     message.SetInParent()
     message.input_tokens, message.output_tokens = usage.input_tokens, usage.output_tokens
     if usage.cached_input_tokens is not None:
@@ -76,7 +76,7 @@ def fill_usage(message: outcome_pb2.TokenUsage, usage: Usage) -> None:
 
 
 def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None:
-    """Fill in what one call came to."""
+    """Fill in the outcome of one call."""
     answer = outcome.answer
     message.call_id, message.tool_name = outcome.call_id, outcome.tool_name
     message.sub_agent_id, message.child_id = outcome.sub_agent_id or "", outcome.child_id or ""

@@ -28,7 +28,7 @@ async def until_rolled_back(operator: GatedOperator) -> list[reading_pb2.AuditRo
             rows += message.rows
             if any(row.transition.target_state == reading_pb2.LIFECYCLE_STATE_ROLLBACK for row in rows):
                 break
-    return [row for row in rows if SUBAGENT in {row.rollout.subagent_id, row.transition.subagent_id}]
+    return [row for row in rows if SUBAGENT in {row.rollout.definition_id, row.transition.definition_id}]
 
 
 @requirement("PF1-D-7", "PF1-D-25", "PF1-FR-9b", "PF1-FR-5b")
