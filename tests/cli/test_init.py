@@ -82,7 +82,7 @@ def test_a_project_that_is_made_meanwhile_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     """The last of them; the message names the project and the reason of the system."""
-    with pytest.raises(ScaffoldError, match="travel cannot be written: (File exists|Not a directory)"):
+    with pytest.raises(ScaffoldError, match=r"travel cannot be written: (File exists|Not a directory)"):
         write_project("travel", tmp_path, {"a": "a file", "a/b.txt": "below a file"})
     assert list(tmp_path.iterdir()) == []
 
