@@ -84,6 +84,8 @@ def _changed(request: EnricherRequest, fault: Fault) -> Envelope:
     if fault.kind is FaultKind.BREAKING:
         renamed = {"status": "result_status", "payload": "data"}
         return {renamed.get(name, name): value for name, value in right.items()}
+    if fault.kind is FaultKind.NO_ENVELOPE:
+        return dict(right["payload"])
     changes: dict[FaultKind, Envelope] = {
         FaultKind.PARTIAL: _status("partial", fault.canary),
         FaultKind.ERROR: {**_status("error", fault.canary), "payload": None},

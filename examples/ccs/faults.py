@@ -30,6 +30,8 @@ class FaultKind(StrEnum):
     """The payload does not fit its schema."""
     WRONG_KEY = "wrong_key"
     """The envelope is of another `(domain_type, enricher_id)` than was asked for."""
+    NO_ENVELOPE = "no_envelope"
+    """The payload alone, as of a service that forgets the envelope."""
     MALFORMED = "malformed"
     """The JSON ends half way."""
     DUPLICATE_KEYS = "duplicate_keys"

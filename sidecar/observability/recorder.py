@@ -19,6 +19,12 @@ from sidecar.operations.ports import NOTHING_MORE
 from sidecar.operations.turn.state.turn_ends import ENDED
 from subagents_errors import Axis
 
+INCIDENT_WORDS: Final[Mapping[str, str]] = {
+    "principal_absent": (
+        "no principal in the envelope: is this an envelope at all? No user is confirmed, so it was withheld"
+    )
+}
+"""By `WithholdReason`, as text: importing the envelopes would slow every start."""
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Bounds in seconds for what the sidecar does itself: half a millisecond to a second."""
 SLOW: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0)
@@ -267,7 +273,7 @@ class MeasuringRecorder:
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
         """Log and count a response that may belong to another user. Source: PC2-FR-12c."""
         self._incidents.add(str(reason))
-        text = "a data service's response may belong to another user; it was withheld"
+        text = INCIDENT_WORDS.get(reason, "a data service's response may belong to another user; it was withheld")
         self._always.error(
             names.SECURITY_INCIDENT, text, sub_agent_id=slot, tool_id=tool_id, child_id=child_id, reason=str(reason)
         )

@@ -31,20 +31,22 @@ class Deadlines:
     A cancelled one keeps its place until its time or that of an earlier one comes: most are cancelled, few come due.
     """
 
-    __slots__ = ("_made", "_queue", "_timer")
+    __slots__ = ("_made", "_queue", "_timer", "_timer_at")
 
     def __init__(self) -> None:
         """Begin with none, and without a timer."""
         self._queue: list[tuple[float, int, Deadline]] = []
         self._made = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        # Kept here, because uvloop returns a handle without a time for a timer that is due within half a millisecond.
+        self._timer_at = 0.0
 
     def at(self, when: float, due: Callable[..., object], *given: Any) -> Deadline:
         """Call `due` at a time of the loop's clock; those of the same time in the order of their making."""
         deadline = Deadline(due, given)
         self._made += 1
         heappush(self._queue, (when, self._made, deadline))
-        if self._timer is None or when < self._timer.when():
+        if self._timer is None or when < self._timer_at:
             self._arm()
         return deadline
 
@@ -61,13 +63,14 @@ class Deadlines:
             self._timer.cancel()
             self._timer = None
         if self._queue:
-            self._timer = asyncio.get_running_loop().call_at(self._queue[0][0], self._call_due)
+            self._timer_at = self._queue[0][0]
+            self._timer = asyncio.get_running_loop().call_at(self._timer_at, self._call_due)
 
     def _call_due(self) -> None:
         """Call what is due; what one of them raises is the loop's to report, and keeps none of the others."""
         loop, timer = asyncio.get_running_loop(), self._timer
         # The loop calls up to a tick of its clock before the time.
-        now = loop.time() if timer is None else max(loop.time(), timer.when())
+        now = loop.time() if timer is None else max(loop.time(), self._timer_at)
         try:
             while self._queue and self._queue[0][0] <= now:
                 _, _, deadline = heappop(self._queue)

@@ -82,7 +82,8 @@ class DispatchRules(Struct, frozen=True):
     Attributes:
         join_timeout: longest a dispatch may take, whatever its client allows.
         delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
-        resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled.
+        resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled, or, if it was
+            taken over to cancel another call, its calls are cancelled.
         record_poll_interval: between two looks at the record, for what other sidecars do or have left.
         turn_lifetime: a turn that nobody ended by then is reaped.
         idle_lifetime: the same for a turn in which nothing has run, and for which nobody has asked, for so long.

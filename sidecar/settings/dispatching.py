@@ -111,7 +111,7 @@ class DispatchSettings(Section):
         10 * SECOND,
         ge=NOTHING,
         description="Time in which a parent can resume a dispatch whose sidecar died, before another sidecar "
-        "settles the dispatch.",
+        "settles the dispatch, or cancels the calls that it took over with the cancel of another call.",
     )
     record_poll_interval: Duration = setting(
         SECOND,

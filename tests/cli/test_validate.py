@@ -35,9 +35,10 @@ def agents_of(root: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("case", BAD_CONFIGS, ids=lambda case: case.name)
 def test_a_bad_configuration_is_refused_with_file_line_field_and_advice(case: BadConfig, tmp_path: Path) -> None:
     """Each case of the corpus prints exactly the lines kept with it, and the command fails."""
-    code, text = printed(write(tmp_path, case.files, *case.edits))
+    root = write(tmp_path, case.files, *case.edits)
+    code, text = printed(root)
 
-    assert text.splitlines() == EXPECTED[case.name]
+    assert text.replace(str(root), "FOLDER").splitlines() == EXPECTED[case.name]
     assert code == 1
 
 
@@ -330,4 +331,18 @@ def test_a_folder_that_is_not_there_is_a_problem_not_a_crash(tmp_path: Path) -> 
     code, text = printed(tmp_path / "nowhere")
 
     assert code == 1
-    assert text.splitlines()[0] == f"{CONFIG}: cannot be read: the configuration root is not a folder"
+    assert (
+        text.splitlines()[0]
+        == f"{CONFIG}: cannot be read: the configuration root {tmp_path / 'nowhere'} does not exist"
+    )
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    """A path to `agent_config.yaml` itself is a common mistake."""
+    file = tmp_path / "agent_config.yaml"
+    file.write_text("")
+
+    code, text = printed(file)
+
+    assert code == 1
+    assert text.splitlines()[0] == f"{CONFIG}: cannot be read: the configuration root {file} is a file, not a folder"

@@ -22,7 +22,24 @@ from tests.architecture.reading import REPOSITORY
 from tests.architecture.test_documents import TARGET, Nothing
 
 OF_THE_SYSTEM: Final = frozenset(
-    {".", "buf", "cd", "cp", "curl", "echo", "export", "git", "kill", "mkdir", "node", "npm", "pip", "printf", "pytest"}
+    {
+        ".",
+        "buf",
+        "cd",
+        "cp",
+        "curl",
+        "echo",
+        "export",
+        "git",
+        "kill",
+        "mkdir",
+        "node",
+        "npm",
+        "openssl",
+        "pip",
+        "printf",
+        "pytest",
+    }
     | {"rm", "sed", "set", "ssh"}
 )
 """Programs of others, and the shell's own words; what they are given is theirs to judge."""

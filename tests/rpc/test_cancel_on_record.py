@@ -148,15 +148,26 @@ async def test_a_cancel_whose_answer_was_lost_can_be_repeated() -> None:
 
 
 async def test_a_call_is_cancelled_at_a_sidecar_that_does_not_run_its_dispatch() -> None:
-    """The one that did is dead; cancelling takes the dispatch, so that the cancel is on record."""
-    record, alive = JournalContents(), {"first", "second"}
-    stores = [RefusesSome(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
-    async with running_sidecar_for_tests(store=stores[0]) as first, running_sidecar_for_tests(store=stores[1]) as other:
+    """The one that did is dead; cancelling takes the dispatch, so that the cancel is on record.
+
+    Its other call then runs there, for the client to resume at any sidecar: a third one only follows a living owner.
+    """
+    record, alive = JournalContents(), {"first", "second", "third"}
+    stores = [RefusesSome(record, InstanceId(name), alive.__contains__) for name in ("first", "second", "third")]
+    quick: dict[str, Any] = {"rules": {"record_poll_interval": SOON}, "background": True}
+    async with (
+        running_sidecar_for_tests(store=stores[0], **quick) as first,
+        running_sidecar_for_tests(store=stores[1], **quick) as other,
+        running_sidecar_for_tests(store=stores[2], **quick) as third,
+    ):
         bound, running = await begun(first)
         alive.discard("first")
 
-        assert await cancel(other, bound, "call-2")
+        assert await cancel(other, bound, "call-1")
 
         taken = kinds(record, DispatchTaken, CallsCancelled)
         assert [type(body) for body in taken] == [DispatchTaken, CallsCancelled]
+        reply = await third.resume(bound, "d-1")
+        assert (reply.outcomes, other.runner.started) == (["FAILED", "SUCCEEDED"], ["rewards"])
+        assert third.runner.started == []
         running.cancel()

@@ -130,6 +130,7 @@ MISMATCHED: Final[list[dict[str, Any]]] = [
     {"kind": FaultKind.WRONG_PRINCIPAL, "answer_as": USER + " "},
     {"kind": FaultKind.WRONG_PRINCIPAL, "answer_as": "user-u\u0308/1 ☃"},
     {"kind": FaultKind.DUPLICATE_KEYS, "where": Where.PRINCIPAL},
+    {"kind": FaultKind.NO_ENVELOPE},
 ]
 
 
@@ -159,6 +160,17 @@ async def test_a_mismatch_is_reported_as_a_security_incident() -> None:
         assert (fields["tool_id"], fields["child_id"]) == ("search_offers", outcome.child_id)
         assert CANARY not in str(line.__dict__)
         assert USER not in str(line.__dict__)
+
+
+@requirement("PC2-FR-12c", "PC2-AC-6a")
+async def test_a_forgotten_envelope_is_an_incident_that_says_what_is_likely_wrong() -> None:
+    """The requirements count it, since no user is confirmed; the line asks whether the service sends envelopes."""
+    async with running_chain() as chain:
+        chain.ccs.fault(FaultKind.NO_ENVELOPE, canary=CANARY)
+        await one_call(chain)
+        (line,) = chain.heard.of("security.incident")
+        assert line.getMessage().startswith("no principal in the envelope: is this an envelope at all?")
+        assert getattr(line, "fields", {})["reason"] == "principal_absent"
 
 
 @requirement("PC2-FR-12e")

@@ -36,6 +36,9 @@ from subagents_errors import (
 DOMAIN: Final = "sidecar.subagents"
 """`ErrorInfo.domain` of every failure of ours; details of another domain (a proxy's, say) are not looked at."""
 
+PAGE: Final = "docs/errors.md"
+"""The page that lists every reason with what to do; each has an anchor of its name in lower case."""
+
 Detail = TypeVar("Detail", bound=Message)
 
 STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
@@ -105,7 +108,8 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "
     )
     if cls.reason != info.reason:
         error.metadata = {**error.metadata, "reason": info.reason}
-    error.add_note(f"{_where(method, target)} failed ({info.reason}): {ADVICE.get(base, ADVICE[SubagentsError])}")
+    advice = f"{ADVICE.get(base, ADVICE[SubagentsError])} ({PAGE}#{info.reason.lower()})"
+    error.add_note(f"{_where(method, target)} failed ({info.reason}): {advice}")
     return error, True
 
 

@@ -125,6 +125,7 @@ async def test_an_error_of_the_sidecar_keeps_its_words_and_says_where_and_what_t
     assert str(caught.value) == "the boot secret is wrong"
     assert f"BindTurn at {here.target}" in caught.value.__notes__[0]
     assert "the boot secret is the one that the sidecar wrote" in caught.value.__notes__[0]
+    assert "(docs/errors.md#unauthenticated)" in caught.value.__notes__[0]
 
 
 async def test_a_secret_file_that_is_missing_is_named(tmp_path: Path) -> None:

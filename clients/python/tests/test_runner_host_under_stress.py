@@ -3,8 +3,12 @@
 import asyncio
 import os
 import signal
+import socket
+import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import grpc
 import pytest
@@ -282,6 +286,58 @@ async def test_an_address_that_cannot_or_must_not_be_served_stops_the_start(
     with pytest.raises(error):
         async with RunnerHost().serving(target):
             pass
+
+
+HOST: Final = """
+import asyncio, sys
+from subagents_client.runner import RunnerHost
+asyncio.run(RunnerHost().serve(sys.argv[1]))
+"""
+
+
+async def start_of(target: str) -> tuple[int | None, list[str]]:
+    """Start a host as a process; return its exit code and the lines on standard error."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, target, stderr=asyncio.subprocess.PIPE)
+    _, errors = await process.communicate()
+    return process.returncode, errors.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("10.0.0.1:8000", "10.0.0.1:8000 is beyond this machine"),
+        ("unix:{folder}/no/x.sock", "{folder}/no is no directory: create it with `mkdir -p -m 0700 {folder}/no`"),
+        ("unix:/proc/x.sock", "/proc"),
+        ("unix:{folder}", "{folder} is there and is no socket"),
+        ("unix:{folder}/" + 120 * "x", "is longer than 107 bytes"),
+        ("127.0.0.1:99999", "127.0.0.1:99999 has no port from 0 to 65535"),
+    ],
+    ids=["remote", "no directory", "not permitted", "no socket", "too long", "no port"],
+)
+async def test_a_host_that_cannot_start_says_so_in_one_line(target: str, line: str, tmp_path: Path) -> None:
+    """No traceback, and the exit code of wrong settings."""
+    code, said = await start_of(target.format(folder=tmp_path))
+
+    assert (code, len(said)) == (78, 1), said
+    assert said[0].startswith("the runner host cannot start: ")
+    assert line.format(folder=tmp_path) in said[0]
+
+
+async def test_a_host_whose_address_is_in_use_says_so_in_one_line(tmp_path: Path) -> None:
+    """A port that another program has, and a socket that another host has: exit code 69, as of the sidecar."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ported = await start_of(address)
+    path = tmp_path / "host.sock"
+    async with RunnerHost().serving(f"unix:{path}"):
+        at_socket = await start_of(f"unix:{path}")
+
+    text = (
+        f"the runner host cannot start: {address} is in use by another process: stop that process, or use another port"
+    )
+    assert ported == (69, [text])
+    text = f"the runner host cannot start: {path} is served by another process: stop that process, or use another path"
+    assert at_socket == (69, [text])
 
 
 async def test_a_port_on_loopback_can_be_served(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024
 
 
+CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes its public half to FILE.pub"
+
+
 class KeyFileProblem(Exception):
     """A key cannot be used; says which file and why, and nothing of its content."""
 
@@ -109,11 +112,12 @@ def read_public_key(file: Path) -> Ed25519PublicKey:
         with file.open("rb") as opened:
             content = opened.read(LARGEST)
     except OSError as error:
-        raise KeyFileProblem(f"{file} cannot be read: {error.strerror}") from None
+        how = f"; {CREATE}, and name FILE.pub here" if isinstance(error, FileNotFoundError) else ""
+        raise KeyFileProblem(f"{file} cannot be read: {error.strerror}{how}") from None
     usual = key_in(PUBLIC, content)
     key = _public_key_in(content) if usual is None else Ed25519PublicKey.from_public_bytes(usual)
     if key is None:
-        raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM")
+        raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM; {CREATE}, and name FILE.pub here")
     return key
 
 
@@ -129,7 +133,7 @@ def _private_key(file: Path) -> Ed25519PrivateKey:
     usual = key_in(PRIVATE, content)
     key = _private_key_in(content) if usual is None else Ed25519PrivateKey.from_private_bytes(usual)
     if key is None:
-        raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM")
+        raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM; {CREATE}")
     return key
 
 

@@ -62,9 +62,13 @@ def read_tree(root: Path) -> Tree:
     tree = Tree()
     inside = os.path.realpath(root)
     if not os.path.isdir(inside):
-        tree.refuse(CONFIG_FILE, "cannot be read: the configuration root is not a folder")
+        found = "is a file, not a folder" if os.path.lexists(root) else "does not exist"
+        tree.refuse(CONFIG_FILE, f"cannot be read: the configuration root {root} {found}")
         return tree
-    paths = [CONFIG_FILE] if os.path.lexists(os.path.join(inside, CONFIG_FILE)) else []
+    paths = [CONFIG_FILE]
+    if not os.path.lexists(os.path.join(inside, CONFIG_FILE)):
+        paths = []
+        tree.refuse(CONFIG_FILE, f"is missing in {root}; it holds `agents`, `models` and `tools`")
     paths += sorted(_block_files(inside, tree))
     if len(paths) > FILES_AT_MOST:
         tree.refuse(BLOCKS_FOLDER, f"holds more than {FILES_AT_MOST} files")

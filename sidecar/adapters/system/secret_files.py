@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -36,14 +37,21 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
                 )
             content = file.read(LARGEST)
     except OSError as error:
-        raise SecretFileProblem(f"{path} cannot be read: {error.strerror}") from None
+        missing = isinstance(error, FileNotFoundError) and shortest == SHORTEST
+        raise SecretFileProblem(f"{path} cannot be read: {error.strerror}{_how(path) if missing else ''}") from None
     try:
         secret = from_ascii(content).strip()
     except DecodeError:
         raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
     if len(secret) < shortest or not secret.isprintable():
-        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more")
+        how = _how(path) if shortest == SHORTEST else ""
+        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more{how}")
     return secret
+
+
+def _how(path: Path) -> str:
+    """Return how a secret that any random text can be is created. Not for one that has a form, such as a DSN."""
+    return f"; create it with `(umask 077; openssl rand -hex 32 > {shlex.quote(str(path))})`"
 
 
 def read_or_make_secret(path: Path) -> str:

@@ -42,8 +42,9 @@ HELPS: Final = {
 
 
 def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
-    """Return the next action after a refusal concerning `name`; empty: no advice is known."""
+    """Return the next action after a refusal concerning `name`; empty: there is no reason."""
     helps = {each.value: text for each, text in HELPS.items()}
-    text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, ""))
+    page = f"see docs/errors.md#{reason.lower()}" if reason else ""
+    text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, page))
     gate, step = metadata.get("gate", "the gate"), metadata.get(STEP, "")
     return text.format(name=name or "<id>", gate=gate, step=step, choices=metadata.get(CHOICES, NOBODY))

@@ -17,6 +17,9 @@ class EnvelopeFields(Protocol):
     def ambiguous(self) -> bool:
         """Whether a member stands there twice."""
 
+    def has(self, name: str) -> bool:
+        """Return whether a member of that name stands there, whatever it holds and however often."""
+
     def text(self, name: str) -> str | None:
         """Return the text of a member; None if there is not exactly one, or it is no text."""
 
@@ -44,6 +47,10 @@ class JsonFields:
     def ambiguous(self) -> bool:
         """Whether two members have one name."""
         return has_duplicates(self.members)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a member."""
+        return any(each == name for each, _ in self.members)
 
     def text(self, name: str) -> str | None:
         """Return a member that is a string."""
@@ -80,6 +87,10 @@ class ProtoFields:
     def ambiguous(self) -> bool:
         """Whether a field that is not repeated stands there twice; a parser would keep the last without a word."""
         return len({record.name for record in self.records}) != len(self.records)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a field; protobuf writes an empty text as no field."""
+        return any(record.name == name for record in self.records)
 
     def text(self, name: str) -> str | None:
         """Return a field that is a string; protobuf does not tell an empty one from none."""

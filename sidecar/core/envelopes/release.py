@@ -96,7 +96,8 @@ def check_envelope(
     if outside is None:
         return Withheld(WithholdReason.MALFORMED)
     if not _is_for(outside, expected.principal):
-        return Withheld(WithholdReason.PRINCIPAL_MISMATCH)
+        absent = expected.principal and not outside.has("principal")
+        return Withheld(WithholdReason.PRINCIPAL_ABSENT if absent else WithholdReason.PRINCIPAL_MISMATCH)
     if outside.ambiguous:
         return Withheld(WithholdReason.MALFORMED)
     envelope = _envelope_of(outside)
@@ -105,7 +106,7 @@ def check_envelope(
 
 
 def _is_for(outside: EnvelopeFields, principal: Principal) -> bool:
-    """Return whether the members name `principal`, exactly once and byte for byte. Missing is a mismatch."""
+    """Return whether the members name `principal`, exactly once and byte for byte. Missing is none."""
     named = outside.text("principal")
     return bool(principal) and named is not None and named == principal
 

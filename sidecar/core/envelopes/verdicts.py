@@ -30,6 +30,8 @@ class WithholdReason(StrEnum):
 
     PRINCIPAL_MISMATCH = "principal_mismatch"
     """The envelope does not say, once and byte for byte, that it is for the invoking user. Source: PC2-FR-12."""
+    PRINCIPAL_ABSENT = "principal_absent"
+    """No member `principal` at all: likely no envelope. As grave, since no user is confirmed. Source: PC2-AC-6a."""
     NONCE_MISMATCH = "nonce_mismatch"
     """The service echoes nonces, and this one is not the request's: the right user, but another request's answer."""
     SIGNATURE_INVALID = "signature_invalid"
@@ -59,6 +61,7 @@ class WithholdReason(StrEnum):
 SECURITY_REASONS: Final = frozenset(
     {
         WithholdReason.PRINCIPAL_MISMATCH,
+        WithholdReason.PRINCIPAL_ABSENT,
         WithholdReason.NONCE_MISMATCH,
         WithholdReason.SIGNATURE_INVALID,
         WithholdReason.PRINCIPAL_REFUSED,
@@ -66,10 +69,17 @@ SECURITY_REASONS: Final = frozenset(
 )
 """Reasons that mean somebody's data may be on the wrong way: an incident, never retried. Source: PC2-FR-12c."""
 
+WRONG_PRINCIPAL: Final = frozenset({WithholdReason.PRINCIPAL_MISMATCH, WithholdReason.PRINCIPAL_ABSENT})
+"""Reasons that the metric of principal mismatches counts. Source: PC2-FR-12d, PC2-AC-6a."""
+
 
 REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
     {
         WithholdReason.PRINCIPAL_MISMATCH: "an incident: the service answered for another user; find out why",
+        WithholdReason.PRINCIPAL_ABSENT: (
+            "no principal in the envelope: is this an envelope at all? "
+            "see that the endpoint is the right one and that the service wraps its payload (docs/data-services.md)"
+        ),
         WithholdReason.NONCE_MISMATCH: "an incident: the service answered another request; find out why",
         WithholdReason.SIGNATURE_INVALID: "an incident, or another key: compare the service's with `[signatures]`",
         WithholdReason.PRINCIPAL_REFUSED: "the service does not serve this user: see its log",

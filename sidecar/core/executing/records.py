@@ -1,4 +1,4 @@
-"""What a store is asked to keep: one type per kind of row. Nothing of it is ever changed afterwards."""
+"""The records that a store keeps, one type per kind of row. A stored record is never changed."""
 
 from datetime import datetime
 
@@ -15,16 +15,16 @@ from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Epi
 
 
 class DispatchOpened(msgspec.Struct, frozen=True):
-    """A dispatch exists from here on; with it, any sidecar can go on with it. Stored with its first children.
+    """A dispatch was accepted. With this record any sidecar can take the dispatch over. Stored with its first children.
 
     Attributes:
-        claims_json: what the turn was bound to, as in its surface token.
-        request_json: what was asked, without the token.
-        fingerprint: of `request_json`; the same id with another one is refused.
-        first_step: emission index of the first call over the turn.
-        places: free under the cap when the dispatch was accepted.
-        settle_by: wall clock; every call is stopped by then.
-        turn_expires_at: wall clock; a turn that nobody ended by then is closed for its parent.
+        claims_json: the claims of the surface token: what the turn was bound to.
+        request_json: the request of the dispatch, without the token.
+        fingerprint: of `request_json`; a request with the same id and another fingerprint is refused.
+        first_step: index of the first call among all calls of the turn, in the order in which the model emitted them.
+        places: how many more calls the cap of the turn admitted when the dispatch was accepted.
+        settle_by: wall clock; a call that still runs then is stopped.
+        turn_expires_at: wall clock; if the parent has not ended the turn by then, the sidecar ends it.
     """
 
     turn_id: TurnId
@@ -45,15 +45,15 @@ class DispatchOpened(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return f"{self.turn_id}/{self.dispatch_id}"
 
 
 class DispatchTaken(msgspec.Struct, frozen=True):
-    """A dispatch belongs to the sidecar that appends this from here on; what its owner before appends is refused.
+    """The sidecar that appends this record owns the dispatch from then on; appends of the former owner are refused.
 
     Attributes:
-        epoch: one more than that of the ownership it replaces; the first owner has 0.
+        epoch: one more than the epoch of the former owner; the first owner has 0.
     """
 
     turn_id: TurnId
@@ -63,15 +63,15 @@ class DispatchTaken(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return f"{self.turn_id}/{self.dispatch_id}/owner/{self.epoch}"
 
 
 class ChildOpened(msgspec.Struct, frozen=True):
-    """A child exists from here on: a row of `sub_agents`. Stored before its worker starts. Source: SX-3, SX-4, SX-19.
+    """A child was created: a row of `sub_agents`. Stored before the child runs. Source: SX-3, SX-4, SX-19.
 
     Attributes:
-        parent_child_id: the child that delegated to it; None if the orchestrator called it.
+        parent_child_id: the child that delegated to this one; None if the orchestrator made the call.
     """
 
     child_id: ChildId
@@ -87,17 +87,17 @@ class ChildOpened(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return self.child_id
 
     @property
     def link(self) -> str:
-        """What the child's first event links to; covers every field, the contract included."""
+        """The digest of all fields, the contract included; the child's first event has it as its previous link."""
         return opening_link(msgspec.structs.astuple(self))
 
 
 class AttemptRecorded(msgspec.Struct, frozen=True):
-    """What a runner sent in one attempt, for replay. `frames_json` as `core/replaying` writes it."""
+    """The frames that a runner sent in one attempt, for replay. `core/replaying` has the format of `frames_json`."""
 
     attempt_id: AttemptId
     child_id: ChildId
@@ -108,16 +108,16 @@ class AttemptRecorded(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return f"{self.attempt_id}/frames"
 
 
 class CallSettled(msgspec.Struct, frozen=True):
-    """The outcome of one call. Stored before anybody is told.
+    """The outcome of one call. Stored before the outcome is sent to any listener.
 
     Attributes:
-        revision: 0; or 1 for what the parent was told because revision 0 could not be confirmed in time: it stands,
-            whether revision 0 is there or not.
+        revision: 0, or 1 if the store did not confirm revision 0 in time and the parent was sent another outcome. If
+            both are in the store, revision 1 is the outcome.
     """
 
     turn_id: TurnId
@@ -128,17 +128,17 @@ class CallSettled(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return f"{self.turn_id}/{self.dispatch_id}/{self.outcome.call_id}/{self.revision}"
 
 
 class TurnEnded(msgspec.Struct, frozen=True):
-    """The turn is over: nothing can be opened in it any more.
+    """The turn has ended: it accepts no further dispatch.
 
     Attributes:
-        fingerprint: of the request that ended it; empty if nobody asked.
+        fingerprint: of the request that ended the turn; empty if the sidecar ended it without a request.
         narration: what the user saw; empty if the parent was lost.
-        user_message: what the user said, as the end of the turn told; for history.
+        user_message: the message of the user, as the request that ended the turn has it; for history.
     """
 
     turn_id: TurnId
@@ -152,12 +152,12 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return f"{self.turn_id}/end"
 
 
 class QuestionAnswered(msgspec.Struct, frozen=True):
-    """A call answers the question of a suspended child; see `facts.QuestionAnswered`."""
+    """A call has answered the question of a suspended child; see `facts.QuestionAnswered`."""
 
     turn_id: TurnId
     child_id: ChildId
@@ -166,7 +166,7 @@ class QuestionAnswered(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store keeps the record."""
         return f"{self.child_id}/answered"
 
 

@@ -1,7 +1,8 @@
-"""What a runner sent in an attempt, as a row of its own beside the facts: it goes earlier than they do.
+"""Encodes the frames that a runner sent in one attempt: a row of its own, which retention removes before the facts.
 
-The narration of the attempt that brought the answer is in the outcome already; its frames keep only how long each piece
-was. Where the pieces do not add up to it, e.g. because an earlier attempt sent them, they are kept as they are.
+The outcome of a call already has the narration of the successful attempt. The frames of this attempt therefore keep
+only the length of each piece. If the pieces do not add up to the outcome's narration, e.g. in an earlier attempt that
+failed, their texts are kept.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ VERSION: Final = 1
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """`lengths`: characters of each piece of narration, if their texts are left out."""
+    """`lengths`: characters of each piece of narration; None if the frames have their texts."""
 
     version: int
     attempt: RecordedAttempt
@@ -28,11 +29,11 @@ _DECODE: Final = MsgpackDecoder[_Packed](_Packed).decode
 
 
 def packed(attempt: RecordedAttempt, narration: str) -> bytes:
-    """Return an attempt as it is kept.
+    """Return an attempt in its stored form.
 
     Args:
-        attempt: what came from outside.
-        narration: of the outcome that its child settled with.
+        attempt: the frames of one attempt.
+        narration: the narration in the outcome of the call.
     """
     pieces, frames = list[str](), list[Frame]()
     for frame in attempt.frames:
@@ -47,7 +48,7 @@ def packed(attempt: RecordedAttempt, narration: str) -> bytes:
 
 
 def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
-    """Return what `packed` kept. Raises `UnreadableFact`."""
+    """Return the attempt that `packed` has encoded, for the same narration. Raises `UnreadableFact`."""
     try:
         found = _DECODE(kept)
     except DecodeError as error:

@@ -1,6 +1,6 @@
-"""Where configuration, flags and rollout contradict each other. Source: PF1-D-2, TN-71.
+"""Contradictions between the recorded rollout, the configuration and the flags. Source: PF1-D-2, TN-71.
 
-The rollout is what is on record; it wins. A contradiction is shown, and nothing is done about it.
+The recorded rollout decides. A contradiction is shown to operators; the sidecar does not repair it.
 """
 
 from collections.abc import Iterator
@@ -18,32 +18,32 @@ BEFORE_PROMOTE = frozenset({LifecycleState.DEV, LifecycleState.TEST})
 def drifts_of(
     rollout: SlotRollout, facts: DefinitionFacts, flags: FlagReader, *, configured: bool, deprecated: bool
 ) -> Iterator[str]:
-    """Yield what contradicts the recorded state of a definition, a sentence each.
+    """Yield one sentence for each contradiction to the recorded state of a definition.
 
     Args:
-        rollout: of the slot.
-        facts: of the definition.
-        flags: as last fetched.
-        configured: the configuration has exactly this digest now.
-        deprecated: its entry says so.
+        rollout: the recorded rollout of the slot.
+        facts: the recorded facts of the definition.
+        flags: the values of flags, as last fetched.
+        configured: whether the present configuration has exactly this digest.
+        deprecated: whether its entry in the configuration has the status `deprecated`.
     """
     active = rollout.active == facts.digest
     place = "active" if active else "the recorded target" if rollout.target == facts.digest else ""
     if place and not configured:
-        yield f"it is {place}, and the configuration does not have it any more; it is served from what is kept"
+        yield f"it is {place}, and the configuration does not have it any more; the stored copy is served"
     if place and deprecated:
-        yield f"it is {place}, and its entry says that it is deprecated: nobody is served by it"
+        yield f"it is {place}, and its entry says that it is deprecated: it serves no user"
     if active and rollout.mode is RolloutMode.FULL and facts.ramp < WHOLE:
         yield f"the rollout mode is full, and the ramp is {facts.ramp / 100:g} %"
     if facts.flag_dropped and configured and facts.state is not LifecycleState.ROLLBACK:
         yield (
-            f"its entry no longer names {facts.flag}, which gates it all the same: name it again, or retire it at 100 %"
+            f"its entry no longer names {facts.flag}, which still gates it: name the flag again, or retire it at 100 %"
             " (`sidecar subagent retire-flags`)"
         )
     if facts.gated:
         yield from _flag_drifts(facts, flags, shared=bool(sharing_flag({rollout.slot: rollout}, facts)))
     elif facts.flag is not None and configured:
-        yield f"its flags were let go, and its entry still names {facts.flag}: switching that does nothing"
+        yield f"its flags are retired, and its entry still names {facts.flag}: switching this flag has no effect"
 
 
 def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> Iterator[str]:
@@ -52,13 +52,13 @@ def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> 
     on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]
     switched_on = facts.flags is FlagPair.ON and facts.state is LifecycleState.PROMOTE
     if switched_on and kill is FlagValue.OFF:
-        yield f"it was switched on, and its flag {facts.flag} is off: nobody is served by it"
+        yield f"it was switched on, and its flag {facts.flag} is off: it serves no user"
     if switched_on and cohort is FlagValue.OFF:
-        yield f"it was switched on, and its flag {facts.cohort_flag} is off: nobody is served by it"
+        yield f"it was switched on, and its flag {facts.cohort_flag} is off: it serves no user"
     if facts.flags is not FlagPair.ON and on and not shared:
-        todo = "; it serves nobody until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
+        todo = "; it serves no user until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
         yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"
     if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:
         still, them = (f"its flag {on[0]} is", "it") if len(on) == 1 else (f"its flags {' and '.join(on)} are", "them")
-        todo = f"that serves nobody; if the sidecar may not switch {them} off, do"
+        todo = f"it serves no user; if the sidecar cannot switch {them} off, switch {them} off by hand"
         yield f"it is in rollback, and {still} still on: {todo}"

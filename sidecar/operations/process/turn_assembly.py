@@ -174,7 +174,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns, DailyCalls(counts)),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(rules, outside, going),
-        close_child=CloseChild(rules, outside, find, restore),
+        close_child=CloseChild(rules, outside, going),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
         call_tool=_call_tool(rules, ports, grants, SendEffect(rules, outside, turns)),

@@ -57,9 +57,18 @@ class CancelCall:
         _refuse_elsewhere(dispatch)
         going = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
         if waits := dispatch.calls.waits_for_cancel(request.call_id):
-            work = self._save(dispatch, request.call_id)
+            work = self._save_and_go_on(dispatch, request.call_id)
             await shield_until_done(self._out.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
         return going or waits  # an earlier cancel may have stopped it, and could not be recorded
+
+    async def _save_and_go_on(self, dispatch: LiveDispatch, call_id: CallId) -> None:
+        """Put the cancel on record. If that took the dispatch from a dead sidecar, its other calls continue here."""
+        try:
+            await self._save(dispatch, call_id)
+        except StoreUnavailable:
+            dispatch.turn.note_unconfirmed()  # the dispatch may be this process's by now: `SettleOrphans` finds it
+            raise
+        self._going.go_on.go_on_with_own(dispatch.turn)
 
     async def _save(self, dispatch: LiveDispatch, call_id: CallId) -> None:
         """Put on record that a call is cancelled: a takeover does not run it then."""

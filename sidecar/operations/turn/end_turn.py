@@ -171,9 +171,13 @@ class EndTurn:
         return refused
 
     def _may_be_anothers_too(self, turn: Turn) -> bool:
-        """Say whether another sidecar may have carried out a dispatch of the turn, so that the record knows more."""
+        """Say whether the record may hold dispatches of the turn that are not known here.
+
+        A turn that was bound here may have been bound by the process before this one, too. Opening a dispatch shows
+        that, because its steps are taken; a turn without a dispatch has to be looked up.
+        """
         store = self._out.store
-        return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE)
+        return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE or not turn.dispatches)
 
     def _leave(self, turn: Turn) -> None:
         """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""

@@ -100,8 +100,7 @@ class SettleOrphans:
         except StoreUnavailable:
             turn.note_unconfirmed()
             raise
-        for dispatch in [each for each in turn.dispatches.values() if each.ownership.owner == store.instance]:
-            self._go_on(dispatch, unheard=True)
+        self._go_on.go_on_with_own(turn)
 
     async def _asked(self, reading: Awaitable[Found]) -> Found:
         found = await read_within(reading, self._rules.record_timeout.total_seconds())

@@ -22,8 +22,7 @@ from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import CloseChildRequest, Verdict
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
-from sidecar.operations.turn.find_turn import FindTurn
-from sidecar.operations.turn.restore_turn import RestoreTurn
+from sidecar.operations.turn.dispatch_calls import DispatchRecovery
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn
@@ -74,11 +73,10 @@ def child_named(turn: Turn, child_id: ChildId) -> Child:
 class CloseChild:
     """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies, find: FindTurn, restore: RestoreTurn) -> None:
+    def __init__(self, rules: DispatchRules, outside: TurnDependencies, going: DispatchRecovery) -> None:
         self._rules = rules
         self._out = outside
-        self._find = find
-        self._restore = restore
+        self._find, self._restore, self._go_on = going.find, going.restore, going.go_on
 
     async def __call__(self, request: CloseChildRequest) -> ChildSummary:
         """Close the child.
@@ -121,8 +119,11 @@ class CloseChild:
         refused = await append_within(out.store, [*taking(dispatch, out.store, now), *drafts], until)
         if isinstance(refused, RecordConflict):
             await self._restore(turn)
+        elif refused is not None:
+            turn.note_unconfirmed()  # the dispatch may be this process's by now: `SettleOrphans` finds it
         if refused is not None:
             raise refused
         turn.recorded(dispatch_id, drafts)
         if dispatch is not None and dispatch.ownership.owner:
             dispatch.ownership.taken(out.store.instance)
+            self._go_on.go_on_with_own(turn)

@@ -6,6 +6,7 @@ nobody asks for is settled by `lost_work`.
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sidecar.core.dispatching.slot_queues import QueuedCall
@@ -16,6 +17,7 @@ from sidecar.core.journal.facts import DispatchTaken
 from sidecar.core.journal.marks import What
 from sidecar.core.journal.texts import Texts
 from sidecar.operations.record.timed_access import append_within
+from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.execute_dispatch import ExecuteDispatch
@@ -24,7 +26,7 @@ from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
 from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
-from sidecar.operations.turn.state.open_turns import Turns
+from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 if TYPE_CHECKING:
     from sidecar.operations.turn.continuing import ContinueWork
@@ -62,12 +64,21 @@ class TakeOver:
         self._turns.begins_work(dispatch.turn)
         self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
+    def go_on_with_own(self, turn: Turn) -> None:
+        """Carry out what is this process's on record and does not run here; returns at once.
+
+        A request that takes a dispatch in passing, to cancel a call or to close a child, calls this: no other sidecar
+        takes over a dispatch whose owner lives.
+        """
+        for dispatch in [each for each in turn.dispatches.values() if each.ownership.owner == self._out.store.instance]:
+            self(dispatch, unheard=True)
+
     async def _follow(self, dispatch: LiveDispatch, unheard: bool) -> None:
         turn, ownership = dispatch.turn, dispatch.ownership
         try:
             while dispatch.stage is not DispatchStage.FINISHED and turn.ending.closed is None:
                 mine = ownership.owner == self._out.store.instance
-                if not ownership.alive_elsewhere and await self._take_over(dispatch, mine=mine):
+                if not ownership.alive_elsewhere and await self._take_over(dispatch, mine=mine, unheard=unheard):
                     return
                 await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
                 if not dispatch.heard and not unheard:
@@ -84,7 +95,7 @@ class TakeOver:
         except StoreUnavailable:
             self._out.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
 
-    async def _take_over(self, dispatch: LiveDispatch, *, mine: bool) -> bool:
+    async def _take_over(self, dispatch: LiveDispatch, *, mine: bool, unheard: bool) -> bool:
         """Make the dispatch this process's own and carry it out; says whether it came to that."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
@@ -106,10 +117,19 @@ class TakeOver:
             return finished
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
-        dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
+        dispatch.leave(None, self._grace_of(dispatch, unheard=unheard))
         self._carry_out.begin(dispatch, begun)
         await self._carry_out(dispatch)
         return True
+
+    def _grace_of(self, dispatch: LiveDispatch, *, unheard: bool) -> timedelta:
+        """Return how long a dispatch without a listener waits before `on_disconnect` applies.
+
+        A request other than a resume brought the dispatch here, so that its client may still resume it: a dispatch that
+        ends without a listener waits as long as one whose sidecar died.
+        """
+        waits = unheard and dispatch.request.on_disconnect is OnDisconnect.CANCEL
+        return self._rules.resume_grace if waits else timedelta(0)
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
         """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,25 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         read_secret(tmp_path / "pipe")
     with pytest.raises(SecretFileProblem, match="cannot be read: Is a directory"):
         read_secret(tmp_path)
-    with pytest.raises(SecretFileProblem, match="cannot be read: No such file"):
+    with pytest.raises(SecretFileProblem, match=r"cannot be read: No such file.*; create it with"):
         read_secret(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(SecretFileProblem, match="Not a directory"):
         read_or_make_secret(tmp_path / "file" / "secret")
+
+
+def test_the_command_of_the_message_creates_a_file_that_is_accepted(tmp_path: Path) -> None:
+    """A missing key file: the message holds a command for the shell, here with a space in the path."""
+    file = tmp_path / "my keys"
+    with pytest.raises(SecretFileProblem) as refused:
+        read_secret(file)
+
+    subprocess.run(["bash", "-c", str(refused.value).split("`")[1]], check=True)
+    assert len(read_secret(file)) == 64
+
+
+def test_the_message_of_a_secret_with_a_form_proposes_no_random_text(tmp_path: Path) -> None:
+    """A DSN, whose shortest length is its own."""
+    with pytest.raises(SecretFileProblem) as refused:
+        read_secret(tmp_path / "dsn", 8)
+    assert "openssl" not in str(refused.value)

@@ -17,6 +17,7 @@ from sidecar.core.envelopes import (
     check_envelope,
     expectation_of,
 )
+from sidecar.core.envelopes.verdicts import REMEDY_OF_REASON
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, members, tool
 
@@ -82,6 +83,18 @@ def test_an_escaped_principal_is_the_same_principal() -> None:
     text = body().replace(b'"principal": "user-ada"', b'"princip\\u0061l": "user-\\u0061da"')
 
     assert isinstance(check_envelope(text, expecting()), Released)
+
+
+@requirement("PC2-T-5")
+@pytest.mark.parametrize("text", [b"{}", b'{"offers": []}', b'{"Principal": "user-ada"}', b'{"status": "ok"}'])
+def test_a_body_without_a_principal_is_told_apart_and_is_an_incident_all_the_same(text: bytes) -> None:
+    """A service that forgot the envelope, or spells the member another way: no user is confirmed."""
+    verdict = check_envelope(text, expecting())
+
+    assert verdict == Withheld(WithholdReason.PRINCIPAL_ABSENT)
+    assert isinstance(verdict, Withheld)
+    assert verdict.security
+    assert "no principal in the envelope: is this an envelope at all?" in REMEDY_OF_REASON[verdict.reason]
 
 
 def test_nothing_is_for_an_empty_principal() -> None:

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.core.envelopes import EnvelopeLimits, Released, Withheld, WithholdReason, check_envelope
+from sidecar.core.envelopes.verdicts import WRONG_PRINCIPAL
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, members
 
@@ -48,16 +49,17 @@ def envelopes(draw: st.DrawFn) -> tuple[bytes, list[object]]:
 @MANY
 @given(envelopes())
 def test_only_exactly_one_exact_principal_releases(made: tuple[bytes, list[object]]) -> None:
-    """Any number of principals of any kind: unless there is one and it is ours, it is a mismatch without a payload."""
+    """Any number of principals of any kind: unless there is one and it is ours, it is an incident without a payload."""
     text, principals = made
     verdict = check_envelope(text, expecting())
 
     for_us = principals == [ADA] and isinstance(principals[0], str)
     if not for_us:
-        assert verdict == Withheld(WithholdReason.PRINCIPAL_MISMATCH)
+        none = WithholdReason.PRINCIPAL_MISMATCH if principals else WithholdReason.PRINCIPAL_ABSENT
+        assert verdict == Withheld(none)
         assert CANARY not in repr(verdict)
     else:
-        assert verdict != Withheld(WithholdReason.PRINCIPAL_MISMATCH)
+        assert not (isinstance(verdict, Withheld) and verdict.reason in WRONG_PRINCIPAL)
 
 
 def _variant(chance: random.Random) -> str:

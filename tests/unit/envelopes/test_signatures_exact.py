@@ -39,8 +39,8 @@ def test_the_connector_of_a_tool_comes_before_that_of_its_vertical() -> None:
 
 
 @pytest.mark.parametrize("reason", WithholdReason)
-def test_every_reason_has_a_remedy_and_four_are_incidents(reason: WithholdReason) -> None:
-    """Another user's data, another request's, a forged one, and a refusal for the principal."""
-    incidents = {"principal_mismatch", "nonce_mismatch", "signature_invalid", "principal_refused"}
+def test_every_reason_has_a_remedy_and_five_are_incidents(reason: WithholdReason) -> None:
+    """Another user's data, no user's, another request's, a forged one, and a refusal for the principal."""
+    incidents = {"principal_mismatch", "principal_absent", "nonce_mismatch", "signature_invalid", "principal_refused"}
     assert Withheld(reason).security == (reason in SECURITY_REASONS) == (reason.value in incidents)
     assert len(REMEDY_OF_REASON[reason]) > 20

@@ -197,6 +197,16 @@ def test_an_incident_is_an_error_of_its_own_name(caplog: pytest.LogCaptureFixtur
     assert 'security_incidents_total{reason="nonce_mismatch"} 1.0' in page(metrics)
 
 
+def test_an_incident_without_a_principal_asks_for_the_envelope(caplog: pytest.LogCaptureFixture) -> None:
+    """The line says what is likely wrong, and is as loud as any incident."""
+    caplog.set_level(logging.INFO, ALWAYS)
+    MeasuringRecorder(Metrics()).security_incident("shop", "offers", "child-1", WithholdReason.PRINCIPAL_ABSENT)
+
+    (logged,) = caplog.records
+    assert (logged.levelname, logged.__dict__["event"]) == ("ERROR", "security.incident")
+    assert logged.getMessage().startswith("no principal in the envelope: is this an envelope at all?")
+
+
 def test_labels_cannot_fill_the_memory() -> None:
     """Whatever comes after the first so many is counted together."""
     metrics = Metrics()

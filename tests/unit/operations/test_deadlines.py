@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypeVarTuple, Unpack, override
@@ -185,3 +186,19 @@ async def _waiting(seen: list[str]) -> None:
     except asyncio.CancelledError:
         seen.append("cancelled")
         raise
+
+
+def test_a_deadline_that_is_due_at_once_stops_no_other_one_on_uvloop() -> None:
+    """The loop of the served sidecar returns a handle without `when()` for a timer within half a millisecond."""
+
+    async def both() -> list[str]:
+        loop, deadlines, told = asyncio.get_running_loop(), Deadlines(), list[str]()
+        last = loop.create_future()
+        deadlines.at(loop.time(), told.append, "at once")
+        deadlines.at(loop.time() + 0.002, last.set_result, None)
+        async with asyncio.timeout(10):
+            await last
+        return told
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(both()) == ["at once"]

@@ -29,7 +29,7 @@ def test_flags_that_were_let_go_and_are_still_named_are_told() -> None:
     """Switching them looks like a kill switch and is none."""
     served = facts("a", flags=FlagPair.RETIRED)
     (said,) = drifts_of(rollout(served, active="a"), served, flags(), configured=True, deprecated=False)
-    assert said == f"its flags were let go, and its entry still names {KILL}: switching that does nothing"
+    assert said == f"its flags are retired, and its entry still names {KILL}: switching this flag has no effect"
 
 
 def test_the_recorded_target_serves_too_and_so_its_absence_is_told() -> None:

@@ -5,7 +5,7 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar, cast
@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from subagents.runner.v1 import runner_pb2
+from subagents_client.runner.addresses import start_errors_in_one_line
 from subagents_client.runner.attempts import (
     AttemptFailed,
     RunContext,
@@ -140,10 +141,14 @@ class RunnerHost:
             target: `unix:/run/shop/shop.sock` in a directory that only the sidecar can enter, or a loopback port.
 
         Raises:
-            ValueError: `target` is beyond this machine and `HostLimits.allow_remote` is off.
-            OSError: the address cannot be served, or another process serves it.
+            SystemExit: the address cannot be served: 69 if another process has it, else 78 (`target` is beyond this
+                machine without `HostLimits.allow_remote`, directory missing, not permitted). One line on standard
+                error says why. `serving` raises `OSError` and `ValueError` instead.
         """
-        async with self.serving(target), stop_signal() as stopped:
+        async with AsyncExitStack() as stack:
+            with start_errors_in_one_line():
+                await stack.enter_async_context(self.serving(target))
+            stopped = await stack.enter_async_context(stop_signal())
             LOG.info("serving %s on %s", ", ".join(sorted(self._hosted)) or "any sub-agent", target)
             await stopped.wait()
 

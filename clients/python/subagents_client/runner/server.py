@@ -1,6 +1,7 @@
 """The server's side of a runner host: address, health, signals."""
 
 import asyncio
+import errno
 import fcntl
 import os
 import signal
@@ -14,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
 from subagents_client.channels import MOST_MESSAGE_BYTES, refuse_remote, unix_path
+from subagents_client.runner.addresses import check_address
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),  # two hosts on one port would share its calls without a word
@@ -62,6 +64,7 @@ async def listening(
         OSError: it cannot be served, or another process serves it.
     """
     refuse_remote(target, allowed=allow_remote)
+    check_address(target)
     with exclusive_lock(target):
         server = grpc.aio.server(options=SERVER_OPTIONS)
         health = health_aio.HealthServicer()
@@ -70,7 +73,7 @@ async def listening(
         try:
             port = server.add_insecure_port(target)
         except RuntimeError:
-            raise OSError(f"{target} cannot be served: no such directory, no right to it, or in use") from None
+            raise OSError(f"{target} cannot be served; gRPC does not say why") from None
         for name in ("", service):
             await health.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()
@@ -91,12 +94,17 @@ def exclusive_lock(target: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        text = f"{path}.lock cannot be created ({error.strerror}): use a directory that this user can write to"
+        raise OSError(error.errno, text) from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(f"{path} is served by another process") from None
+            text = f"{path} is served by another process: stop that process, or use another path"
+            raise OSError(errno.EADDRINUSE, text) from None
         yield
     finally:
         os.close(lock)

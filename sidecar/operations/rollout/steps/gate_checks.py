@@ -1,9 +1,8 @@
-"""Asks gates, and believes only answers that echo the question: anything else holds.
+"""Asks the gates of a rollout step. The step is taken only on a verdict that repeats the question and says `pass`.
 
-A `pass` counts only if it is about exactly this definition and step under today's rules, and has not expired. What is
-no answer (an outage, a timeout, nonsense, somebody else's verdict) is no `fail` either: it changes nothing, is not
-counted as a failed gate, and is reported as an anomaly, so that an operator learns of it. Source: DESIGN section 8,
-PF1-D-61, TN-78.
+A `pass` counts only if it names exactly this definition and step and the present policy version, and has not expired.
+An outage, a timeout, a malformed answer or a verdict on another question is neither `pass` nor `fail`: the step is not
+taken, no gate is counted as failed, and an anomaly tells an operator. Source: DESIGN section 8, PF1-D-61, TN-78.
 """
 
 import asyncio
@@ -22,39 +21,39 @@ from sidecar.operations.rollout.store.ports import RolloutRecorder
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 
 LONGEST_SUMMARY: Final = 300
-"""Characters of a gate's own words that an operator is shown."""
+"""Longest explanation of a gate that an operator is shown, in characters."""
 
 ECHOED: Final = ("gate", "digest", "commit", "from_ramp", "to_ramp", "policy_version")
-"""What a verdict is bound to."""
+"""The fields of the question that an answer has to repeat; otherwise its verdict does not count."""
 
 UNAVAILABLE: Final = "gate_unavailable"
 """Anomaly: a gate gave no answer."""
 NOT_BELIEVED: Final = "gate_not_believed"
-"""Anomaly: a gate answered what cannot count."""
+"""Anomaly: a gate gave an answer that does not count."""
 
 
 class GateRules(msgspec.Struct, frozen=True):
     """How long a gate may take.
 
     Attributes:
-        timeout: of one question. Whether it is put again meanwhile is for the client, which knows what has failed.
+        timeout: of one question, retries included. The gate client decides about retries, because it knows the failure.
     """
 
     timeout: timedelta = timedelta(seconds=10)
 
 
 GateRouting = Callable[[Vertical, str], GateClient | None]
-"""Returns the client of a vertical's gate; None: there is none, and the gate holds."""
+"""Returns the client for a gate of a vertical; None if none is configured: then the gate does not pass."""
 
 
 class GateEvaluator(msgspec.Struct, frozen=True):
     """Asks the gates of a step.
 
     Attributes:
-        rules: how long one may take.
-        client_for: by vertical and gate.
-        clock: by which verdicts expire.
-        recorder: told what failed, and what gave no answer.
+        rules: how long one gate may take.
+        client_for: returns the client for a vertical and a gate.
+        clock: decides whether a verdict or an override has expired.
+        recorder: counts failed gates, and reports answers that are missing or do not count.
     """
 
     rules: GateRules
@@ -89,7 +88,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             problem = f"it did not answer within {self.rules.timeout.total_seconds():g} s"
         except GateUnavailable as away:
             problem = _plain(away.detail)
-        except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises holds
+        except Exception as error:  # noqa: BLE001  a plugin may raise anything; the gate does not pass
             problem = f"its client raised {type(error).__name__}"
         except (SystemExit, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
@@ -116,7 +115,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
 
 
 def words_of(results: Sequence[GateResult]) -> str:
-    """Return what gates answered, as one line."""
+    """Return the answers of all gates as one line."""
     return "; ".join(result.words for result in results)
 
 
@@ -124,7 +123,7 @@ def refuse_unless_passed(results: Sequence[GateResult]) -> None:
     """Raise unless every gate lets the step pass.
 
     Raises:
-        GateFailed: a gate failed, and no override of that gate and step holds.
+        GateFailed: a gate failed, and there is no valid override of that gate for that step.
         GateHeld: no gate failed, and at least one has not passed.
     """
     open_gates = [result for result in results if not result.passed]
@@ -136,7 +135,7 @@ def refuse_unless_passed(results: Sequence[GateResult]) -> None:
 
 
 def _plain(text: object) -> str:
-    """Return a plugin's words on one line, bounded."""
+    """Return a plugin's text on one line, cut to `LONGEST_SUMMARY`."""
     return " ".join(text.split())[:LONGEST_SUMMARY] if isinstance(text, str) else ""
 
 

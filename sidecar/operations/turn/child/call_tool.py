@@ -17,6 +17,7 @@ from sidecar.core.envelopes.release import check_envelope, expectation_of
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
 from sidecar.core.envelopes.verdicts import (
     REMEDY_OF_REASON,
+    WRONG_PRINCIPAL,
     EnvelopeStatus,
     Judgement,
     Released,
@@ -236,7 +237,7 @@ class CallTool:
             self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
         else:
             self._warn(child, tool, judgement.reason, fault)
-        if judgement.reason is WithholdReason.PRINCIPAL_MISMATCH:
+        if judgement.reason in WRONG_PRINCIPAL:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
         if judgement.reason is WithholdReason.VERSION_MISMATCH:
             self._recorder.version_mismatch(child.slot, tool.id)

@@ -1,6 +1,6 @@
-"""Who hears of a dispatch, and progress reports: put to the policy, gathered where it says so, told in time.
+"""Listeners of a dispatch, and its progress reports: the policy forwards, batches or suppresses each report.
 
-For a sub-agent that is silent for too long the sidecar reports `still_working`, by the same policy.
+The sidecar itself reports `still_working` for a sub-agent that is silent for too long, under the same policy.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 
 
 class Listener:
-    """Somebody who listens to a dispatch, and waits until there is something to hear."""
+    """One stream that listens to a dispatch: it sends what is new, then waits until it is woken."""
 
     __slots__ = ("_among", "_waiter", "woken")
 
@@ -30,17 +30,17 @@ class Listener:
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """There is something to hear."""
+        """Tell the listener that the dispatch has news."""
         self.woken = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def hears(self) -> None:
-        """Everything that there was to hear is being told."""
+        """Note that the listener is about to send all news: only news after this call has to wake it."""
         self.woken, self._among.asleep = False, True
 
     async def wait(self) -> None:
-        """Return once it was woken since it last heard."""
+        """Return as soon as the listener was woken after its last `hears`."""
         if not self.woken:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -50,7 +50,7 @@ class Listeners:
     """The listeners of one dispatch, by number.
 
     Attributes:
-        asleep: one of them may have to be woken.
+        asleep: at least one listener may be waiting. False spares each event the walk over all listeners.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class Listeners:
         self.asleep = False
 
     def __bool__(self) -> bool:
-        """Say whether anybody listens."""
+        """Say whether there is a listener."""
         return bool(self._listeners)
 
     def add(self) -> tuple[int, Listener]:
-        """Add a listener; returns its number and what wakes it."""
+        """Add a listener. Returns its number, for `remove`, and the listener."""
         self._next += 1
         listener = self._listeners[self._next] = Listener(self)
         return self._next, listener
@@ -74,18 +74,18 @@ class Listeners:
             self._listeners.pop(number, None)
 
     def wake(self) -> None:
-        """Wake all of them."""
+        """Wake all listeners."""
         self.asleep = False
         for listener in self._listeners.values():
             listener.wake()
 
 
 class ProgressReports:
-    """The reports of one dispatch.
+    """The progress reports of one dispatch.
 
     Args:
-        vocabulary: what the operator decided.
-        clock: for times that are due.
+        vocabulary: the configured handling of each type of report.
+        clock: measures silences, and stamps the events of the log.
         recorder: counts the reports.
         deadlines, log, listeners: of the dispatch.
     """
@@ -100,7 +100,7 @@ class ProgressReports:
         log: EventLog,
         listeners: Listeners,
     ) -> None:
-        """Begin with nothing gathered."""
+        """Begin without batched reports."""
         self._clock, self._recorder, self._deadlines = clock, recorder, deadlines
         self._log, self._listeners = log, listeners
         self._relay = StatusRelay(vocabulary)
@@ -110,19 +110,19 @@ class ProgressReports:
         self._silence: tuple[float, Deadline] | None = None
 
     def began(self, reporter: ChildReporter) -> None:
-        """A sub-agent runs from now on, and should be heard of."""
+        """Note that a sub-agent has started; from now on its silence is measured."""
         self._reporters[reporter.call_id] = reporter
         if self._silences is not None:
             self._silences.began(reporter, self._clock.monotonic())
             self._listen()
 
     def ended(self, index: int) -> None:
-        """A call has its outcome: nothing more is to be heard of it."""
+        """Note that a call has its outcome; its silence is not measured any more."""
         if self._silences is not None:
             self._silences.ended(index)
 
     def report(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """Take one report of the child of a call, as its sub-agent's. Source: PC2-FR-13."""
+        """Handle one report of a child; listeners see it under the name of the sub-agent. Source: PC2-FR-13."""
         reporter, now = self._reporters[child.call_id], self._clock.monotonic()
         decision, update = self._relay.offer(reporter, event_type, attributes, now)
         if update is not None:
@@ -142,7 +142,7 @@ class ProgressReports:
             self._listeners.wake()
 
     def tell_rest(self) -> None:
-        """Tell what is gathered: nothing comes after."""
+        """Tell all batched reports, due or not, because the dispatch ends."""
         for update in self._relay.flush(float("inf")):
             self._tell(update)
 
@@ -158,7 +158,7 @@ class ProgressReports:
         self._flush_when_due()
 
     def _listen(self) -> None:
-        """Wait for the next silence that is too long; one deadline for all sub-agents of the dispatch."""
+        """Set the deadline of the next silence that is too long: one deadline for all sub-agents of the dispatch."""
         due = None if self._silences is None else self._silences.next_due()
         if due is None or (self._silence is not None and self._silence[0] <= due):
             return
@@ -180,7 +180,7 @@ class ProgressReports:
 
 
 def _silences_of(vocabulary: Vocabulary) -> SilenceMonitor | None:
-    """Return where silences are kept; None if nobody would hear of them."""
+    """Return a monitor of silences; None if the policy would not show `still_working` to any listener."""
     rule = vocabulary.rules.get(STILL_WORKING)
     if vocabulary.silence is None or rule is None or rule.handling is Handling.SUPPRESS:
         return None

@@ -7,6 +7,7 @@ from sidecar.core.dispatching.frames import Gap
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.journal.facts import CallsCancelled
+from subagents_errors import CallFailure
 from tests.support.simulation.record.clients import Heard
 from tests.support.simulation.record.facts import INSTANT, UNRECORDED, RecordFacts, event_of
 from tests.support.simulation.record.schedule import Close
@@ -27,6 +28,20 @@ def every_client_finishes(facts: RecordFacts) -> Iterator[str]:
     for told in watch.told:
         if told.reason in ("UNKNOWN_CHILD", "DISPATCH_ID_REUSED", "TURN_ID_REUSED", "INTERNAL"):
             yield f"{told.what} of {told.of} was refused: {told.reason}"
+
+
+def a_dispatch_ends_before_its_turn(facts: RecordFacts) -> Iterator[str]:
+    """A client that waits for a dispatch is told what became of its calls, not that the turn was over first.
+
+    A client of the kinds below ends its turn once it has every result, so that no call is stopped by the end.
+    """
+    for turn, dispatch in facts.specs():
+        if turn.close not in (Close.ENDS, Close.TWICE) or _lost_in_time(facts, turn.turn_id):
+            continue
+        for heard in facts.heard(dispatch.dispatch_id):
+            for outcome in heard.result.outcomes if heard.result is not None else ():
+                if outcome.reason == CallFailure.TURN_OVER:
+                    yield f"{dispatch.dispatch_id}/{outcome.call_id}: only the end of the turn settled it"
 
 
 def _lost_in_time(facts: RecordFacts, turn_id: str) -> bool:

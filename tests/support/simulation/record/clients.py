@@ -260,6 +260,9 @@ class PersistentClient:
         if spec.closes is not None:
             for child_id in self._told_children():
                 await self._close(child_id, accepted=spec.closes)
+        if spec.binds_again_at is not None:
+            await self._until(spec.binds_again_at)
+            await self._bind()
         narration = "there you are"
         await self._end_with(narration)
         if spec.close is Close.TWICE:

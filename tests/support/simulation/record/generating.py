@@ -43,7 +43,7 @@ class _Generator:
     def schedule(self) -> RecordSchedule:
         chance = self._chance
         turns, pauses = self._with_pauses(tuple(self._turn(number) for number in range(chance.choice((1, 1, 2)))))
-        turns = self._with_cancels(turns)
+        turns, restarts = self._with_restarts(self._with_cancels(turns))
         jumps = tuple((chance.uniform(0, 5), chance.choice((-3600.0, 3600.0))) for _ in range(chance.choice((0, 0, 1))))
         return RecordSchedule(
             suite=SUITE,
@@ -54,7 +54,12 @@ class _Generator:
             turns=turns,
             scripts=self._scripts,
             faults=self._faults(),
-            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))), *self._stops(), *pauses),
+            mishaps=(
+                *(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))),
+                *self._stops(),
+                *pauses,
+                *restarts,
+            ),
             clock_jumps=jumps,
         )
 
@@ -96,6 +101,19 @@ class _Generator:
         pause_at = first.bind_at + min(each.send_at for each in dispatches) + beside.uniform(0.1, 1.0)
         pause = Mishap(first.place, Blow.PAUSE, pause_at, LEASE + beside.uniform(0.5, 3.0))
         return (replace(first, dispatches=dispatches), *others), (pause,)
+
+    def _with_restarts(self, turns: tuple[RecordTurn, ...]) -> tuple[tuple[RecordTurn, ...], tuple[Mishap, ...]]:
+        """Return the turns, and perhaps a kill after the first one closed its children; it is bound again for its end.
+
+        By chance alone that is rare: a sidecar that was asked for the turn with its token has read it from the record.
+        """
+        beside = Random(f"restarts {SUITE}:{self._seed}")
+        if self._shared or beside.random() < 0.8:
+            return turns, ()
+        first, *others = turns
+        killed_at = beside.uniform(3.0, CALM_AFTER - 1)
+        first = replace(first, closes=beside.random() < 0.7, binds_again_at=killed_at + 0.5)
+        return (first, *others), (Mishap(0, Blow.KILL, killed_at, 0.2),)
 
     def _with_cancels(self, turns: tuple[RecordTurn, ...]) -> tuple[RecordTurn, ...]:
         """Return the turns, and perhaps with a cancelled call in each of their dispatches."""

@@ -29,6 +29,7 @@ _ALL: Final = (
     owning.the_dead_and_the_robbed_are_refused,
     owning.statuses_have_verdicts,
     telling.every_client_finishes,
+    telling.a_dispatch_ends_before_its_turn,
     telling.what_is_told_is_on_record,
     telling.everybody_is_told_the_same,
     telling.cancels_are_on_record,

@@ -77,6 +77,7 @@ class RecordTurn:
         closes: it closes the children that it was told of before it ends the turn; None: it does not, else whether it
             takes their output.
         stops_at: when it is ended early, or left alone.
+        binds_again_at: its client waits until then and binds it again before it ends it; None: it does not.
     """
 
     turn_id: str
@@ -89,6 +90,7 @@ class RecordTurn:
     closes: bool | None
     close: Close
     stops_at: float
+    binds_again_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,85 @@
+"""Why an address cannot be served, in words that say what to do."""
+
+import errno
+import os
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from subagents_client.channels import unix_path
+
+LONGEST_SOCKET_PATH: Final = 107
+"""Bytes; `sun_path` of Linux without its end."""
+LARGEST_PORT: Final = 65_535
+EX_UNAVAILABLE: Final = 69
+EX_CONFIG: Final = 78
+ABSTRACT: Final = "unix-abstract:"
+
+
+def check_address(target: str) -> None:
+    """Find what is wrong with an address before gRPC does, since gRPC does not say why.
+
+    Raises:
+        OSError: it cannot be served. `errno` is `EADDRINUSE` where another process has it.
+    """
+    path = unix_path(target)
+    if path is not None:
+        _check_socket(Path(path))
+    elif not target.startswith(ABSTRACT):
+        _check_port(target)
+
+
+@contextmanager
+def start_errors_in_one_line() -> Iterator[None]:
+    """End the process with one line in place of a traceback, as the sidecar does.
+
+    Raises:
+        SystemExit: 69 where another process has the address, else 78.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as problem:
+        in_use = isinstance(problem, OSError) and problem.errno == errno.EADDRINUSE
+        text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        sys.stderr.write(f"the runner host cannot start: {text}\n")
+        raise SystemExit(EX_UNAVAILABLE if in_use else EX_CONFIG) from None
+
+
+def _check_socket(path: Path) -> None:
+    folder = path.parent
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        raise _wrong(errno.ENAMETOOLONG, f"{path} is longer than {LONGEST_SOCKET_PATH} bytes: use a shorter path")
+    if not folder.is_dir():
+        raise _wrong(errno.ENOENT, f"{folder} is no directory: create it with `mkdir -p -m 0700 {folder}`")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _wrong(errno.EACCES, f"{folder} is not writable for this user: change its owner or use another one")
+    if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
+        raise _wrong(errno.EEXIST, f"{path} is there and is no socket: remove it, or use another path")
+
+
+def _check_port(target: str) -> None:
+    host, _, port = target.removeprefix("dns:").removeprefix("ipv4:").removeprefix("ipv6:").rpartition(":")
+    if not port.isdecimal() or int(port) > LARGEST_PORT:
+        raise _wrong(errno.EINVAL, f"{target} has no port from 0 to 65535: write it as 127.0.0.1:8000")
+    try:
+        found = socket.getaddrinfo(host.strip("[]/"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, proto, _, address = found[0]
+        with socket.socket(family, kind, proto) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC does
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            text = f"{target} is in use by another process: stop that process, or use another port"
+            raise _wrong(errno.EADDRINUSE, text) from None
+        if error.errno == errno.EACCES:
+            text = f"{target} is not permitted for this user: use a port above 1023"
+            raise _wrong(errno.EACCES, text) from None
+        raise _wrong(error.errno or errno.EINVAL, f"{target} cannot be served: {error.strerror}") from None
+
+
+def _wrong(number: int, text: str) -> OSError:
+    return OSError(number, text)
