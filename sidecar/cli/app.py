@@ -166,6 +166,12 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         raise typer.Exit(codeowners(folder, options, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
 
 
+def _add_init(app: typer.Typer, _commands: Commands) -> None:
+    from sidecar.cli.init.command import add_init  # noqa: PLC0415  loaded for its own command only
+
+    add_init(app)
+
+
 def _add_doctor(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.doctor_command import add_doctor  # noqa: PLC0415  loaded for its own command only
 
@@ -238,6 +244,7 @@ def _add_replay(app: typer.Typer, commands: Commands) -> None:
 GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]] = {
     ("serve", "health"): _add_serving,
     ("validate", "codeowners"): _add_looking,
+    ("init",): _add_init,
     ("doctor",): _add_doctor,
     ("plugins",): _add_plugins,
     ("validate-refs",): _add_validate_refs,

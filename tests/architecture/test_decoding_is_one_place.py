@@ -12,7 +12,7 @@ from typing import Final
 from tests.architecture.reading import REPOSITORY, Module, dotted, modules, planted
 
 ONE_PLACE: Final = "sidecar.core.decoding"
-OWN_FILES: Final = frozenset({"sidecar.adapters.migrations", "sidecar.cli.plugins.scaffold"})
+OWN_FILES: Final = frozenset({"sidecar.adapters.migrations", "sidecar.cli.scaffolding.project_files"})
 """They read files of our own packages only."""
 ALONE: Final = "sidecar.cli.health"
 """It imports as little as can be, and leaves every file that it cannot read to the whole command line."""

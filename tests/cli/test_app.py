@@ -80,6 +80,7 @@ LOADS = {
     "health --config /nowhere": (41, COMMON),
     "validate examples/config": (71, CHECKING),
     "codeowners examples/config": (44, CHECKING),
+    "init travel --dir /nowhere": (14, "annotated_doc shellingham typer"),
     "doctor --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
     "subagent list --target unix:/nowhere": (45, CALLING),
@@ -98,7 +99,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (97, f"{COMMON} {DRAWN}"),
+    "--help": (99, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

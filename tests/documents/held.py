@@ -97,6 +97,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "docs/evaluating-routing.md: version: 1": RunBy(
         "clients/evals/tests/test_documentation.py::test_the_case_of_the_page_can_be_read_with_the_example_suite"
     ),
+    "docs/first-sub-agent.md": RunBy(
+        "tests/system/test_first_sub_agent.py::test_the_page_has_the_commands_of_the_written_readme"
+    ),
     "docs/history.md: turn = await client.bind_turn(TurnRequest(episode_": RunBy(
         f"{HERE}::test_history_is_read_and_compacted_as_shown"
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from scripts.build_packages import REPOSITORY, package_folders
@@ -19,6 +20,7 @@ from tests.packages.environments import Environment
 OWN: Final = {plain(project_in(folder)["name"]) for folder in package_folders()}
 VERSION: Final = str(project_in(REPOSITORY)["version"])
 TEMPLATE: Final = REPOSITORY / "sidecar" / "cli" / "plugin_templates" / "pyproject.toml.txt"
+INIT_REQUIREMENTS: Final = REPOSITORY / "sidecar" / "cli" / "init_templates" / "requirements.txt.txt"
 ABSOLUTE: Final = re.compile(rb"/(?:home|root|work|Users|build)/[\w.-]+/")
 COMMANDS: Final[Sequence[tuple[str, ...]]] = (
     ("sidecar", "--help"),
@@ -137,6 +139,14 @@ def test_a_new_plugin_asks_for_the_same_range() -> None:
     (asked,) = re.findall(r'"dispatch-sidecar([^"]*)"', content)
     assert SpecifierSet(asked).contains(VERSION)
     assert f'"sidecar-conformance{asked}"' in content
+
+
+def test_a_new_repository_asks_for_the_same_range() -> None:
+    """`sidecar init` writes it."""
+    asked = {plain(one.name): one.specifier for one in map(Requirement, INIT_REQUIREMENTS.read_text("utf-8").split())}
+    ours = {name: versions for name, versions in asked.items() if name in OWN}
+    assert set(ours) == {"dispatch-sidecar", "subagents-client", "subagents-evals", "sidecar-gates-manifest"}
+    assert [name for name, versions in ours.items() if not versions.contains(VERSION)] == []
 
 
 def test_the_extra_all_has_every_extra() -> None:

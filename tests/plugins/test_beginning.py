@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.cli.plugins.scaffold import ScaffoldError, write_scaffold
+from sidecar.cli.plugins.scaffold import write_scaffold
+from sidecar.cli.scaffolding.project_files import ScaffoldError
 from sidecar.policy.kinds import PluginKind
 
 pytestmark = pytest.mark.system

@@ -93,7 +93,8 @@ def _add_new(plugins: typer.Typer) -> None:
 
         Exit codes: 0 written, 64 the name cannot be one, or something is there already.
         """
-        from sidecar.cli.plugins.scaffold import ScaffoldError, write_scaffold  # noqa: PLC0415  the same holds
+        from sidecar.cli.plugins.scaffold import write_scaffold  # noqa: PLC0415  the same holds
+        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds
 
         try:
             project = write_scaffold(kind, name, folder)

@@ -2,48 +2,27 @@
 
 import keyword
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from string import Template
 from typing import Final
 
+from sidecar.cli.scaffolding.project_files import ScaffoldError, filled, write_project
 from sidecar.policy.kinds import PluginKind
 
 NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 LONGEST: Final = 40
-TEMPLATES: Final = files("sidecar.cli") / "plugin_templates"
-
-
-class ScaffoldError(Exception):
-    """The project cannot be written. The message names cause and remedy."""
 
 
 def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
     """Write the project into a new folder, `name` in `folder`, completely or not at all; return its path.
 
     Raises:
-        CannotBegin: the name cannot be one, or something is there already, or nothing can be written there.
+        ScaffoldError: the name is not possible, something with this name exists, or nothing can be written there.
     """
     _check(name)
-    project = folder / name
-    if project.exists() or project.is_symlink():
-        raise ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as whole:
-            written = Path(whole) / name
-            for path, text in _contents(kind, name).items():
-                (written / path).parent.mkdir(parents=True, exist_ok=True)
-                (written / path).write_text(text, encoding="utf-8")
-            project.mkdir()  # fails if another process has created it meanwhile
-            shutil.copytree(written, project, dirs_exist_ok=True)
-    except OSError as error:
-        raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error
-    return project
+    return write_project(name, folder, _contents(kind, name))
 
 
 def _check(name: str) -> None:
@@ -71,7 +50,7 @@ def _contents(kind: PluginKind, name: str) -> Mapping[str, str]:
 
 
 def _filled(template: str, words: Mapping[str, str]) -> str:
-    return Template(TEMPLATES.joinpath(*template.split("/")).read_text("utf-8")).substitute(words)
+    return filled(f"plugin_templates/{template}", words)
 
 
 def _module(name: str) -> str:

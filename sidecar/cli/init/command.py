@@ -1,0 +1,42 @@
+"""The command `init`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+EX_USAGE: Final = 64
+
+
+def add_init(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(name="init")
+    def init(
+        name: Annotated[str, typer.Argument(help="Id of the sub-agent and name of the new folder, e.g. travel.")],
+        folder: Annotated[Path, typer.Option("--dir", help="Parent folder of the repository.")] = Path(),
+    ) -> None:
+        """Write a repository with one sub-agent, from which its README leads to a first dispatch.
+
+        Written: configuration, data service, runner host, consumer script, golden cases, gates, settings, test, CI.
+
+        The content is an example about trips. The sub-agent begins at `dev`, so its first users come by a promotion.
+
+        Example: `sidecar init travel`, then follow `travel/README.md`.
+
+        Exit codes: 0 written, 64 the name is not possible, or something is there already.
+        """
+        from sidecar.cli.init.repository import write_repository  # noqa: PLC0415  not for `--help`
+        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds
+
+        try:
+            written = write_repository(name, folder)
+        except ScaffoldError as problem:
+            typer.echo(str(problem), err=True)
+            raise typer.Exit(EX_USAGE) from None
+        typer.echo(f"written: {written}, with the sub-agent {name}. Next:\n")
+        typer.echo(f"  cd {shlex.quote(str(written))}")
+        typer.echo("  pip install -r requirements.txt")
+        typer.echo("  sidecar validate config --strict\n")
+        typer.echo("README.md has the steps from there to the first dispatch.")

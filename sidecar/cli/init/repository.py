@@ -1,0 +1,62 @@
+"""What `sidecar init` writes: a repository from which its README leads to a first dispatch."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from sidecar.cli.scaffolding.project_files import ScaffoldError, filled, write_project
+
+NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+LONGEST: Final = 40
+TAKEN: Final = ("concierge", "platform")
+"""Id of the written orchestrator, and owner of its prompt blocks."""
+
+PLATFORM_BLOCKS: Final = (
+    "format-conversational",
+    "instructions-routing",
+    "persona-concierge",
+    "persona-fetch-assistant",
+    "safety-base",
+)
+FILES: Final[Mapping[str, str]] = {
+    ".github/workflows/check.yml": "ci.yml",
+    ".gitignore": "gitignore",
+    "README.md": "README.md",
+    "ask.py": "ask.py",
+    "config/agent_config.yaml": "agent_config.yaml",
+    "config/evals/cases.yaml": "evals/cases.yaml",
+    "config/evals/suite.yaml": "evals/suite.yaml",
+    "config/evaluation_manifest.yaml": "evaluation_manifest.yaml",
+    "config/prompts/components/{name}/instructions-{name}.yaml": "prompts/instructions.yaml",
+    "config/prompts/components/{name}/persona-{name}.yaml": "prompts/persona.yaml",
+    **{f"config/prompts/components/platform/{block}.yaml": f"prompts/{block}.yaml" for block in PLATFORM_BLOCKS},
+    "data_service.py": "data_service.py",
+    "requirements.txt": "requirements.txt",
+    "sidecar.toml": "sidecar.toml",
+    "tests/test_{module}.py": "test.py",
+    "{module}_agent.py": "agent.py",
+}
+"""Template of each written file."""
+
+
+def write_repository(name: str, folder: Path) -> Path:
+    """Write the repository into a new folder, `name` in `folder`, completely or not at all; return its path.
+
+    Args:
+        name: id of the sub-agent, and name of the folder.
+        folder: exists.
+
+    Raises:
+        ScaffoldError: the name is not possible, something with this name exists, or nothing can be written there.
+    """
+    if not NAME.match(name) or len(name) > LONGEST:
+        raise ScaffoldError(
+            f"{name[:60]!r} cannot be a sub-agent's name; take at most {LONGEST} lower-case letters, digits and single "
+            "`-`, beginning with a letter, e.g. `travel`"
+        )
+    if name in TAKEN:
+        raise ScaffoldError(f"{name!r} is a name that the written configuration uses itself; choose another one")
+    words = {"name": name, "module": name.replace("-", "_")}
+    contents = {path.format(**words): filled(f"init_templates/{file}.txt", words) for path, file in FILES.items()}
+    return write_project(name, folder, contents | {".run/.gitkeep": ""})

@@ -1,0 +1,1 @@
+"""Writes new projects from templates."""

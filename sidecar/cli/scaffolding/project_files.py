@@ -1,0 +1,57 @@
+"""Writes a new project from templates: as a whole, or not at all."""
+
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+
+class ScaffoldError(Exception):
+    """The project cannot be written. The message names cause and remedy."""
+
+
+def write_project(name: str, folder: Path, contents: Mapping[str, str]) -> Path:
+    """Write files into the new folder `name` in `folder`; return its path.
+
+    Args:
+        name: of the project; one part of a path.
+        folder: exists.
+        contents: text of each file, by its path inside the project.
+
+    Raises:
+        ScaffoldError: something with this name exists, or the folder cannot be written.
+    """
+    project = folder / name
+    if _is_there(project):
+        raise _taken(project)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as whole:
+            written = Path(whole) / name
+            for path, text in contents.items():
+                (written / path).parent.mkdir(parents=True, exist_ok=True)
+                (written / path).write_text(text, encoding="utf-8")
+            written.rename(project)  # at once; refused if another process has put something there meanwhile
+    except OSError as error:
+        if _is_there(project):
+            raise _taken(project) from None
+        raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error
+    return project
+
+
+def _is_there(project: Path) -> bool:
+    return project.exists() or project.is_symlink()
+
+
+def _taken(project: Path) -> ScaffoldError:
+    return ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
+
+
+def filled(template: str, words: Mapping[str, str]) -> str:
+    """Return a template of this package with its `$words` replaced.
+
+    Args:
+        template: path below `sidecar/cli`, with `/`.
+        words: value of each word.
+    """
+    return Template(files("sidecar.cli").joinpath(*template.split("/")).read_text("utf-8")).substitute(words)
