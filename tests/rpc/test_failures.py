@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,
@@ -106,6 +107,16 @@ async def test_the_operator_finds_the_cause_in_the_childs_failure_event() -> Non
 async def test_a_sub_agent_that_falls_silent_fails_long_before_its_timeout() -> None:
     """The card allows 50 ms of silence within 90 s."""
     async with running_sidecar_for_tests(cards=cards(idle_timeout=SOON)) as sidecar:
+        sidecar.runner.use("shop", hangs())
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards")
+
+        assert (reply.outcomes, reason_of(reply)) == (["FAILED", "SUCCEEDED"], "RUNNER_IDLE")
+
+
+async def test_the_operators_idle_timeout_holds_where_the_card_has_none() -> None:
+    """Setting `dispatch.results.idle_timeout`."""
+    async with running_sidecar_for_tests(rules={"results": ResultLimits(silence=SOON)}) as sidecar:
         sidecar.runner.use("shop", hangs())
 
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards")

@@ -5,6 +5,7 @@ Whatever a runner does (hang, flood, lie, raise anything, ignore cancellation), 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 
 import msgspec
 
@@ -83,13 +84,16 @@ class AttemptBounds(msgspec.Struct, frozen=True):
     idle: float | None
 
 
-def bounds_of(child: Child, settle_at: float, now: float) -> AttemptBounds:
-    """Return when an attempt that begins now has to end; all calls of its dispatch are stopped at `settle_at`."""
+def bounds_of(child: Child, settle_at: float, now: float, idle: timedelta | None) -> AttemptBounds:
+    """Return when an attempt that begins now has to end; all calls of its dispatch are stopped at `settle_at`.
+
+    `idle` is the operator's limit between two reports; the limit of the card takes its place.
+    """
     budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
     return AttemptBounds(
         timeout_at=timeout_at if timeout_at <= settle_at else None,
         wall_clock_at=child.wall_clock_at,
-        idle=None if budgets.idle_timeout_ms is None else budgets.idle_timeout_ms / 1000,
+        idle=budgets.idle_timeout_ms / 1000 if budgets.idle_timeout_ms else idle and idle.total_seconds(),
     )
 
 

@@ -149,7 +149,7 @@ class ChildRun:
 
     def _run(self, attempt_id: AttemptId, now: float) -> None:
         child, errand, shared, out = self._child, self._errand, self._shared, self._out
-        bounds = bounds_of(child, errand.settle_at, now)
+        bounds = bounds_of(child, errand.settle_at, now, shared.limits.silence)
         span = out.tracing.attempt(child, errand.trace, errand.turn.claims.episode_id)
         ends_at = errand.settle_at if bounds.timeout_at is None else bounds.timeout_at
         child.attempt_runs(span.context if span is not None else errand.trace, ends_at)
