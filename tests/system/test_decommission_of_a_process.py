@@ -137,7 +137,7 @@ async def test_a_decommission_goes_on_after_each_kill_and_a_half_done_eval_clean
     assert "evaluation_manifest.yaml: evaluations of it at datasets.shop_smoke" in refused[1]
     assert "categories.0\n" not in refused[1]
     assert (changed, "done:" in last, "no change" in repeated) == ("M\tevaluation_manifest.yaml", True, True)
-    assert "  next: nothing; it has ended\n" in status
+    assert "  next: nothing; the decommission has ended\n" in status
     rows = [
         line for line in history.splitlines() if "  decommission " in line
     ]  # those that were refused begin otherwise
