@@ -144,10 +144,15 @@ async def objects_counted(record: str, folder: Path) -> tuple[Counter[str], Coun
 
 async def settled_objects() -> Counter[str]:
     """Return what is there once threads have let go of their last jobs, which is a moment after the answers."""
-    for worker in the_live(Worker):
-        if not worker._stopped:  # else it is of an earlier test
-            await worker.run(lambda: None)
+    await workers_idle()
     return live_objects()
+
+
+async def workers_idle() -> None:
+    """Have each thread do a job that keeps nothing alive. Those of earlier tests are stopped."""
+    for worker in the_live(Worker):
+        if not worker._stopped:
+            await worker.run(lambda: None)
 
 
 async def garbage_counted(record: str, folder: Path) -> int:

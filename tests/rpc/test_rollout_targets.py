@@ -170,7 +170,7 @@ async def test_a_rollback_is_refused_before_it_acts_if_its_target_does_not_hash_
         killed = await bench.step("Kill", "shop3")
 
     assert {each.reason for each in refused} == {"TRANSITION_REFUSED"}
-    assert "hashes to another digest; name another target, or nobody" in refused[0].message
+    assert "hashes to another digest; name another target, or none" in refused[0].message
     assert {each.metadata["choices"] for each in refused} == {"none"}
     assert before.revision == after.revision
     assert killed.state == ROLLBACK

@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as problem:
         print(f"cannot start: {problem}", file=sys.stderr)  # noqa: T201 - for the terminal of the operator
         return CANNOT_START
+    except SystemExit as refused:  # of `serve`, which has said why
+        return CANNOT_START if refused.code is None else int(refused.code)
     return 0
 
 
