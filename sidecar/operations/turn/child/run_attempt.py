@@ -90,10 +90,11 @@ def bounds_of(child: Child, settle_at: float, now: float, idle: timedelta | None
     `idle` is the operator's limit between two reports; the limit of the card takes its place.
     """
     budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
+    limit = timedelta(milliseconds=budgets.idle_timeout_ms) if budgets.idle_timeout_ms else idle
     return AttemptBounds(
         timeout_at=timeout_at if timeout_at <= settle_at else None,
         wall_clock_at=child.wall_clock_at,
-        idle=budgets.idle_timeout_ms / 1000 if budgets.idle_timeout_ms else idle and idle.total_seconds(),
+        idle=limit.total_seconds() if limit is not None else None,
     )
 
 
