@@ -190,7 +190,8 @@ def test_a_killed_demo_leaves_nothing_either() -> None:
     with running_demo({}) as demo:
         demo.read_until("rollout 2 of 5")
         folder = _folder_of(demo)
-        assert len(demo.started()) == 9, "the demo, its watchdog, two services, four hosts, the sidecar"
+        # The demo, its watchdog, two services, four hosts, the sidecar; a command that was typed may run beside them.
+        assert len(demo.started()) >= 9
         demo.process.kill()
         assert demo.left_when_gone() == {}
         assert not folder.exists()
