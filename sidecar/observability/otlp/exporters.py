@@ -54,7 +54,12 @@ class LogSender:
 
     def send(self, records: Sequence[logging.LogRecord]) -> bool:
         """Send a batch; says whether the collector took it."""
-        return self._exporter.export([self._log(record) for record in records]) is LogRecordExportResult.SUCCESS
+        batch = [self._log(record) for record in records]
+        try:
+            return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
+        except ValueError:
+            # The thread of a batch that was given up has just replaced the channel, under this one: gRPC's own error.
+            return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
 
     def close(self) -> None:
         """Give up what is being sent."""
