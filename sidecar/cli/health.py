@@ -56,7 +56,7 @@ def health(ops_address: str, patience: float, out: TextIO) -> int:
         The exit code: 0 if it is ready; 1 if it says no, or does not answer.
     """
     try:
-        status, said = _asked(ops_address, patience)
+        status, said = answer_of(ops_address, patience)
     except (OSError, ValueError) as problem:
         out.write(f"no answer at {ops_address}: {problem}; is the sidecar running with this server.ops_address?\n")
         return NOT_READY
@@ -65,8 +65,8 @@ def health(ops_address: str, patience: float, out: TextIO) -> int:
     return READY if ready else NOT_READY
 
 
-def _asked(ops_address: str, patience: float) -> tuple[int, str]:
-    """Return status and body of the answer. Raises `OSError`, or `ValueError` if it is no HTTP."""
+def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
+    """Return status and body of what `/readyz` answers. Raises `OSError`, or `ValueError` if the answer is no HTTP."""
     host, _, port = ops_address.rpartition(":")
     answer = b""
     with closing(socket.create_connection((host.strip("[]"), int(port)), patience)) as connection:

@@ -1,9 +1,9 @@
 """Processes that the sidecar talks to: runner hosts, data services, and the sidecar itself if it runs."""
 
 import asyncio
-import socket
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -11,7 +11,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from sidecar.adapters.runners import TargetMap
-from sidecar.core.decoding import DecodeError, from_json
+from sidecar.cli.health import answer_of
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.problems import PluginProblem
@@ -22,25 +22,23 @@ HEALTH: Final = "/grpc.health.v1.Health/Check"
 GRPC: Final = "grpc"
 HTTPS: Final = 443
 HTTP: Final = 80
+OF_A_SIDECAR: Final = re.compile(r'\{\s*"ready":')
+"""How the page of readiness begins."""
 
 
 def examine_ops_address(address: str, seconds: float) -> Finding:
     """Return whether the ops address is free, or what the sidecar that runs there says."""
-    host, _, port = address.rpartition(":")
     about = f"server.ops_address {address}"
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
     try:
-        with closing(socket.create_connection((host.strip("[]"), int(port)), seconds)) as connection:
-            connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: sidecar\r\nconnection: close\r\n\r\n")
-            answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    except OSError:
+        status, body = answer_of(address, seconds)
+    except ConnectionRefusedError:
         return ok("ops", about, "free")
-    _, _, body = answer.partition(b"\r\n\r\n")
-    try:
-        ready = from_json(body)["ready"]
-    except (DecodeError, KeyError, TypeError):
+    except (OSError, ValueError) as problem:
+        return error("ops", about, f"another program listens there: {problem}", remedy)
+    if not OF_A_SIDECAR.match(body):
         return error("ops", about, "another program listens there", remedy)
-    if ready:
+    if status == HTTPStatus.OK:
         return ok("ops", about, "a sidecar runs there and takes turns")
     return warning("ops", about, "a sidecar runs there and takes no turns", f"read http://{address}/readyz")
 

@@ -190,7 +190,7 @@ def test_other_ways_to_write_it_are_changed_as_carefully(tmp_path: Path, old: st
 def test_undecided_matters_are_no_patch(tmp_path: Path) -> None:
     """It says to decide first."""
     repository = a_repository(tmp_path)
-    with pytest.raises(CheckoutRefused, match="nobody has decided yet what becomes of evals and tools of shop"):
+    with pytest.raises(CheckoutRefused, match="no decision yet about evals and tools of shop"):
         patch_of(repository.root, wish(EVALS_AND_TOOLS, evals=Choice.RETAIN))
 
 

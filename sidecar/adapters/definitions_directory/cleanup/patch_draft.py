@@ -154,7 +154,7 @@ def _evals_and_tools(work: PatchDraft) -> None:
     request, checkout = work.request, work.checkout
     if request.evals is None or request.tools_fate is None:
         raise CheckoutRefused(
-            f"nobody has decided yet what becomes of evals and tools of {request.definition_id}; "
+            f"no decision yet about evals and tools of {request.definition_id}; "
             f"`sidecar subagent decommission decide {request.definition_id} …`, then run this again"
         )
     if request.tools_fate is Choice.REMOVE:
