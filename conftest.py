@@ -8,6 +8,7 @@ from hypothesis import settings
 
 pytest_plugins = [
     "tests.support.async_tests",
+    "tests.support.failed_tests",
     "tests.support.fork_server.plugin",
     "tests.support.named_skips",
     "tests.support.own_modules",

@@ -6,6 +6,9 @@ wait; types and simulations take at a low priority what the tests leave idle.
 
 Each worker of pytest imports every test that its part may run, for seconds of a core. So tests of whole processes and
 tests of clients and plugins, which import LangChain, are parts of their own.
+
+A few tests that failed are run once more when all parts have ended, alone on the machine. What passes then is reported
+as unstable and does not fail the run: a defect that is always there fails twice.
 """
 
 import argparse
@@ -15,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -25,7 +28,13 @@ PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 QUICK: Final = ("architecture", "requirements", "unit", "cli", "plugins")
 NONE_CHOSEN: Final = 5
 """Exit code of pytest when no test was chosen."""
+TESTS_FAILED: Final = 1
+"""Exit code of pytest when all tests ran and some failed."""
 INTERRUPTED: Final = 130
+REPEATED: Final = 3
+"""The largest number of tests that are run again: more failures than that are no accident of a busy machine."""
+FAILED_TESTS: Final = "SIDECAR_FAILED_TESTS"
+"""Names the file that a part writes the ids of its failed tests to (`tests/support/failed_tests.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +56,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What runs: one after another, then one in front with the others beside it."""
+    """What runs: one after another, then one in front with the others beside it.
+
+    Attributes:
+        repeats: whether a few failed tests are run again.
+    """
 
     first: Sequence[Part]
     front: Part
     beside: Sequence[Part]
+    repeats: bool = False
 
 
 FIRST: Final = (Part("lint", (*MAKE, "lint")), Part("protos", (*MAKE, "protos")))
@@ -75,22 +89,31 @@ PACKAGES: Final = Part("packages", (*PYTEST, "-n", "1", "clients", "plugins"), c
 SIMULATIONS: Final = Part("simulations", (*PYTEST, "--durations=5", "tests/simulation"), chooses=True, nice=LOW)
 PLANS: Final[Mapping[str, Plan]] = {
     "check": Plan(FIRST, CHECK, (TYPES,)),
-    "test": Plan(FIRST, PROCESSES, (TESTS, PACKAGES, TYPES, SIMULATIONS)),
+    "test": Plan(FIRST, PROCESSES, (TESTS, PACKAGES, TYPES, SIMULATIONS), repeats=True),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a part ended: its exit code, the seconds it took, and the seconds of processors, its children's included."""
+    """How a part ended.
+
+    Attributes:
+        code: the exit code.
+        seconds: how long it took.
+        cpu: seconds of processors, its children's included.
+        unstable: the tests that failed first and passed when they were run again.
+    """
 
     part: Part
     code: int
     seconds: float
     cpu: float
+    unstable: Sequence[str] = ()
 
     def line(self) -> str:
         """Return its line of the table."""
-        words = {0: "", NONE_CHOSEN: "no test chosen"} if self.part.chooses else {0: ""}
+        passed = f"UNSTABLE: {', '.join(self.unstable)}" if self.unstable else ""
+        words = {0: passed, NONE_CHOSEN: "no test chosen"} if self.part.chooses else {0: ""}
         return f"{self.part.name:14}{self.seconds:8.0f} s{self.cpu:8.0f} s  {words.get(self.code, 'FAILED')}".rstrip()
 
 
@@ -100,10 +123,13 @@ class Running:
     def __init__(self) -> None:
         self._begun: dict[int, tuple[Part, subprocess.Popen[bytes], float]] = {}
 
-    def begin(self, part: Part, more: Sequence[str], aside: IO[bytes] | None = None) -> None:
-        """Start a part; what is beside writes into a file."""
+    def begin(
+        self, part: Part, more: Sequence[str], aside: IO[bytes] | None = None, failed_tests: Path | None = None
+    ) -> None:
+        """Start a part; what is beside writes into a file, and the ids of failed tests go into another."""
         command = ["nice", "-n", str(part.nice), *part.command, *(more if part.chooses else ())]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=aside, stderr=aside)
+        environment = {**os.environ, FAILED_TESTS: str(failed_tests or "")}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=aside, stderr=aside, env=environment)
         self._begun[process.pid] = part, process, time.monotonic()
 
     def next_end(self) -> Ended:
@@ -130,16 +156,31 @@ def run(plan: Plan, more: Sequence[str], running: Running) -> list[Ended]:
             return ended
     with tempfile.TemporaryDirectory() as folder:
         files = {part: (Path(folder) / part.name).open("w+b") for part in plan.beside}
+        failed = {part: Path(folder) / f"failed-{part.name}" for part in (plan.front, *plan.beside)}
         for part, aside in files.items():
-            running.begin(part, more, aside)
+            running.begin(part, more, aside, failed[part])
         say(f"== {plan.front.name}; beside: " + ", ".join(part.name for part in plan.beside))
-        running.begin(plan.front, more)
+        running.begin(plan.front, more, failed_tests=failed[plan.front])
         ended += (running.next_end() for _ in range(1 + len(files)))
         for part, aside in files.items():
             aside.seek(0)
             say(f"== {part.name}", aside.read().decode(errors="replace").rstrip())
             aside.close()
-    return ended
+        tests = {part: file.read_text("utf-8").split("\n") for part, file in failed.items() if file.exists()}
+    return repeated(ended, tests, running) if plan.repeats else ended
+
+
+def repeated(ended: Sequence[Ended], failed: Mapping[Part, Sequence[str]], running: Running) -> list[Ended]:
+    """Run failed tests again if they are few and nothing else failed; a part whose tests all pass then has passed."""
+    tests = [test for each in failed.values() for test in each]
+    unexplained = [each for each in ended if each.code and not (each.code == TESTS_FAILED and failed.get(each.part))]
+    if unexplained or not 0 < len(tests) <= REPEATED:
+        return list(ended)
+    say("== once more, alone: " + ", ".join(tests))
+    running.begin(Part("once more", (*PYTEST, *tests)), ())
+    if running.next_end().code:
+        return list(ended)
+    return [replace(each, code=0, unstable=failed[each.part]) if each.code else each for each in ended]
 
 
 def code_of(ended: Sequence[Ended]) -> int:

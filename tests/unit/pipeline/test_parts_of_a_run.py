@@ -1,11 +1,28 @@
 """`make check` and `make test` run their parts several at a time, and fail as one."""
 
 import sys
+import tempfile
 import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-from scripts.run_parts import NONE_CHOSEN, PLANS, ROOT, Ended, Part, Plan, Running, code_of, run
+from scripts.run_parts import (
+    FAILED_TESTS,
+    NONE_CHOSEN,
+    PLANS,
+    REPEATED,
+    ROOT,
+    TESTS_FAILED,
+    Ended,
+    Part,
+    Plan,
+    Running,
+    code_of,
+    repeated,
+    run,
+)
 
 
 def saying(name: str, code: int = 0, *, chooses: bool = False) -> Part:
@@ -81,3 +98,81 @@ def test_the_run_fails_if_a_part_does_and_if_no_test_was_chosen_anywhere(
     choosing = {"tests": tests, "simulations": simulations}
     ended = [Ended(Part(name, (), chooses=True), each, 1, 1) for name, each in choosing.items()]
     assert code_of([*ended, Ended(Part("types", ()), types, 1, 1)]) == code
+
+
+TESTS = Part("tests", (), chooses=True)
+PASSES_SECOND = """
+from pathlib import Path
+
+def test_it() -> None:
+    first = Path(__file__).with_name("first")
+    tried = first.exists()
+    first.touch()
+    assert tried
+
+def test_another() -> None:
+    assert not Path(__file__).with_name("broken").exists()
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder of this repository, so that its hooks serve the tests in it, that no other run looks into."""
+    parent = ROOT / ".pytest_cache"
+    parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent) as made:
+        (Path(made) / "test_twice.py").write_text(PASSES_SECOND, encoding="utf-8")
+        yield Path(made)
+
+
+def of_tests(folder: Path) -> Part:
+    """Return a part that runs the tests of a folder, as `make test` runs its own."""
+    return Part("tests", (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)), chooses=True)
+
+
+def test_a_test_that_fails_once_is_run_again_and_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The run passes, and says at its end which test is unstable."""
+    (ended,) = run(Plan((), of_tests(folder), (), repeats=True), [], Running())
+
+    assert (ended.code, len(ended.unstable)) == (0, 1)
+    assert ended.unstable[0].endswith("test_twice.py::test_it")
+    assert ended.line().endswith(f"UNSTABLE: {ended.unstable[0]}")
+    assert "== once more, alone: " in capfd.readouterr().out
+
+
+def test_a_test_that_fails_twice_fails_the_run(folder: Path) -> None:
+    """Another that passes the second time does not help."""
+    (folder / "broken").touch()
+
+    (ended,) = run(Plan((), of_tests(folder), (), repeats=True), [], Running())
+
+    assert (ended.code, ended.unstable) == (TESTS_FAILED, ())
+
+
+def test_a_plan_that_repeats_nothing_fails_at_once(folder: Path) -> None:
+    """`make check` is for people, who run a test again themselves."""
+    (ended,) = run(Plan((), of_tests(folder), ()), [], Running())
+
+    assert ended.code == TESTS_FAILED
+    assert [name for name, plan in PLANS.items() if plan.repeats] == ["test"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "also"),
+    [
+        (["a"] * (REPEATED + 1), ()),
+        ([], ()),
+        (["a"], (Ended(Part("types", ()), 1, 1, 1),)),
+        (["a"], (Ended(Part("simulations", (), chooses=True), 3, 1, 1),)),
+    ],
+    ids=["too many", "none named", "types failed", "another part stopped"],
+)
+def test_nothing_is_repeated_where_that_could_not_save_the_run(failed: list[str], also: Sequence[Ended]) -> None:
+    """A run of many failures is wrong, not unlucky; and so is one in which something else than a test failed."""
+    ended = [Ended(TESTS, TESTS_FAILED, 1, 1), *also]
+    assert repeated(ended, {TESTS: failed}, Running()) == ended
+
+
+def test_both_sides_agree_on_the_name_of_the_file() -> None:
+    """Otherwise no test would ever be repeated, and nothing would say so."""
+    assert FAILED_TESTS in (ROOT / "tests/support/failed_tests.py").read_text(encoding="utf-8")
