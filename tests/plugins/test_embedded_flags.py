@@ -181,7 +181,7 @@ async def test_each_verticals_flags_have_the_writer_of_their_backend(tmp_path: P
         "launch": ForeignFlags(),
     }
     routes = FlagRoutes("embedded", {Vertical(name): name for name in ("memory", "file", "launch")})
-    writer_of = flag_writers(backends, routes, {"file": {"path": path}}, store, CLOCK)
+    writer_of = flag_writers(backends, routes, {"file": {"plugin": "file", "path": path}}, store, CLOCK)
 
     for vertical in ("retail", "memory"):
         writer = writer_of(Vertical(vertical))

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import grpc
@@ -43,18 +43,31 @@ def examine_ops_address(address: str, seconds: float) -> Finding:
     return warning("ops", about, "a sidecar runs there and takes no turns", f"read http://{address}/readyz")
 
 
+class _Target(NamedTuple):
+    """Where a runner finds a host.
+
+    Attributes:
+        instance: the name by which the settings choose the runner.
+        plugin: that the instance is of.
+    """
+
+    instance: str
+    plugin: str
+    address: str
+
+
 async def examine_runners(
     settings: Settings, policy: PolicyMap, catalogue: Catalogue, seconds: float
 ) -> Sequence[Finding]:
     """Return a finding for each target of a sub-agent; all are asked at once."""
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     found: list[Finding] = []
-    used: dict[tuple[str, str], list[str]] = {}
+    used: dict[_Target, list[str]] = {}
     offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _sort_in(card, targets, policy, settings, used, found)
-    asked = [_host(kind, target, names, seconds) for (kind, target), names in used.items()]
+    asked = [_host(target, names, seconds) for target, names in used.items()]
     return [*found, *await asyncio.gather(*asked)]
 
 
@@ -63,32 +76,33 @@ def _sort_in(
     targets: TargetMap,
     policy: PolicyMap,
     settings: Settings,
-    used: dict[tuple[str, str], list[str]],
+    used: dict[_Target, list[str]],
     found: list[Finding],
 ) -> None:
     """Add a card to those of its target, or a finding if it has none."""
     definition = card.definition
     try:
-        kind = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner").name
+        runner = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
     except PluginProblem as problem:
         found.append(error("runners", str(definition.id), problem.what, problem.remedy))
         return
-    target = targets.of(card) or settings.runners.get(kind, {}).get("target")
+    plugin = policy.host.plugin_of(runner)
+    target = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
     if target:
-        used.setdefault((kind, target), []).append(str(definition.id))
-    elif kind == GRPC:
+        used.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
+    elif plugin == GRPC:
         remedy = f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
         found.append(error("runners", str(definition.id), "no address of its runner host is configured", remedy))
 
 
-async def _host(kind: str, target: str, names: Sequence[str], seconds: float) -> Finding:
-    about = f"{', '.join(names)} at {target}"
-    if kind != GRPC:
-        parts = urlsplit(target)
+async def _host(at: _Target, names: Sequence[str], seconds: float) -> Finding:
+    about = f"{', '.join(names)} at {at.address}"
+    if at.plugin != GRPC:
+        parts = urlsplit(at.address)
         if parts.hostname is None:
-            return ok("runners", about, f"runner `{kind}`: not asked")
-        return await _reached("runners", about, parts.hostname, _port_of(target), seconds)
-    async with grpc.aio.insecure_channel(target, options=(("grpc.enable_http_proxy", 0),)) as channel:
+            return ok("runners", about, f"runner `{at.instance}`: not asked")
+        return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
+    async with grpc.aio.insecure_channel(at.address, options=(("grpc.enable_http_proxy", 0),)) as channel:
         ask = channel.unary_unary(
             HEALTH,
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

@@ -14,6 +14,7 @@ from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.flags.external_flags import ExternalFlags, FlagsOfPlugin
 from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.protocols import FlagBackend, FlagWriter
 
 
@@ -46,7 +47,7 @@ def _writer(
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  only beside flags in memory
 
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
-    if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
+    if isinstance(backend, FileFlags) and settings.get(PLUGIN) == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
     return FlagsOfPlugin(name, backend) if isinstance(backend, FlagWriter) else ExternalFlags(name)
 
