@@ -5,12 +5,13 @@ the end: a breaker and a connection pool are worth something only as long as the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
+from sidecar.adapters.system import closed
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
@@ -131,7 +132,7 @@ class ChosenConnectors:
     async def _warmed_up(self, spec: ConnectorSpec) -> None:
         if spec.warm_up is not None:
             with suppress(Exception):  # whatever it is, the factory comes upon it, too
-                await asyncio.to_thread(spec.warm_up, self._settings.get(spec.name, {}))
+                await asyncio.to_thread(_contained, spec.warm_up, self._settings.get(spec.name, {}))
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
@@ -182,6 +183,11 @@ class BrokenConnector:
         """Do nothing."""
 
 
+def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
+    with suppress(BaseException):  # the border of a plugin: an exit out of a thread would reach the loop
+        warm_up(settings)
+
+
 async def _close_all(made: Mapping[Any, Made]) -> None:
     """Close each object, whatever the others do, in order of making."""
-    await asyncio.gather(*(one.close() for one in made.values()), return_exceptions=True)
+    await asyncio.gather(*(closed(one.close) for one in made.values()))

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
-from sidecar.adapters.system import OffLoop
+from sidecar.adapters.system import OffLoop, closed
 from sidecar.composition.checked_policy import checked_policy
 from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
@@ -28,9 +28,11 @@ from sidecar.composition.telemetry.background_reports import (
     FlagReports,
     show_process,
 )
+from sidecar.composition.telemetry.file_reports import listener_connections
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
+from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.selection import PolicyMap
@@ -45,20 +47,27 @@ from sidecar.rpc.methods import Method
 from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 
+REFUSED_STREAMS: Final = 1024
+"""Calls on a connection beyond those that are served: each is answered with a reason, and one that ends work is served.
+gRPC's own answer to a client with more streams would have none."""
+
 
 def listener_plans(parts: Components, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
     dispatch, drain = _dispatch_methods(parts, operations)
+    connections = listener_connections(limits.max_connections, parts.metrics, parts.readiness)
     return (
         ListenerPlan(
             server.dispatch_socket,
             CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
             (DISPATCH_SERVICE, HISTORY_SERVICE),
             (*dispatch, *HistoryServicer(operations.history).methods()),
-            limits.max_dispatch_streams,
+            limits.max_dispatch_calls + REFUSED_STREAMS,
             server.reflection,
             drain,
+            limits.max_dispatch_calls,
+            connections,
         ),
         ListenerPlan(
             server.agents_socket,
@@ -67,6 +76,9 @@ def listener_plans(parts: Components, operations: Operations, boot_secret: str) 
             ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
             limits.max_agent_streams,
             server.reflection,
+            None,
+            limits.max_agent_calls,
+            connections,
         ),
     )
 
@@ -159,9 +171,10 @@ async def _ports(
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
     backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
     for backend in backends.values():
-        opened.push_async_callback(backend.close)
+        opened.push_async_callback(closed, backend.close)
+    calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
     flags = FlagSnapshotKeeper(
-        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed
+        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     runners = ChosenRunners(policy, settings.runners, targets, f"unix:{settings.server.agents_socket}")
@@ -169,7 +182,7 @@ async def _ports(
     connectors = ChosenConnectors(policy, settings.connectors)
     opened.push_async_callback(connectors.close)
     memory = await open_memory(policy, settings, parts.redactor)
-    opened.push_async_callback(memory.close)
+    opened.push_async_callback(closed, memory.close)
     off_loop = OffLoop()
     opened.callback(off_loop.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
@@ -189,6 +202,7 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
+        memory_is_own=policy.memory_is_own,
         rollouts=RolloutView,  # no user is served before the rollouts are open
         reports=report_files(settings),
         lease_held=record.lease.held,

@@ -1,5 +1,6 @@
 """Starts the gRPC listeners, with reflection where the operator says so. Options: research/reliability.md section 3."""
 
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from sidecar.rpc.socket_files import CannotListen, exclusive_socket
 from sidecar.settings import LimitsSettings
 
 SOCKET_MODE: Final = 0o600
+MOST_CONNECTIONS: Final = 2**31 - 2
+"""gRPC aborts the process for a limit of one more."""
 STOP_SECONDS: Final = 0.5
 """For calls that are still there after the drain; their outcomes are on record by then."""
 
@@ -28,7 +31,9 @@ class ListenerPlan(Struct, frozen=True):
         socket: path of the Unix socket.
         services: full names, for health and reflection.
         methods: of the services; health is added, and reflection if it is on.
-        streams: most calls at a time on one connection.
+        streams: most calls at a time on one connection; the client's library holds further ones back.
+        calls: most calls at a time over all connections; further ones are refused with a reason.
+        connections: most at a time; a further one is closed at once.
         drain: tells clients of long streams that the sidecar is about to stop.
     """
 
@@ -39,6 +44,8 @@ class ListenerPlan(Struct, frozen=True):
     streams: int
     reflection: bool
     drain: Callable[[], None] | None = None
+    calls: int = sys.maxsize
+    connections: int = MOST_CONNECTIONS
 
 
 @asynccontextmanager
@@ -63,8 +70,8 @@ async def listening(
     health = Health(plan.services)
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
     with exclusive_socket(plan.socket):
-        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams))
-        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around),))
+        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan))
+        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around, plan.calls),))
         try:
             server.add_insecure_port(f"unix:{plan.socket}")
         except RuntimeError:
@@ -77,11 +84,12 @@ async def listening(
             await server.stop(STOP_SECONDS)
 
 
-def options(limits: LimitsSettings, streams: int) -> Sequence[tuple[str, int]]:
+def options(limits: LimitsSettings, plan: ListenerPlan) -> Sequence[tuple[str, int]]:
     """Return the server's options."""
     return (
         ("grpc.so_reuseport", 0),
-        ("grpc.max_concurrent_streams", streams),
+        ("grpc.max_concurrent_streams", plan.streams),
+        ("grpc.max_allowed_incoming_connections", plan.connections),
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", limits.message_bytes),
         ("grpc.max_metadata_size", limits.metadata_bytes // 2),

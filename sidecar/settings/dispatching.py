@@ -21,6 +21,16 @@ class AdmissionSettings(Section):
         5000, ge=1, description="Maximum number of open turns without running work. Beyond it the oldest are ended."
     )
     dispatches: int = setting(256, ge=1, description="Maximum number of concurrent dispatches.")
+    vertical_share: float = setting(
+        0.75,
+        gt=0,
+        le=1,
+        description="Maximum share of `dispatches` that may call sub-agents of one vertical at a time. The rest is "
+        "for other verticals, if the definitions have any.",
+    )
+    principal_share: float = setting(
+        0.5, gt=0, le=1, description="Maximum share of `dispatches` that one user may have at a time."
+    )
     min_remaining_time: Duration = setting(
         timedelta(milliseconds=20),
         gt=NOTHING,

@@ -265,6 +265,7 @@ class Setup:
     memory: EpisodeMemory | None = None
     reports: ReportFiles | None = None
     reflection: bool = False
+    calls: int = 1024
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     clock: Clock = field(default_factory=SystemClock)
     background: bool = True
@@ -384,6 +385,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         methods=(*servicer.methods(), *sidecar.lanes.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
         reflection=setup.reflection,
+        calls=setup.calls,
     )
     yield ListenerPlan(
         socket=sidecar.folder / "agents.sock",

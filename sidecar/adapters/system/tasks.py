@@ -1,11 +1,13 @@
 """Owns every task that outlives the call that began it, and runs long computations beside the event loop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
+CLOSE_SECONDS: Final = 2.0
 
 
 class OffLoop:
@@ -71,3 +73,15 @@ class OwnedTasks:
         if not await self.ended(within):
             for task in list(self._tasks):
                 self._on_stray(task.get_name(), TimeoutError("it runs on although it was told to stop"))
+
+
+async def closed(close: Callable[[], Awaitable[None]], seconds: float = CLOSE_SECONDS) -> None:
+    """Have a plugin's object release what it holds, within a limit; whatever goes wrong is of no interest any more."""
+
+    async def contained() -> None:
+        with suppress(BaseException):  # out of a task an exit would end the process in the middle of its stop
+            await close()
+
+    task = asyncio.get_running_loop().create_task(contained())
+    await asyncio.wait((task,), timeout=seconds)
+    task.cancel()
