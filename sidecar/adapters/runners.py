@@ -5,13 +5,12 @@ the end: a breaker and a connection pool are worth something only as long as the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import Struct, field
 
-from sidecar.adapters.system import closed
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
@@ -31,7 +30,8 @@ from sidecar.policy.protocols import (
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 
-Made = TypeVar("Made", Runner, Connector)
+CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Closes a plugin's object: within a limit, and raises nothing."""
 CHOICES_KEPT: Final = 1024
 """Cards whose runner is remembered; they change as definitions do."""
 
@@ -97,9 +97,9 @@ class ChosenRunners:
             self._made[key] = make_runner(spec, config)
         return self._made[key]
 
-    async def close(self) -> None:
+    async def close(self, close_one: CloseOne) -> None:
         """Release every runner's connections."""
-        await _close_all(self._made)
+        await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
 class ChosenConnectors:
@@ -139,9 +139,9 @@ class ChosenConnectors:
             self._made[spec.name] = make_connector(spec, self._settings.get(spec.name, {}))
         return self._made[spec.name]
 
-    async def close(self) -> None:
+    async def close(self, close_one: CloseOne) -> None:
         """Release every connector's connections."""
-        await _close_all(self._made)
+        await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
 class BrokenRunner:
@@ -186,8 +186,3 @@ class BrokenConnector:
 def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
     with suppress(BaseException):  # the border of a plugin: an exit out of a thread would reach the loop
         warm_up(settings)
-
-
-async def _close_all(made: Mapping[Any, Made]) -> None:
-    """Close each object, whatever the others do, in order of making."""
-    await asyncio.gather(*(closed(one.close) for one in made.values()))

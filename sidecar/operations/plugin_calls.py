@@ -77,6 +77,11 @@ class PluginCalls:
         self._report_after = report_after
         self._left_behind: dict[str, int] = {}
 
+    @property
+    def left_behind(self) -> int:
+        """How many calls run on although they were cancelled."""
+        return sum(self._left_behind.values())
+
     async def ask(self, plugin: str, seconds: float, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """Return what `call` returns, which is of any type: the caller checks it.
 

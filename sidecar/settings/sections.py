@@ -59,21 +59,13 @@ class LimitsSettings(Section):
 
     message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Maximum size of a message, in bytes.")
     metadata_bytes: int = setting(16_384, ge=1024, description="Maximum size of a call's metadata, in bytes.")
-    max_dispatch_calls: int = setting(
-        1024,
-        ge=1,
-        description="Maximum number of concurrent calls of orchestrators. Beyond it only calls that end work are "
-        "served.",
-    )
+    max_dispatch_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of orchestrators.")
     max_agent_streams: int = setting(
         100, ge=1, description="Maximum number of concurrent calls on one connection of a runner host."
     )
     max_agent_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of all runner hosts.")
     max_connections: int = setting(
-        1024,
-        ge=1,
-        description="Maximum number of connections of the dispatch socket, and of the agents socket. Lower if the "
-        "process may open few files.",
+        1024, ge=1, description="Maximum number of connections of each socket; lower where few files may be open."
     )
 
 

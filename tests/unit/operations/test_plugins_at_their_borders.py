@@ -26,8 +26,7 @@ from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper, FlagTiming
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.plugin_calls import MOST_LEFT_BEHIND, PluginCalls, PluginFailed, PluginHung, PluginLate
-from sidecar.operations.rollout.audit import sink_export
-from sidecar.operations.rollout.flags import external_flags
+from sidecar.operations.rollout.audit.sink_export import SinkExport
 from sidecar.operations.rollout.flags.external_flags import FlagsOfPlugin
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.operations.rollout.steps.policy_checks import Policies
@@ -64,6 +63,7 @@ class Odd:
     """A plugin that misbehaves in every method.
 
     Attributes:
+        behaviour: what it does.
         released: set when a test is over, so that nothing clings longer.
     """
 
@@ -71,41 +71,39 @@ class Odd:
         """Begin; it clings for so many quarters of the limit at most, because the loop of a test waits for it."""
         self._rounds = rounds
         self.released = threading.Event()
-        self._behaviour = behaviour
+        self.behaviour = behaviour
 
     async def does(self, *given: Any) -> Any:
         """Misbehave."""
-        if self._behaviour in RAISED:
-            raise RAISED[self._behaviour]
-        for _ in range(self._rounds if self._behaviour == CLINGS else 0):
+        if self.behaviour in RAISED:
+            raise RAISED[self.behaviour]
+        for _ in range(self._rounds if self.behaviour == CLINGS else 0):
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(LIMIT / 4)
             if self.released.is_set():
                 break
-        if self._behaviour == HANGS:
+        if self.behaviour == HANGS:
             await asyncio.Event().wait()
         return object()
 
     def check(self, asked: Any) -> Any:
         """Misbehave as a lifecycle policy, in a thread."""
-        if self._behaviour in RAISED:
-            raise RAISED[self._behaviour]
-        if self._behaviour in {HANGS, CLINGS}:
+        if self.behaviour in RAISED:
+            raise RAISED[self.behaviour]
+        if self.behaviour in {HANGS, CLINGS}:
             self.released.wait(20)
         return object()
 
     def edit_for(self, name: str, on: bool) -> Any:
         """Misbehave, without waiting."""
-        return self.check(None) if self._behaviour in RAISED else object()
+        return self.check(None) if self.behaviour in RAISED else object()
 
     fetch = changed = switch = ask = take = size = enrich = close = does
 
 
 @pytest.fixture(params=BEHAVIOURS)
-def odd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def odd(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A plugin of each behaviour."""
-    monkeypatch.setattr(sink_export, "LONGEST_TAKE", LIMIT)
-    monkeypatch.setattr(external_flags, "LONGEST", LIMIT)
     plugin = Odd(request.param)
     yield plugin
     plugin.released.set()
@@ -140,8 +138,8 @@ async def test_the_hints_of_a_flag_backend_are_done_without(odd: Any) -> None:
 
 async def test_a_flag_is_not_switched(odd: Any) -> None:
     """A kill goes on without it; what a person has to change is said in words of our own."""
-    flags = FlagsOfPlugin("mine", odd, plugin_calls())
-    if odd._behaviour != WRONG:  # a switch returns nothing that could be wrong
+    flags = FlagsOfPlugin("mine", odd, plugin_calls(), LIMIT)
+    if odd.behaviour != WRONG:  # a switch returns nothing that could be wrong
         with pytest.raises(StoreUnavailable, match="`mine` did not switch the flag f"):
             await flags.switch("f", False, "ada")
     assert flags.edit_for("f", False) == "mine: switch f off"
@@ -169,7 +167,7 @@ async def test_an_audit_sink_keeps_its_rows(odd: Any) -> None:
     """They are handed on again; what it takes without an error counts as taken, whatever it returns."""
     recorder, rows = KeepingRecorder(), Exporting()
     await rows.happens("r-1")
-    export = sink_export.SinkExport(
+    export = SinkExport(
         name="mine",
         sink=BoundedSink("mine", odd),
         store=rows.store,
@@ -177,9 +175,10 @@ async def test_an_audit_sink_keeps_its_rows(odd: Any) -> None:
         clock=LoopClock(),
         recorder=cast("Any", recorder),
         taken={"mine": set()},
+        longest_take=LIMIT,
     )
     await export.look()
-    fails = odd._behaviour != WRONG
+    fails = odd.behaviour != WRONG
     assert bool(recorder.of("anomaly")) is fails
     assert export.handed_on == (0 if fails else 1)
 
@@ -245,7 +244,7 @@ async def test_calls_that_run_on_are_limited_and_reported() -> None:
     assert told[0][0] == "odd"
 
     odd.released.set()
-    await until(lambda: not calls._left_behind)
+    await until(lambda: not calls.left_behind)
     assert await calls.ask("odd", 1.0, odd.does)
 
 

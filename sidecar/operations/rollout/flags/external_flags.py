@@ -37,16 +37,18 @@ class FlagsOfPlugin(Struct, frozen=True):
     Attributes:
         backend: name of the flag backend.
         calls: how it is asked.
+        longest: seconds for one switch.
     """
 
     backend: str
     writer: FlagWriter
     calls: PluginCalls
+    longest: float = LONGEST
 
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Have the plugin switch. Raises `StoreUnavailable`."""
         try:
-            await self.calls.ask(f"{self.backend}, switches", LONGEST, lambda: self.writer.switch(name, on, by))
+            await self.calls.ask(f"{self.backend}, switches", self.longest, lambda: self.writer.switch(name, on, by))
         except PluginFailed as failed:
             raise StoreUnavailable(
                 f"`{self.backend}` did not switch the flag {name} ({failed})", retry_after=timedelta(seconds=1)
