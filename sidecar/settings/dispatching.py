@@ -82,7 +82,12 @@ class ResultSettings(Section):
 class EnvelopeSettings(Section):
     """Limits on one response of a data service."""
 
-    max_bytes: int = setting(MIB, ge=1024, le=16 * MIB, description="Maximum size of an envelope, in bytes.")
+    default_bytes: int = setting(
+        MIB // 4, ge=1024, description="Maximum size of an envelope whose tool has no `max_response_bytes`, in bytes."
+    )
+    max_bytes: int = setting(
+        MIB, ge=1024, le=16 * MIB, description="Maximum size of any envelope, whatever its tool says, in bytes."
+    )
     max_depth: int = setting(32, ge=1, le=100, description="Maximum nesting depth of arrays and objects in a payload.")
     max_cache_meta_bytes: int = setting(
         4096, ge=0, description="Maximum size of a `cache_meta` in traces, in bytes; a larger one is omitted."

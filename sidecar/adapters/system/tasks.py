@@ -1,6 +1,7 @@
 """Owns every task that outlives the call that began it, and runs long computations beside the event loop."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -8,6 +9,11 @@ from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
 CLOSE_SECONDS: Final = 2.0
+
+
+SWITCH_SECONDS: Final = 0.0002
+"""After which a computation gives the interpreter to the loop, if that wants it. The interpreter's own 5 ms are waited
+for at each system call of the loop: a bind has several."""
 
 
 class OffLoop:
@@ -22,11 +28,21 @@ class OffLoop:
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, or raise what it raises. It touches nothing that the loop changes meanwhile."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _yielding, work)
 
     def close(self) -> None:
         """Begin no other computation."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _yielding(work: Callable[[], Result]) -> Result:
+    """Do it so that the loop never waits long for the interpreter."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        return work()
+    finally:
+        sys.setswitchinterval(usual)
 
 
 class OwnedTasks:
