@@ -25,8 +25,8 @@ settings.register_profile("no wall clock", deadline=None, print_blob=True)
 settings.load_profile("no wall clock")
 
 STOPPING: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
-"""A process inherits the signals that its parent ignores: `nohup` ignores SIGHUP, and a shell without job control ignores
-SIGINT and SIGQUIT for what runs in the background. Tests that stop processes by these signals would wait for ever."""
+"""A process inherits the signals that its parent ignores. `nohup` ignores SIGHUP; a shell without job control ignores
+SIGINT and SIGQUIT in background commands. Tests that stop processes by these signals would wait for ever."""
 for _number in STOPPING:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)

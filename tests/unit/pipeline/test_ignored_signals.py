@@ -13,7 +13,7 @@ LIMIT_SECONDS = 60
 
 @pytest.mark.parametrize("name", ["INT", "HUP", "QUIT", "TERM"])
 def test_a_signal_that_the_shell_ignores_is_not_ignored_by_tests(name: str) -> None:
-    """`nohup make test` ignores SIGHUP, and a script's `make test &` SIGINT and SIGQUIT; children would inherit that."""
+    """`nohup make test` ignores SIGHUP, and a script's `make test &` SIGINT and SIGQUIT; children would inherit it."""
     shell = f"trap '' {name}; exec \"$@\""
     asked = ["sh", "-c", shell, "sh", sys.executable, "-c", IN_A_TEST.format(name=name)]
     answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
