@@ -1,4 +1,4 @@
-"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
+"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
 
 A connection carries one request, because its clients ask only every few seconds. A new probe always gets a
 connection: if all are in use, the oldest one is closed, those without a request first.
