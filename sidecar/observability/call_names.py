@@ -1,4 +1,4 @@
-"""Names of what tells of RPCs, limits, calls, effects and costs; the same holds as in `names`."""
+"""Names of the metrics and events of RPCs, limits, calls, effects and costs; the rules of `names` apply."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""The border to connectors: a call has its answer at the tool's limit, whatever the connector does.
+"""The boundary to connectors: a call is answered within the tool's limit, whatever the connector does.
 
-A hanging connector costs its own tool: calls that are left behind are counted for each tool.
+The number of abandoned calls is limited per tool, so a hanging connector affects only its own tool.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Places for work of one kind: how many there are, and when to come back if all are taken.
+"""Limits on concurrent work of one kind, with the time to retry if all places are taken.
 
 Of the places for dispatches no vertical and no user may take all: sub-agents that hang keep theirs for minutes.
 """
