@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from io import StringIO
+from typing import Final
 
 import pytest
 from rich.console import Console
@@ -155,58 +156,62 @@ def test_a_difference_with_one_or_with_64_in_flight_voids_the_run_too() -> None:
     assert not twins_agree(a_series(twin_64=[sample(800)] * 3))[0]
 
 
+REACHED: Final = [
+    (0, 0.98, True),
+    (1, 0.9, True),
+    (1, 0.8, None),
+    (3, 24.0, True),
+    (4, 4.0, None),
+    (4, 0.667, True),
+    (4, 0.333, True),
+    (4, 0.2, True),
+    (4, 0.05, None),
+    (4, 0.1, None),
+    (4, 0.4, None),
+    (4, 0.125, None),
+    (6, 40.0, True),
+    (6, 0.133, True),
+    (6, 0.08, True),
+    (6, 2, True),
+    (6, 50.0, True),
+    (6, 0.167, True),
+    (6, 0.1, True),
+    (6, 2, True),
+    (7, 0.95, True),
+    (7, 1.2, None),
+    (7, 1.02, True),
+    (8, 2.0, True),
+    (8, 1.1, True),
+    (8, 0.5, None),
+    (8, 1.0, None),
+    (9, 2.0, True),
+    (9, 1.5, None),
+    (10, 0.85, True),
+    (11, 2.5, True),
+    (13, 200.0, True),
+    (13, 1.0, None),
+    (14, 1.4, True),
+    (14, 1.2, True),
+    (2, 1.3, True),
+    (2, 1.5, True),
+    (2, 0.8, None),
+    (2, 23.0, True),
+    (2, 0.5, True),
+    (2, 1.1, True),
+    (2, 0.9, True),
+    (2, 24.0, True),
+    (5, 0.8, True),
+    (12, 0.9, None),
+    (15, 1.25, None),
+]
+"""What `aims` says of a run in which everything is met: row, value, and whether it is."""
+
+
 def test_what_is_reached_counts_as_met() -> None:
     """A rate of 0.98, 40 us a durable child, two messages; and what is shown for information."""
     found = aims(a_series())
 
-    assert [(aim.row, round(aim.value or 0, 3), aim.met) for aim in found] == [
-        (0, 0.98, True),
-        (1, 0.9, True),
-        (1, 0.8, None),
-        (3, 24.0, True),
-        (4, 4.0, None),
-        (4, 0.667, True),
-        (4, 0.333, True),
-        (4, 0.2, True),
-        (4, 0.05, None),
-        (4, 0.1, None),
-        (4, 0.4, None),
-        (4, 0.125, None),
-        (6, 40.0, True),
-        (6, 0.133, True),
-        (6, 0.08, True),
-        (6, 2, True),
-        (6, 50.0, True),
-        (6, 0.167, True),
-        (6, 0.1, True),
-        (6, 2, True),
-        (7, 0.95, True),
-        (7, 1.2, None),
-        (7, 1.02, True),
-        (8, 2.0, True),
-        (8, 1.1, True),
-        (8, 0.5, None),
-        (8, 1.0, None),
-        (9, 2.0, True),
-        (9, 1.5, None),
-        (10, 0.85, True),
-        (11, 2.5, True),
-        (13, 200.0, True),
-        (13, 1.0, None),
-        (14, 1.4, True),
-        (14, 1.2, True),
-        (2, 1.3, True),
-        (2, 1.5, True),
-        (2, 0.8, None),
-        (2, 23.0, True),
-        (2, 0.5, True),
-        (2, 1.1, True),
-        (2, 0.9, True),
-        (2, 24.0, True),
-        (5, 0.8, True),
-        (12, 0.9, None),
-        (15, 1.25, None),
-    ]
+    assert [(aim.row, round(aim.value or 0, 3), aim.met) for aim in found] == REACHED
 
 
 @pytest.mark.parametrize(
