@@ -52,6 +52,9 @@ VERTICAL_DISPATCHES: Final = "sidecar.dispatches_of_vertical"
 REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
 """A call was refused because a limit is reached: which."""
 
+ENDED_BYTES: Final = "sidecar.turns_ended_bytes"
+"""What the answers and requests of ended turns take in memory. Gauge."""
+
 FILES_OPEN: Final = "sidecar.files_open"
 """File descriptors of the process that are open. Gauge; alert when it comes near `FILES_LIMIT`."""
 

@@ -42,6 +42,11 @@ class AdmissionSettings(Section):
         description="Number of ended turns whose dispatches can be resumed from memory. Of four times as many "
         "the end is kept.",
     )
+    ended_turn_bytes: int = setting(
+        64 * MIB,
+        ge=0,
+        description="Memory for the answers and requests of these turns. Beyond it the oldest lose them.",
+    )
 
 
 class RetrySettings(Section):

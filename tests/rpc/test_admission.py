@@ -9,10 +9,11 @@ from grpc import StatusCode
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.rules import AdmissionRules
+from sidecar.operations.turn.state.open_turns import text_bytes
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card
 from tests.support.enum_words import word
-from tests.support.fake_runner import waits_for
+from tests.support.fake_runner import answers, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.records import kept
 from tests.support.requests import failure_of
@@ -213,3 +214,38 @@ async def test_beyond_the_limit_of_calls_turns_end_and_calls_are_cancelled() -> 
         may_end.set()
         assert [(await work).outcomes for work in works] == [["FAILED"], ["SUCCEEDED"]]
         assert (await sidecar.bind()).surface_token
+
+
+async def test_ended_turns_are_kept_up_to_so_many_bytes_and_the_record_answers_beyond() -> None:
+    """Answers of 10,000 characters, room for 25,000 bytes: two turns keep theirs, older ones keep their end only.
+
+    What is counted goes down again with each turn that loses its answers; a repeated end is answered in each case.
+    """
+    async with running_sidecar_for_tests(**allowing(9, ended_turns=100, ended_turn_bytes=25_000)) as sidecar:
+        sidecar.runner.use("shop", answers("x" * 10_000))
+        bound = [await sidecar.bind(turn_id=f"t-{number}") for number in range(5)]
+        counted = []
+        for number, each in enumerate(bound):
+            await sidecar.dispatch(each, "ask_shop", dispatch_id=f"d-{number}")
+            await sidecar.end(each)
+            counted.append(sidecar.operations.turns.ended_bytes)
+
+        assert [each // 10_000 for each in counted] == [1, 2, 2, 2, 2]
+        assert max(counted) <= 25_000
+        kept_whole = [turn for turn in sidecar.operations.turns if turn.dispatches]
+        assert [turn.turn_id for turn in kept_whole] == ["t-3", "t-4"]
+        assert sum(text_bytes(turn) for turn in kept_whole) == counted[-1]
+        again = await sidecar.end(bound[0])
+        assert [word(child, "final_status") for child in again.children] == ["completed"]
+        assert (await sidecar.resume(bound[4], "d-4")).outcomes == ["SUCCEEDED"]
+
+
+async def test_an_answer_that_is_larger_than_the_room_is_not_kept_at_all() -> None:
+    """Not even while it is the only one."""
+    async with running_sidecar_for_tests(**allowing(9, ended_turn_bytes=100)) as sidecar:
+        sidecar.runner.use("shop", answers("x" * 10_000))
+        bound = await sidecar.bind()
+        await sidecar.dispatch(bound, "ask_shop")
+        await sidecar.end(bound)
+        assert sidecar.operations.turns.ended_bytes == 0
+        assert [turn.dispatches for turn in sidecar.operations.turns] == [{}]

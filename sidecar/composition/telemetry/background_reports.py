@@ -208,6 +208,8 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)
+    text = "Bytes of the answers and requests of ended turns."
+    metrics.gauge(call_names.ENDED_BYTES, text, lambda: operations.turns.ended_bytes)
     metrics.gauges(
         call_names.VERTICAL_DISPATCHES,
         "Dispatches that call sub-agents of a vertical.",
