@@ -14,6 +14,7 @@ from msgspec import Struct
 from sidecar.core.decoding import from_ascii
 from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, RoleTokenInvalid, WrongListener
 from sidecar.core.operators.role_tokens import Caller
+from sidecar.rpc.peers import PeerTable
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 GRANT_KEY: Final = "x-subagents-grant"
@@ -122,11 +123,13 @@ class CallAdmission(Struct, frozen=True):
         callers: the kind of its clients.
         boot_secret: every call has to carry it; empty: none is required.
         door: authoriser of the operators' listener; without one that listener refuses every call.
+        peers: over TLS, the identities that may call; None: no TLS, so the directory of the socket decides.
     """
 
     callers: CallerKind
     boot_secret: str = ""
     door: ListenerAuthoriser | None = None
+    peers: PeerTable | None = None
 
     def __repr__(self) -> str:
         """Leave the secret out."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sidecar.settings.access.tls import TlsSettings
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.operators import OperatorSettings
@@ -30,6 +31,7 @@ class Settings(Section):
     """The settings of this process, which `read_settings` reads once for the composition root."""
 
     server: ServerSettings = setting(ServerSettings(), description="Listeners, and the behaviour on shutdown.")
+    tls: TlsSettings = setting(TlsSettings(), description="TCP listeners with mutual TLS.")
     operators: OperatorSettings = setting(OperatorSettings(), description="Operators and their listener.")
     definitions: DefinitionsSettings = setting(description="Location of the agent definitions.")
     dispatch: DispatchSettings = setting(description="Execution of the calls of one model response.")
@@ -64,3 +66,5 @@ class Settings(Section):
                 "server.drain_grace must be at least dispatch.join_timeout and dispatch.delivery_margin together, "
                 "so that no dispatch is cut off by a stop"
             )
+        if self.tls.listeners.operators is not None and not self.operators.configured:
+            raise ValueError("tls.listeners.operators needs `operators.keys`, `operators.key` or `operators.issuer`")

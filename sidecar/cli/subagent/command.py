@@ -23,6 +23,7 @@ from sidecar.cli.subagent.options import (
     Open,
     Slot,
     Targets,
+    TlsFolder,
     TokenFile,
     parse_or_exit,
 )
@@ -38,6 +39,9 @@ TURN_EXIT_CODES: Final = (
 ERASE_EXIT_CODES: Final = (
     "Exit codes: 0 the content is erased, or --preview; 1 refused: turns are open; 2 not sent (no sidecar, no token, "
     "wrong role, not confirmed, invalid arguments); 3 the episode memory cannot erase; 78 invalid settings."
+)
+NO_PLACE: Final = (
+    "name the sidecar's settings file with --config, or its operator socket with --target or in SIDECAR_TARGET"
 )
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that contacts no sidecar."""
@@ -84,11 +88,15 @@ def add_subagent(
     app.add_typer(group, name="subagent")
 
     def place(
-        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
+        config: Config = None,
+        target: Targets = None,
+        token_file: TokenFile = None,
+        tls: TlsFolder = None,
+        as_json: AsJson = False,
     ) -> Open:
         def opened(*, offline: bool = False) -> Any:
             targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
-            return _operating(settings_of, environment, config, targets, token_file, as_json=as_json)
+            return _operating(settings_of, environment, config, targets, (token_file, tls), as_json=as_json)
 
         return opened
 
@@ -256,27 +264,25 @@ def _operating(
     environment: FromEnvironment,
     config: Path | None,
     targets: tuple[str, ...],
-    token_file: Path | None,
+    credentials: tuple[Path | None, Path | None],
     *,
     as_json: bool,
 ) -> Any:
     from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
 
-    token = environment.token() if token_file is None else _token_in(token_file)
+    token = environment.token() if credentials[0] is None else _token_in(credentials[0])
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:
         try:
             targets = (f"unix:{settings_of(config).operators.socket}",)
         except typer.Exit:
-            typer.echo(
-                "name the sidecar's settings file with --config, or its operator socket with --target or in "
-                "SIDECAR_TARGET",
-                err=True,
-            )
+            typer.echo(NO_PLACE, err=True)
             raise
     ask = _confirmed if sys.stdin.isatty() else None
-    return _reading().OperatorCommands(SidecarAddress(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
+    return _reading().OperatorCommands(
+        SidecarAddress(targets, token.strip(), credentials[1]), sys.stdout, sys.stderr, as_json, ask
+    )
 
 
 def _confirmed(question: str) -> bool:

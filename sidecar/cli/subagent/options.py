@@ -30,6 +30,12 @@ Targets = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", help="File with the role token. Default: SIDECAR_ROLE_TOKEN.")
 ]
+TlsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls", help="Folder with ca.crt, tls.crt and tls.key, for --target at a TCP address with mutual TLS."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")]
 Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in it.")]

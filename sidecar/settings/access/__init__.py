@@ -1,0 +1,1 @@
+"""Who may reach the sidecar over TLS, and how users are known."""
