@@ -1,4 +1,4 @@
-"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
+"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
 
 One request a connection: what asks here does so every few seconds. A probe always
 has room: the connection that has been there longest makes it, one that has not asked anything yet before all others.
