@@ -1,6 +1,6 @@
-"""`sidecar health`: ask the running sidecar whether it takes turns; for an image's health check and for people.
+"""`sidecar health`: asks the running sidecar whether it accepts turns; for health checks of images and for people.
 
-Imports as little as can be: see `sidecar/entry.py`.
+Imports as little as possible: see `sidecar/entry.py`.
 """
 
 import socket

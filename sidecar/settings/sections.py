@@ -1,4 +1,4 @@
-"""Every section but `[dispatch]`."""
+"""Every section except `[dispatch]`."""
 
 from datetime import timedelta
 from pathlib import Path

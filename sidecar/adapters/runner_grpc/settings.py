@@ -1,4 +1,4 @@
-"""How runner `grpc` uses the network."""
+"""The network settings of runner `grpc`."""
 
 from sidecar.settings.access.client_tls import ClientTlsSettings
 from sidecar.settings.section import setting
