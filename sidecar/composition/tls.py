@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sidecar.adapters.tls import Validity, validity_of
 from sidecar.composition.parts import Components
-from sidecar.observability import names
+from sidecar.observability import call_names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.ports import Clock
@@ -17,7 +17,7 @@ from sidecar.rpc.authorisation import CallerKind
 from sidecar.rpc.listeners import ListenerPlan, SecureAddress
 from sidecar.rpc.peers import Peer, PeerTable
 from sidecar.settings import SettingsProblem
-from sidecar.settings.access.tls import TlsSettings
+from sidecar.settings.tls import TlsSettings
 from subagents_tls.files import TlsFiles, TlsFilesProblem, WatchedFiles
 from subagents_tls.servers import server_credentials
 
@@ -91,7 +91,7 @@ class CertificateWatch:
 
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
         """Show until when the certificate is valid, in a metric and on the page of readiness."""
-        metrics.gauge(names.TLS_CERTIFICATE_LEFT, "Time until the server certificate expires.", self._seconds_left)
+        metrics.gauge(call_names.TLS_CERTIFICATE_LEFT, "Time until the server certificate expires.", self._seconds_left)
         readiness.section("tls", lambda: self._section(bound))
 
     async def run(self) -> None:

@@ -203,9 +203,6 @@ PROJECTION_LAG: Final = "sidecar.record.projection_lag_facts"
 LISTS_BEHIND: Final = "sidecar.record.lists_behind_total"
 """Lists that carry an `as_of`, because more had changed than one list takes in. Counter; any is an alert."""
 
-TLS_CERTIFICATE_LEFT: Final = "sidecar.tls.certificate_left_seconds"
-"""Time until the server certificate expires. Gauge; alert below a third of its life."""
-
 # --- log events -------------------------------------------------------------------------------------------------------
 
 ROUTING_DECISION: Final = "routing.decision"

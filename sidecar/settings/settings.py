@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sidecar.settings.access.tls import TlsSettings
+from sidecar.settings.tls import TlsSettings
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.operators import OperatorSettings

@@ -44,34 +44,57 @@ class SidecarClient:
         limits: ClientTimeouts | None = None,
         surroundings: ClientRuntime | None = None,
         session_lane: bool = True,
-        tls: TlsFiles | None = None,
     ) -> Self:
         """Return a client; the connection is made when it is first needed. To be called in a running event loop.
 
         Args:
-            target: `unix:/run/sidecar/dispatch/sidecar.sock`, or with `tls` e.g. `dns:///sidecar.example:7443`.
-            boot_secret: what the sidecar wrote at its start; over TLS it is not needed.
+            target: `unix:/run/sidecar/dispatch/sidecar.sock`, or a port on loopback.
+            boot_secret: what the sidecar wrote at its start.
             boot_secret_file: where it wrote it; instead of `boot_secret`.
             limits: how long things may take.
             surroundings: clock, chance, ids and trace.
             session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
-            tls: authority, own certificate and key; followed when their files change.
 
         Raises:
-            ValueError: `target` is beyond this machine and there is no `tls`, its files cannot be used, or both
-                secrets were given.
+            ValueError: `target` is beyond this machine, or both secrets were given.
             OSError: the file cannot be read.
         """
-        refuse_remote(target, allowed=tls is not None)
+        refuse_remote(target)
         if boot_secret_file is not None:
             if boot_secret:
                 raise ValueError("give boot_secret or boot_secret_file, not both")
             boot_secret = _secret_in(Path(boot_secret_file))
-        channel = open_channel(target, tls)
+        channel = open_channel(target)
         around = surroundings or ClientRuntime()
         return cls(
             channel, Wire(channel, target, boot_secret, limits or ClientTimeouts(), around, session_lane=session_lane)
         )
+
+    @classmethod
+    def connect_over_tls(
+        cls,
+        target: str,
+        tls: TlsFiles,
+        *,
+        limits: ClientTimeouts | None = None,
+        surroundings: ClientRuntime | None = None,
+        session_lane: bool = True,
+    ) -> Self:
+        """Return a client of a sidecar at a TCP address; the certificate takes the place of the boot secret.
+
+        Args:
+            target: such as `dns:///sidecar.example.org:7443`.
+            tls: authority, own certificate and key; followed when their files change.
+            limits: how long things may take.
+            surroundings: clock, chance, ids and trace.
+            session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
+
+        Raises:
+            ValueError: `target` is a Unix socket, or the files cannot be used.
+        """
+        channel = open_channel(target, tls)
+        around = surroundings or ClientRuntime()
+        return cls(channel, Wire(channel, target, "", limits or ClientTimeouts(), around, session_lane=session_lane))
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
 """The network settings of runner `grpc`."""
 
-from sidecar.settings.access.client_tls import ClientTlsSettings
+from sidecar.settings.tls import ClientTlsSettings
 from sidecar.settings.section import setting
 
 

@@ -16,8 +16,10 @@ from sidecar.cli.subagent.flag_command import add_flag
 from sidecar.cli.subagent.options import (
     EX_USAGE,
     EXIT_CODES,
+    NO_PLACE,
     AsJson,
     Config,
+    CredentialFiles,
     Digest,
     Name,
     Open,
@@ -39,9 +41,6 @@ TURN_EXIT_CODES: Final = (
 ERASE_EXIT_CODES: Final = (
     "Exit codes: 0 the content is erased, or --preview; 1 refused: turns are open; 2 not sent (no sidecar, no token, "
     "wrong role, not confirmed, invalid arguments); 3 the episode memory cannot erase; 78 invalid settings."
-)
-NO_PLACE: Final = (
-    "name the sidecar's settings file with --config, or its operator socket with --target or in SIDECAR_TARGET"
 )
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that contacts no sidecar."""
@@ -96,7 +95,9 @@ def add_subagent(
     ) -> Open:
         def opened(*, offline: bool = False) -> Any:
             targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
-            return _operating(settings_of, environment, config, targets, (token_file, tls), as_json=as_json)
+            return _operating(
+                settings_of, environment, config, targets, CredentialFiles(token_file, tls), as_json=as_json
+            )
 
         return opened
 
@@ -264,13 +265,13 @@ def _operating(
     environment: FromEnvironment,
     config: Path | None,
     targets: tuple[str, ...],
-    credentials: tuple[Path | None, Path | None],
+    files: CredentialFiles,
     *,
     as_json: bool,
 ) -> Any:
     from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
 
-    token = environment.token() if credentials[0] is None else _token_in(credentials[0])
+    token = environment.token() if files.token is None else _token_in(files.token)
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:
@@ -280,9 +281,8 @@ def _operating(
             typer.echo(NO_PLACE, err=True)
             raise
     ask = _confirmed if sys.stdin.isatty() else None
-    return _reading().OperatorCommands(
-        SidecarAddress(targets, token.strip(), credentials[1]), sys.stdout, sys.stderr, as_json, ask
-    )
+    where = SidecarAddress(targets, token.strip(), files.tls)
+    return _reading().OperatorCommands(where, sys.stdout, sys.stderr, as_json, ask)
 
 
 def _confirmed(question: str) -> bool:

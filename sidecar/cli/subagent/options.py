@@ -1,6 +1,7 @@
 """Arguments, options and exit codes that all `sidecar subagent` commands share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -14,6 +15,9 @@ EXIT_CODES: Final = (
     "a flag must be switched first, or the step is not recorded yet; 78 invalid settings."
 )
 EX_USAGE: Final = 2
+NO_PLACE: Final = (
+    "name the sidecar's settings file with --config, or its operator socket with --target or in SIDECAR_TARGET"
+)
 ValueT = TypeVar("ValueT")
 
 Config = Annotated[
@@ -42,6 +46,15 @@ Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in 
 Digest = Annotated[
     str, typer.Option("--digest", help="Digest of the definition. Default: the active one, else the newest.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialFiles:
+    """Where a command finds what it shows the sidecar."""
+
+    token: Path | None
+    tls: Path | None
+
 
 Open = Callable[..., Any]
 """Returns `OperatorCommands`. Reads the settings only if no option gives the address; never with `offline`."""

@@ -60,7 +60,7 @@ async def asked(served: TlsSidecar, folder: Path) -> CallOutcome:
     """Have the SDK bind, dispatch to the shop, and end a turn over TLS."""
     files = served.authority.issue(AGENT).written(folder / "client")
     target = f"dns:{served.address('dispatch')}"
-    async with SidecarClient.connect(target, tls=files, limits=PATIENT) as client:
+    async with SidecarClient.connect_over_tls(target, files, limits=PATIENT) as client:
         turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1"))
         result = await turn.dispatch_and_wait([ToolCall("c-1", "ask_shop", '{"request":"two offers"}')])
         await turn.end("done")
@@ -188,7 +188,7 @@ async def test_a_unix_socket_with_certificates_is_a_mistake(folder: Path) -> Non
     """TLS that is configured and not used would be taken for protection."""
     files = Authority().issue(AGENT).written(folder / "client")
     with pytest.raises(ValueError, match="which carries no TLS"):
-        SidecarClient.connect("unix:/run/x.sock", tls=files)
+        SidecarClient.connect_over_tls("unix:/run/x.sock", files)
     with pytest.raises(ValueError, match="which carries no TLS"):
         async with RunnerHost(tls=HostTls(files=files, callers=(AGENT,))).serving(f"unix:{folder}/x.sock"):
             pass
@@ -206,5 +206,5 @@ async def test_a_client_refuses_a_server_with_another_name(folder: Path) -> None
             key_file=files.key_file,
             server_name="another.example",
         )
-        async with SidecarClient.connect(f"dns:{served.address('dispatch')}", tls=named) as client:
+        async with SidecarClient.connect_over_tls(f"dns:{served.address('dispatch')}", named) as client:
             assert not await client._wire.connected(3)

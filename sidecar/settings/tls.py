@@ -1,4 +1,4 @@
-"""The `[tls]` section."""
+"""The `[tls]` section, and the certificates of connections that the sidecar opens."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from sidecar.settings.section import Section, setting
 from sidecar.settings.values import HIGHEST_PORT, Duration
+from subagents_tls.files import TlsFiles
 from subagents_tls.identities import problem_with_identity
 
 ListenerName = Literal["dispatch", "agents", "operators"]
@@ -113,3 +114,41 @@ class TlsSettings(Section):
         for name in names:
             if not any(name in peer.may for peer in self.peers.values()):
                 raise ValueError(f"listeners.{name} would refuse every caller: no entry of [tls.peers] may call it")
+
+
+class ClientTlsSettings(Section):
+    """Certificates of connections that the sidecar opens, as a base of the settings of what opens them."""
+
+    ca_file: str | None = setting(
+        None,
+        description="PEM file of the authorities of the servers. With it, every TCP address is reached with TLS.",
+    )
+    client_certificate_file: str | None = setting(
+        None, description="PEM file of the sidecar's certificate. All three files are followed when they change."
+    )
+    client_key_file: str | None = setting(None, description="PEM file of its key; must not be readable for every user.")
+    server_name: str = setting(
+        "", description="Name that the server's certificate must have; empty: the host of the address."
+    )
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files; None: connections are not encrypted."""
+        if self.ca_file is None:
+            return None
+        return TlsFiles(
+            ca_file=Path(self.ca_file),
+            certificate_file=_path(self.client_certificate_file),
+            key_file=_path(self.client_key_file),
+            server_name=self.server_name,
+        )
+
+    def _check(self) -> None:
+        if self.ca_file is None and (self.client_certificate_file or self.client_key_file or self.server_name):
+            raise ValueError("ca_file is required for TLS: without it, no certificate would be sent or compared")
+        if (self.client_certificate_file is None) != (self.client_key_file is None):
+            raise ValueError("give both client_certificate_file and client_key_file")
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)

@@ -1,1 +1,0 @@
-"""Who may reach the sidecar over TLS, and how users are known."""
