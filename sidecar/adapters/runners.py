@@ -29,7 +29,6 @@ from sidecar.policy.protocols import (
 )
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
-from sidecar.policy.targets import UNIX_SCHEMES, is_local
 
 Made = TypeVar("Made", Runner, Connector)
 CHOICES_KEPT: Final = 1024
@@ -56,9 +55,12 @@ class GatewayAddresses(Struct, frozen=True):
 
     def for_host_at(self, target: str, *, over_tls: bool) -> str:
         """Return the address that a host is told; hosts on Unix sockets, and on loopback without TLS, are local."""
-        if not self.remote or target.startswith(UNIX_SCHEMES) or (is_local(target) and not over_tls):
+        if not self.remote:
             return self.local
-        return self.remote
+        from sidecar.policy.targets import UNIX_SCHEMES, is_local  # noqa: PLC0415  only where there is TLS
+
+        nearby = target.startswith(UNIX_SCHEMES) or (is_local(target) and not over_tls)
+        return self.local if nearby else self.remote
 
 
 class ChosenRunners:
@@ -111,7 +113,7 @@ class ChosenRunners:
         key = (spec.name, target)
         if key not in self._made:
             settings = self._settings.get(spec.name, {})
-            at = target or str(settings.get("target") or UNIX_SCHEMES[0])
+            at = target or str(settings.get("target") or "unix:")
             gateway = self._gateways.for_host_at(at, over_tls="ca_file" in settings)
             config = RunnerConfig(settings, target, gateway)
             self._made[key] = make_runner(spec, config)

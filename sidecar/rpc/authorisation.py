@@ -7,14 +7,13 @@ import hmac
 from collections.abc import Iterable, Mapping
 from enum import StrEnum, unique
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from sidecar.core.decoding import from_ascii
 from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, RoleTokenInvalid, WrongListener
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.rpc.peers import PeerTable
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 GRANT_KEY: Final = "x-subagents-grant"
@@ -116,6 +115,20 @@ class ListenerAuthoriser(Protocol):
         """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
 
 
+class AdmittedPeer(Protocol):
+    """A caller over TLS; see `rpc/peers.py`."""
+
+    def check_grant_of(self, child: Any) -> None:
+        """Refuse the grant of a sub-agent that is not one of its own. Raises `CallerNotAllowed`."""
+
+
+class PeerAuthoriser(Protocol):
+    """Knows who may call a listener over TLS; see `rpc/peers.py`."""
+
+    def admit(self, auth: Any) -> AdmittedPeer:
+        """Return who calls, by what gRPC says of the handshake. Raises `CallerNotAllowed`."""
+
+
 class CallAdmission(Struct, frozen=True):
     """The admission rules of one listener.
 
@@ -129,7 +142,7 @@ class CallAdmission(Struct, frozen=True):
     callers: CallerKind
     boot_secret: str = ""
     door: ListenerAuthoriser | None = None
-    peers: PeerTable | None = None
+    peers: PeerAuthoriser | None = None
 
     def __repr__(self) -> str:
         """Leave the secret out."""

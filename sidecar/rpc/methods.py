@@ -12,8 +12,8 @@ from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
+from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
-from sidecar.rpc.peers import Peer
 
 SENT_UNREAD: Final = 32 * 1024
 """Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
@@ -75,7 +75,7 @@ class Call(msgspec.Struct, frozen=True):
     caller: Caller = Caller("", None)
     guard: "HandlerWrapper | None" = None
     lane: "LaneListeners | None" = None
-    peer: Peer | None = None
+    peer: AdmittedPeer | None = None
 
     @property
     def subject(self) -> str:

@@ -34,6 +34,24 @@ class Peer(Struct, frozen=True):
         known = slot in self.slots or vertical in self.verticals
         return known or EVERY in self.slots or EVERY in self.verticals
 
+    def check_grant_of(self, child: Any) -> None:
+        """Refuse the use of a grant that is for another host's sub-agent.
+
+        Args:
+            child: whose grant it is; None: of no running attempt, which is refused later.
+
+        Raises:
+            CallerNotAllowed: the peer may not act for the child.
+        """
+        if child is None:
+            return
+        definition = child.tool.card.definition
+        if not self.may_act_for(definition.slot, definition.vertical):
+            raise CallerNotAllowed(
+                f"the peer `{self.name}` may not act for the sub-agent `{definition.slot}`; see [tls.peers]",
+                metadata={"peer": self.name, "slot": str(definition.slot)},
+            )
+
 
 class PeerTable:
     """Who may call one listener.
@@ -69,24 +87,4 @@ class PeerTable:
         raise CallerNotAllowed(
             f"{shown} {problem}; see `identities` and `may` in [tls.peers], listener `{self._listener}`",
             metadata={"identity": shown, "listener": self._listener},
-        )
-
-
-def check_grant_of(peer: Peer | None, child: Any) -> None:
-    """Refuse a runner host that uses the grant of a sub-agent which is not one of its own.
-
-    Args:
-        peer: who calls; None: not over TLS.
-        child: whose grant it is; None: of no running attempt, which is told apart later.
-
-    Raises:
-        CallerNotAllowed: the peer may not act for the child.
-    """
-    if peer is None or child is None:
-        return
-    definition = child.tool.card.definition
-    if not peer.may_act_for(definition.slot, definition.vertical):
-        raise CallerNotAllowed(
-            f"the peer `{peer.name}` may not act for the sub-agent `{definition.slot}`; see [tls.peers.{peer.name}]",
-            metadata={"peer": peer.name, "slot": str(definition.slot)},
         )

@@ -9,7 +9,6 @@ from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.delegate import Delegate
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.rpc.methods import Call, Method, MethodShape
-from sidecar.rpc.peers import check_grant_of
 from sidecar.rpc.translate.enums import OUTCOME
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.history import MOST_TURNS, own_turns_message
@@ -42,7 +41,7 @@ class ToolGatewayServicer:
     def _grant(self, call: Call) -> str:
         """Return the grant, if the peer may use it. Raises `CallerNotAllowed`."""
         if call.peer is not None:
-            check_grant_of(call.peer, self._grants.holder(call.grant))
+            call.peer.check_grant_of(self._grants.holder(call.grant))
         return call.grant
 
     async def _call_tool(self, message: pb.CallToolRequest, call: Call) -> pb.CallToolResponse:

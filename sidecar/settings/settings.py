@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from sidecar.settings.tls import TlsSettings
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.operators import OperatorSettings
@@ -25,6 +24,7 @@ from sidecar.settings.sections import (
     WorkspaceSettings,
 )
 from sidecar.settings.session import SessionSettings
+from sidecar.settings.tls import TlsSettings
 
 
 class Settings(Section):

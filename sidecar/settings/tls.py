@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from sidecar.settings.section import Section, setting
 from sidecar.settings.values import HIGHEST_PORT, Duration
-from subagents_tls.files import TlsFiles
-from subagents_tls.identities import problem_with_identity
+
+if TYPE_CHECKING:
+    from subagents_tls.files import TlsFiles
 
 ListenerName = Literal["dispatch", "agents", "operators"]
 WILDCARDS: Final = ("0.0.0.0", "[::]")  # noqa: S104  recognised, not bound
@@ -72,6 +73,8 @@ class TlsPeerSettings(Section):
     verticals: tuple[str, ...] = setting((), description="Of a runner host: verticals whose grants it may use.")
 
     def _check(self) -> None:
+        from subagents_tls.identities import problem_with_identity  # noqa: PLC0415  only where there are peers
+
         wrong = next((problem for each in self.identities if (problem := problem_with_identity(each))), None)
         if wrong is not None:
             raise ValueError(wrong)
@@ -132,10 +135,12 @@ class ClientTlsSettings(Section):
     )
 
     @property
-    def tls(self) -> TlsFiles | None:
+    def tls(self) -> "TlsFiles | None":
         """The files; None: connections are not encrypted."""
         if self.ca_file is None:
             return None
+        from subagents_tls.files import TlsFiles  # noqa: PLC0415  only where there are certificates
+
         return TlsFiles(
             ca_file=Path(self.ca_file),
             certificate_file=_path(self.client_certificate_file),

@@ -1,7 +1,7 @@
 """The network settings of connector `grpc`."""
 
-from sidecar.settings.tls import ClientTlsSettings
 from sidecar.settings.section import setting
+from sidecar.settings.tls import ClientTlsSettings
 
 
 class GrpcConnectorSettings(ClientTlsSettings):
