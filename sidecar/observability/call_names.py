@@ -63,3 +63,6 @@ FILES_LIMIT: Final = "sidecar.files_limit"
 
 CONNECTIONS_LIMITED: Final = "sidecar.connections_limited"
 """The process may open so few files that its listeners take fewer connections than configured: limit, connections."""
+
+TLS_CERTIFICATE_LEFT: Final = "sidecar.tls.certificate_left_seconds"
+"""Time until the server certificate expires. Gauge; alert below a third of its life."""

@@ -8,8 +8,6 @@ KEPT_FREE: Final = 192
 """For operators, probes, the record, logs, and channels to hosts and data services, whatever the listeners take."""
 LEAST: Final = 8
 """Connections of a listener, even if that leaves less for the rest."""
-LISTENERS: Final = 2
-"""The dispatch socket and the agents socket. The operators' has a limit of its own, which is part of `KEPT_FREE`."""
 
 
 def files_limit() -> int:
@@ -25,6 +23,9 @@ def files_open() -> int:
         return files_limit()
 
 
-def connections_within(limit: int, wanted: int) -> int:
-    """Return how many connections a listener may have of `wanted`, if the process may open `limit` files."""
-    return min(wanted, max(LEAST, (limit - KEPT_FREE) // LISTENERS))
+def connections_within(limit: int, wanted: int, listeners: int) -> int:
+    """Return how many connections each listener may have of `wanted`, if the process may open `limit` files.
+
+    Those of operators have limits of their own, which are part of `KEPT_FREE`.
+    """
+    return min(wanted, max(LEAST, (limit - KEPT_FREE) // listeners))

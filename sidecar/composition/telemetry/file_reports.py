@@ -7,16 +7,17 @@ from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 
 
-def listener_connections(wanted: int, metrics: Metrics, readiness: Readiness) -> int:
-    """Return how many connections the dispatch socket and the agents socket may have each, and show the files.
+def listener_connections(wanted: int, listeners: int, metrics: Metrics, readiness: Readiness) -> int:
+    """Return how many connections each listener of orchestrators and runner hosts may have, and show the files.
 
     Args:
         wanted: by the settings; fewer where the process may open few files.
+        listeners: how many there are, sockets and addresses with TLS.
         metrics: of the process.
         readiness: of the process.
     """
     limit = files_limit()
-    connections = connections_within(limit, wanted)
+    connections = connections_within(limit, wanted, listeners)
     if connections < wanted:
         StructuredLog("sidecar.files").warning(
             call_names.CONNECTIONS_LIMITED,

@@ -9,12 +9,19 @@ from sidecar.adapters.system.files import KEPT_FREE, LEAST, connections_within, 
 
 
 @pytest.mark.parametrize(
-    ("limit", "connections"),
-    [(20_000, 1024), (2 * 1024 + KEPT_FREE, 1024), (2 * 1024 + KEPT_FREE - 2, 1023), (256, 32), (KEPT_FREE, LEAST)],
+    ("limit", "listeners", "connections"),
+    [
+        (20_000, 2, 1024),
+        (2 * 1024 + KEPT_FREE, 2, 1024),
+        (2 * 1024 + KEPT_FREE - 2, 2, 1023),
+        (256, 2, 32),
+        (256, 4, 16),
+        (KEPT_FREE, 2, LEAST),
+    ],
 )
-def test_a_listener_takes_what_is_left_after_the_reserve(limit: int, connections: int) -> None:
-    """Two listeners share it; neither goes below the least."""
-    assert connections_within(limit, 1024) == connections
+def test_a_listener_takes_what_is_left_after_the_reserve(limit: int, listeners: int, connections: int) -> None:
+    """The listeners share it equally; none goes below the least."""
+    assert connections_within(limit, 1024, listeners) == connections
 
 
 def test_open_files_are_counted() -> None:
