@@ -162,8 +162,24 @@ def test_the_target_is_the_slots_the_cards_or_the_verticals(asked: Card, runner:
     chosen = ChosenRunners(policy(Offered()), {}, TARGETS, GatewayAddresses("unix:/gateway"))
     found = chosen.runner_for(asked)
     assert isinstance(found, MadeRunner)
-    assert (found.target, found.config.gateway_address) == (target, GatewayAddresses("unix:/gateway"))
+    assert (found.target, found.config.gateway_address) == (target, "unix:/gateway")
     assert chosen.runner_for(asked) is found
+
+
+@pytest.mark.parametrize(
+    ("target", "over_tls", "told"),
+    [
+        ("unix:/run/shop.sock", True, "unix:/gateway"),
+        ("127.0.0.1:7500", False, "unix:/gateway"),
+        ("127.0.0.1:7500", True, "dns:///sidecar:7444"),
+        ("dns:///shop:7500", False, "dns:///sidecar:7444"),
+        ("dns:///shop:7500", True, "dns:///sidecar:7444"),
+    ],
+)
+def test_a_host_is_told_the_gateway_that_it_can_reach(target: str, over_tls: bool, told: str) -> None:
+    """The socket on this machine; the TLS address to hosts elsewhere, and to those that are reached with TLS."""
+    assert GatewayAddresses("unix:/gateway", "dns:///sidecar:7444").for_host_at(target, over_tls=over_tls) == told
+    assert GatewayAddresses("unix:/gateway").for_host_at(target, over_tls=over_tls) == "unix:/gateway"
 
 
 async def test_a_runner_that_cannot_be_had_fails_its_own_calls_only() -> None:

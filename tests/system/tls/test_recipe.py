@@ -29,7 +29,8 @@ def folder() -> Iterator[Path]:
 def first_block(kind: str) -> str:
     """Return the first block of a kind under "Try it"."""
     section = PAGE.partition("## Try it")[2].partition("\n## ")[0]
-    return re.findall(rf"```{kind}\n(.*?)```", section, flags=re.DOTALL)[0]
+    text: str = re.findall(rf"```{kind}\n(.*?)```", section, flags=re.DOTALL)[0]
+    return text
 
 
 async def test_the_recipe_leads_to_a_bound_turn(folder: Path) -> None:
