@@ -155,9 +155,10 @@ def _principals(parts: Components) -> tuple[EstablishPrincipal | None, Sequence[
     """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
     if parts.settings.principals is None:
         return None, ()
-    from sidecar.composition.issuer_keys import verified_principals  # noqa: PLC0415  only where tokens prove users
+    from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
 
-    principals, loop = verified_principals(parts, parts.settings.principals)
+    configured, clock = parts.settings.principals, parts.replaced.clock
+    principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
     return principals, (loop,)
 
 

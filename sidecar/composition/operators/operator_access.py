@@ -17,7 +17,7 @@ from sidecar.adapters.checkpoints import (
 )
 from sidecar.adapters.system import SystemIds
 from sidecar.cli.record.verify_log import lines_of
-from sidecar.composition.issuer_keys import key_source
+from sidecar.composition.operators.issuer_keys import key_source
 from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import OpenRecord

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from sidecar.composition.parts import Components
 from sidecar.operations.establish_principal import EstablishPrincipal
 from sidecar.operations.ports import Clock
 from sidecar.operations.requests import TurnSource
@@ -38,14 +37,15 @@ def key_source(section: str, configured: JwksSettings, clock: Clock, report: Cal
     )
 
 
-def verified_principals(parts: Components, configured: PrincipalsSettings) -> tuple[EstablishPrincipal, Loop]:
+def verified_principals(
+    configured: PrincipalsSettings, clock: Clock, report: Callable[[str, str], None]
+) -> tuple[EstablishPrincipal, Loop]:
     """Return what proves for which user turns are, and what keeps its keys fresh.
 
     Raises:
         SettingsProblem: the library for it is not installed.
     """
-    clock = parts.replaced.clock
-    keys = key_source("principals", configured, clock, parts.recorder.anomaly)
+    keys = key_source("principals", configured, clock, report)
     from sidecar.adapters.oidc_issuer.users import UserRules, UserTokens  # noqa: PLC0415  need the extra `oidc`
 
     rules = UserRules(
