@@ -377,6 +377,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         counts=sidecar.lane_counts,
     )
     sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
+    ops = sidecar.operations
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=CallAdmission(CallerKind.CONSUMER_AGENT, SECRET),
@@ -390,12 +391,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         socket=sidecar.folder / "agents.sock",
         entrance=CallAdmission(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
-        methods=ToolGatewayServicer(
-            sidecar.operations.call_tool,
-            sidecar.operations.history.read_own_turns,
-            sidecar.operations.delegate,
-            sidecar.operations.grants,
-        ).methods(),
+        methods=ToolGatewayServicer(ops.call_tool, ops.history.read_own_turns, ops.delegate, ops.grants).methods(),
         streams=1024,
         reflection=setup.reflection,
     )
