@@ -52,7 +52,7 @@ LONGEST_NAME: Final = 200
 
 
 class FlagFileProblem(Exception):
-    """The file cannot be read as flags; what was read before still holds until it is too old."""
+    """The file cannot be read as flags; the last flags stay valid until they are too old."""
 
 
 def flags_in_json(text: str) -> Mapping[str, bool]:

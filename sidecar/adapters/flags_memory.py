@@ -110,7 +110,7 @@ def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
 
 
 class MemoryFlagWriter:
-    """A writer of the flags of one process, which are gone when it stops; for demos and tests."""
+    """Writes the flags of one process, which are lost when it stops; for demos and tests."""
 
     def __init__(self, flags: MemoryFlags) -> None:
         self._flags = flags

@@ -16,7 +16,7 @@ from sidecar.policy.specs import EpisodeMemorySpec
 
 
 class MemoryBounds(msgspec.Struct, frozen=True):
-    """How much is kept.
+    """The limits of the memory.
 
     Attributes:
         episodes: the one that was used longest ago is forgotten first.
@@ -30,7 +30,7 @@ class MemoryBounds(msgspec.Struct, frozen=True):
 
 
 class _StoredEpisode(msgspec.Struct):
-    """One episode, what a model would be given of it, and about how many bytes it takes."""
+    """One episode, its size for a model, and about how many bytes it takes."""
 
     turns: OrderedDict[TurnId, TurnHistory] = msgspec.field(default_factory=OrderedDict)
     summary: Summary | None = None

@@ -10,7 +10,7 @@ from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.rpc.methods import Method
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import LaneCounts, LaneDependencies, SessionRules
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.settings import Settings
 
@@ -58,7 +58,7 @@ class LaneReports:
 def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
     """Return what serves lanes, with the methods of the dispatch service as operations."""
     counts = LaneCounts()
-    around = SessionSurroundings(
+    around = LaneDependencies(
         spawner=parts.tasks,
         clock=parts.replaced.clock,
         ids=parts.replaced.ids,

@@ -20,7 +20,7 @@ LOG: Final = StructuredLog("sidecar.settings")
 
 
 class NamesInSettings:
-    """What the settings name of the definitions."""
+    """The names of definitions in the settings."""
 
     def __init__(self, settings: Settings) -> None:
         """Nothing is said yet."""

@@ -34,7 +34,7 @@ def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 
 
 class RecentExposition:
-    """The page as it was made last, for as long as it is recent: many scrapers cost no more than one a moment.
+    """The last page, reused while it is recent, so that many scrapers cost no more than one.
 
     Args:
         metrics: everything that is counted.

@@ -26,7 +26,7 @@ OTHER: Final = "other"
 
 
 class Kind(Struct, frozen=True):
-    """What lines are limited by.
+    """The kind of lines that share a limit.
 
     Attributes:
         told_by: what tells lines of one event apart: `kind` or `cause`, else the text.

@@ -22,7 +22,7 @@ FEW: Final = 1
 
 
 class LossyQueue(logging.Handler):
-    """Keeps records for the writing thread; counts those that find no room, and those that are too many of a kind.
+    """Queues records for the writing thread; counts those without room, and those above the limit of their kind.
 
     Attributes:
         news: set while the thread looks, or is about to.

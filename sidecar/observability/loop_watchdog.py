@@ -25,7 +25,7 @@ FRAMES_SHOWN: Final = 12
 
 
 class Holder(Struct, frozen=True):
-    """Where the loop was when it was found held up.
+    """The place at which the loop was blocked.
 
     Attributes:
         plugin: the installed plugin whose code is on the stack; empty if there is none.

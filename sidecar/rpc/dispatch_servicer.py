@@ -31,7 +31,7 @@ Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
 
 
 class GrpcFrames:
-    """Writes frames to a call. One at a time, so that what is unread is at most one frame and gRPC's own window.
+    """Writes frames to a call, one at a time, so that at most one frame and gRPC's own window are unread.
 
     Args:
         response: makes an empty response of the method, which has a `frame`.

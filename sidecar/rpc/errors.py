@@ -57,7 +57,7 @@ STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
 
 
 class RichStatus(Struct, frozen=True):
-    """How a failed RPC ends."""
+    """The status of a failed RPC."""
 
     code: StatusCode
     message: str

@@ -27,7 +27,7 @@ and what carried it (`rpc`, `lane`). For metrics; must not raise."""
 
 
 class ServingRules(Struct, frozen=True):
-    """How calls are let in.
+    """The rules for admitting calls.
 
     Attributes:
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would

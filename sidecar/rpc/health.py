@@ -15,7 +15,7 @@ Status = health_pb2.HealthCheckResponse
 
 
 class Health:
-    """What the process says of itself; NOT_SERVING until told otherwise.
+    """The health of the process; NOT_SERVING until it is set.
 
     Args:
         services: full names that may be asked for, beside the empty one for all of them.

@@ -22,7 +22,7 @@ STOP_SECONDS: Final = 0.5
 
 
 class ListenerPlan(Struct, frozen=True):
-    """What to serve where.
+    """The services of one listener, and its address.
 
     Attributes:
         socket: path of the Unix socket.

@@ -19,7 +19,7 @@ SENT_UNREAD: Final = 32 * 1024
 
 
 class CallContext(Protocol):
-    """What a call is to its handler: an RPC, or an operation of a lane."""
+    """A handler's view of its call: an RPC, or an operation of a lane."""
 
     def invocation_metadata(self) -> Any:
         """Return what the client sent beside the message, repeated keys included."""
@@ -38,7 +38,7 @@ class CallContext(Protocol):
 
 
 class GrpcContext(CallContext, Protocol):
-    """What is used of `grpc.aio.ServicerContext`."""
+    """The used part of `grpc.aio.ServicerContext`."""
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising."""
@@ -135,7 +135,7 @@ class HandlerWrapper(Protocol):
 
 @unique
 class MethodShape(StrEnum):
-    """How many messages go each way."""
+    """Whether requests and responses are streams."""
 
     ONE_TO_ONE = "one_to_one"
     ONE_TO_MANY = "one_to_many"

@@ -13,7 +13,7 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class CannotListen(Exception):
-    """An address cannot be served as configured; says why and what to do."""
+    """An address cannot be served as configured; the message has the cause and the remedy."""
 
 
 class AddressInUse(CannotListen):

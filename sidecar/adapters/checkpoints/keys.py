@@ -25,7 +25,7 @@ CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes 
 
 
 class KeyFileProblem(Exception):
-    """A key cannot be used; says which file and why, and nothing of its content."""
+    """A key cannot be used; the message names the file and the cause, and nothing of its content."""
 
 
 class Ed25519Signer:
@@ -54,7 +54,7 @@ class Ed25519Signer:
 
 
 class Ed25519Judge:
-    """Knows public keys by their ids."""
+    """Verifies signatures with public keys, found by their ids."""
 
     def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}

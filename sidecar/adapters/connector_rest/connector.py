@@ -70,11 +70,11 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 class RestConnector:
-    """Carries enricher calls over HTTP/1.1 with pooled connections.
+    """Sends enricher calls over HTTP/1.1 with pooled connections.
 
-    One attempt for each call, no redirects, no proxies from the environment, no cookies (one user's session must not
-    meet the next user's request), no log line of its own. Where it goes is the tool's `endpoint`; arguments cannot
-    change that. Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22, reliability promise 22.
+    It makes one attempt per call, and uses no redirects, no proxies of the environment, no cookies (one user's
+    session must not reach the next user's request) and no log line. The tool's `endpoint` is the only target;
+    arguments cannot change it. Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22, reliability promise 22.
     """
 
     def __init__(self, settings: RestSettings) -> None:

@@ -37,7 +37,7 @@ class BoundedBackend(httpcore.AsyncNetworkBackend):
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):
-    """One connection. Each request sent makes room for one head; `expect_body` makes room for what follows it."""
+    """One connection. Each request allows the bytes of one response head; `expect_body` allows those of the body."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream

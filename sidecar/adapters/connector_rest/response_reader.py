@@ -31,7 +31,7 @@ REFUSALS: Final = {
 
 
 class Unreadable(Exception):
-    """The body is not what its headers say, or comes in too many pieces."""
+    """The body does not match its headers, or has too many chunks."""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ async def in_slices(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 class Gunzip:
-    """Decompresses piece by piece and part by part: a bomb is noticed, not unpacked, and nothing behind is kept."""
+    """Decompresses in small parts: a bomb is detected before it is unpacked, and data after the end is rejected."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=GZIP)

@@ -42,7 +42,7 @@ AMBIGUOUS: Final = re.compile(
 
 
 class _Unreadable(Exception):
-    """The file cannot be built into a document; the problem says why."""
+    """The file cannot be parsed into a document; the problem has the cause."""
 
     def __init__(self, line: int | None, text: str) -> None:
         super().__init__(text)

@@ -22,7 +22,7 @@ Report = Callable[[str, str], None]
 
 
 class KeySource:
-    """The present keys, and the loop that keeps them so.
+    """The present keys, and the loop that refreshes them.
 
     Args:
         fetch: brings the JWKS; may raise whatever it likes.

@@ -24,7 +24,7 @@ REQUIRED: Final = ("iss", "aud", "exp", "iat")
 
 @dataclass(frozen=True, slots=True)
 class IssuerRules:
-    """What a token has to say.
+    """The required contents of a token.
 
     Attributes:
         issuer, audience: character for character.

@@ -39,7 +39,7 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTimeouts:
-    """How long anything may take, in seconds.
+    """The time limits, in seconds.
 
     Attributes:
         connect: until a connection is there.

@@ -44,7 +44,7 @@ LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03", "57P05", "25P03"})
 
 
 class ConnectionLost(Exception):
-    """The answer did not come: what was sent may have been carried out, or not, or may still be."""
+    """There was no answer: the statement may have been executed, or not, or may still be."""
 
 
 def is_lost(error: asyncpg.PostgresError) -> bool:

@@ -40,7 +40,7 @@ class StoredTurn(Struct):
 
 
 class JournalContents(Struct):
-    """What is in a journal; several instances may append to one.
+    """The contents of a journal; several instances may append to it.
 
     Attributes:
         kept: most turns; of those that have ended, the one that ended first is forgotten first.

@@ -35,7 +35,7 @@ RELEASE_SECONDS: Final = 1.0
 
 
 class JournalOptions(Struct, frozen=True):
-    """How the journal is kept.
+    """The options of the journal.
 
     Attributes:
         lease: how long this instance counts as alive after each renewal.
@@ -50,7 +50,7 @@ class JournalOptions(Struct, frozen=True):
 
 
 class PostgresJournal(PostgresErasing):
-    """One connection that writes, a few that read.
+    """The journal over one connection that writes and a few that read.
 
     Attributes:
         lapses: how often the own lease was renewed after it had run out; others may have taken what was ours.
@@ -92,6 +92,8 @@ class PostgresJournal(PostgresErasing):
         Partitions are made a day ahead, so that no append has to; instances that have nothing on record are forgotten.
         """
         ((lapsed, today),) = await self._asking.rows(RENEW, self._instance, self._options.lease)
+        # The database decides by its own clock whether the lease had run out, in the statement that renews it. A local
+        # clock could hide a pause of this process.
         if lapsed:
             self.lapses += 1
             self._options.anomaly("lease_lapsed", f"{self._instance} was taken for dead for a while")
@@ -99,6 +101,7 @@ class PostgresJournal(PostgresErasing):
             try:
                 await self._asking.rows(AHEAD, today)
                 await self._asking.rows(FORGET_INSTANCES)
+                # Set only after both statements: if one fails, the next renewal tries again.
                 self._made_ready = today
             except StoreUnavailable as refused:  # the first append of a day makes its partitions then
                 self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class OfflineSqliteRecord:
-    """What verifying reads of a record. Made by `opened`. Every method raises `StoreUnavailable`."""
+    """The reads of a record for verifying. Created by `opened`. Every method raises `StoreUnavailable`."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         """Read from an open connection."""

@@ -71,9 +71,9 @@ from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order b
 
 
 class PostgresRollouts:
-    """One connection that writes, one that listens. The schema is the record's: open that first.
+    """Rollouts over one connection that writes and one that listens. The schema is the record's: open that first.
 
-    Which replicas are alive is decided by the database's clock.
+    The database's clock decides which replicas are alive.
 
     Args:
         dsn: as libpq takes it.

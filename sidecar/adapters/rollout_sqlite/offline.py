@@ -12,7 +12,7 @@ from sidecar.operations.rollout.store.audit_marker import AuditMarker
 
 
 class OfflineAudit:
-    """What verifying reads of the audit.
+    """The reads of the audit for verifying.
 
     Args:
         read: does work on one state of the file.

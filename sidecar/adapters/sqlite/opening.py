@@ -24,7 +24,7 @@ CHECKED_UP_TO: Final = 64 * 1024 * 1024
 
 
 class Schema(Struct, frozen=True):
-    """What a kind of database file is.
+    """The kind of a database file.
 
     Attributes:
         what: in a few words, for messages: `the record`.

@@ -33,7 +33,7 @@ class LoopEnded(Exception):
 
 
 class LoopObserver(Protocol):
-    """Is told how the loops fare; must not raise."""
+    """Receives the state of the loops; must not raise."""
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """A loop has ended and is not running."""

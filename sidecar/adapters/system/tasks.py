@@ -28,7 +28,7 @@ class OffLoop:
 
 
 class OwnedTasks:
-    """Keeps a reference to each task until it ends, sees what it raises, and waits for all of them at the end.
+    """Holds a reference to each task until it ends, handles its exceptions, and waits for all tasks at the end.
 
     Args:
         on_stray: told the name of a task and what it raised; must not raise itself.

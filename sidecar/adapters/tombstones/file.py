@@ -28,7 +28,7 @@ LARGEST: Final = 16 * 1024 * 1024
 
 
 class TombstonesUnusable(Exception):
-    """The file cannot be used; says which and why. A sidecar without its kills must not start."""
+    """The file cannot be used; the message names it and the cause. A sidecar without its kills must not start."""
 
 
 class TombstonesInFile:

@@ -22,7 +22,7 @@ DIGEST: Final = re.compile(rb"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
 
 class TombstoneEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line: a stop, or that one is on record."""
+    """One line: a stop, or the note that a stop is recorded."""
 
     stop: LocalStop | None = None
     recorded: tuple[StopKind, Digest] | None = None
@@ -30,7 +30,7 @@ class TombstoneEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TombstoneFileContents(msgspec.Struct, frozen=True):
-    """What was found in a file.
+    """The contents of a file.
 
     Attributes:
         length: of its lines with their ends, in bytes; what follows was half-written.

@@ -37,8 +37,8 @@ from sidecar.settings import Settings, SettingsProblem
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-class RolloutSurroundings(Struct, frozen=True, kw_only=True):
-    """What the rollout needs of the process.
+class RolloutDependencies(Struct, frozen=True, kw_only=True):
+    """The dependencies of the rollout on the process.
 
     Attributes:
         ports: of the operations, with the configuration as loaded.
@@ -77,7 +77,7 @@ class OpenRollout(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollout]:
+async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollout]:
     """Build everything, and see the configuration once; close what was opened.
 
     Raises:
@@ -126,7 +126,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
 
 
 async def _joined(
-    around: RolloutSurroundings,
+    around: RolloutDependencies,
     ports: RolloutPorts,
     recorder: MeasuringRolloutRecorder,
     sinks: Mapping[str, AuditSink],
@@ -147,7 +147,7 @@ async def _joined(
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
 
 
-async def _asked_by_name(around: RolloutSurroundings, operations: RolloutOperations) -> None:
+async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:
     """Tell backends that list no flags which ones are read, before anything is bound."""
     routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
     await around.ports.flags.ask_by_name(

@@ -86,7 +86,7 @@ class DefinitionsReports:
 
 
 class FlagReports:
-    """Flag backends becoming fresh or unreachable. Never stands against readiness: gated sub-agents are left out."""
+    """Reports that flag backends became fresh or unreachable, which does not affect readiness."""
 
     def __init__(self) -> None:
         self._log = StructuredLog("sidecar.flags")

@@ -97,7 +97,7 @@ class Telemetry(Struct):
 
 
 class EventsToOutbox(logging.Handler):
-    """Lets routing decisions, incidents and failures wait to be sent, whatever the log's level is."""
+    """Queues routing decisions, incidents and failures for the collector, whatever the log's level is."""
 
     def __init__(self, outbox: Outbox) -> None:
         super().__init__()

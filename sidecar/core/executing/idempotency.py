@@ -41,7 +41,7 @@ def comparable(arguments_json: str) -> str:
 
 
 class RecordedEffects(msgspec.Struct, frozen=True):
-    """What is on record of a child's effects, and of those of the children below it.
+    """The recorded effects of a child and of its delegated children.
 
     Attributes:
         unknown: effects that may have happened, and of which no result is on record.

@@ -27,7 +27,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class ChildSoFar:
-    """What the events of a child so far say, as far as later ones are derived from it.
+    """The state of a child after some of its events, as far as later events are derived from it.
 
     Attributes:
         opened: its row.

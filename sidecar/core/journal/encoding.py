@@ -25,7 +25,7 @@ Readers = Mapping[int, Callable[[msgspec.Raw], Kind]]
 
 
 class UnreadableFact(Exception):
-    """A fact is of a newer format, of a kind that is not known here, or broken. Says which."""
+    """A fact has a newer format or an unknown kind, or is damaged. The message says which."""
 
 
 class _Versioned(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from sidecar.core.journal.facts import Body, CallsSettled, Progress, TurnEnded
 
 
 class ChildHead(msgspec.Struct, frozen=True, array_like=True):
-    """Where a child stands.
+    """The state of a child after its facts.
 
     Attributes:
         attempts: number of the newest one on record.
@@ -65,7 +65,7 @@ class DispatchHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TurnHead(msgspec.Struct, frozen=True, array_like=True):
-    """Where a turn stands.
+    """The state of a turn after its facts.
 
     Attributes:
         version: how many facts were accepted.

@@ -80,7 +80,7 @@ class ErasedFact(msgspec.Struct, frozen=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """What is to be erased in one transaction.
+    """The texts to erase in one transaction.
 
     Attributes:
         facts: in the order of turn and version.

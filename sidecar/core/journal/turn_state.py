@@ -11,11 +11,11 @@ from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.refusals import JournalCorrupt
 from sidecar.core.journal.rules import after
-from sidecar.core.journal.standing import Standing
+from sidecar.core.journal.standing import RecordedState
 from sidecar.core.journal.turn_projection import TurnProjection
 
 
-class TurnState(Standing):
+class TurnState(RecordedState):
     """A turn with all that its facts say.
 
     Attributes:

@@ -10,7 +10,7 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class AuditHead(msgspec.Struct, frozen=True):
-    """Where the chain stands: number and link of the newest row; 0 and nothing before the first one."""
+    """The head of the chain: number and link of the newest row; 0 and no link before the first one."""
 
     number: int = 0
     link: str = ""
@@ -60,7 +60,7 @@ def audit_link(previous: str, number: int, slot: str, kind: str, body: str) -> s
 
 
 class AuditWalk:
-    """Goes through the rows that are kept, in order.
+    """Verifies the stored rows in order.
 
     Args:
         begin: where retention has removed up to.

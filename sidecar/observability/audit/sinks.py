@@ -24,7 +24,7 @@ AUDIT_LOG: Final = "sidecar.audit"
 
 
 class CollectorRefused(Exception):
-    """The collector did not take what was sent."""
+    """The collector did not accept the data."""
 
 
 class RecordSender(Protocol):
@@ -95,7 +95,7 @@ class OtlpAuditSink:
 
 
 class DeferredSender:
-    """Sends log records to a collector by what is loaded with the first batch, which takes longer than the start.
+    """Sends log records to a collector; loads the exporter with the first batch, which is slower than a start.
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.

@@ -40,14 +40,14 @@ AGAIN: Final = timedelta(seconds=1)
 
 
 class _Group(Struct):
-    """What one caller appends; all of one turn."""
+    """The facts of one append, all of one turn."""
 
     drafts: tuple[Draft, ...]
     decided: FirstResult[SubagentsError | None] = field(default_factory=FirstResult)
 
 
 class _Plan(Struct):
-    """What becomes of the groups of one turn in a batch: each is accepted, or refused."""
+    """The decision about the groups of one turn in a batch: each is accepted or refused."""
 
     turn_id: TurnId
     append: TurnAppend | None = None
@@ -126,6 +126,8 @@ class JournalStore(ReadsOfJournal):
             self._waiting += len(group.drafts)
             if not self._writing:
                 self._writing = True
+                # The writer is a task of the process and not of the caller: a caller that is cancelled must not
+                # interrupt a commit in which other callers take part.
                 self._spawner.spawn(self._write(), "write the record")
         refused = await group.decided.wait()
         if refused is not None:
@@ -220,6 +222,9 @@ class JournalStore(ReadsOfJournal):
             turn = KeptTurn(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
+            # A refusal is final for its caller, so it must not rest on outdated memory. If other processes may append,
+            # the turn is read and decided again before any group is refused. An acceptance needs no read: the database
+            # compares the version.
             if plan is not None and (certain or not plan.refuses):
                 return plan
         while groups := [each for each in groups if not each.decided.settled]:  # without those that were defects

@@ -10,11 +10,11 @@ from sidecar.core.journal.entries import AttemptFrames, Draft, Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.refusals import FactRejected, JournalCorrupt
 from sidecar.core.journal.rules import after
-from sidecar.core.journal.standing import Standing
+from sidecar.core.journal.standing import RecordedState
 
 
 class NewFacts(msgspec.Struct, frozen=True):
-    """What a group adds to a turn."""
+    """The facts that a group adds to a turn."""
 
     facts: tuple[Stored, ...] = ()
     frames: tuple[AttemptFrames, ...] = ()
@@ -28,7 +28,7 @@ class KeptTurn:
 
     def __init__(self, turn_id: TurnId, facts: Iterable[Stored] = ()) -> None:
         """Begin with the facts that are on record. Raises `UnreadableFact`."""
-        self.standing = Standing(turn_id)
+        self.standing = RecordedState(turn_id)
         self.standing.stand(facts)
 
     def take(self, group: Sequence[Draft]) -> NewFacts | str:

@@ -56,6 +56,8 @@ class TurnListReader:
         if self._at_once:
             await self._projector.catch_up()
         journal, projection = self._projector.journal, self._projector.projection
+        # The order of these reads matters: watermarks, changes, rows. In any other order a turn that is projected
+        # between two reads would be in neither of them.
         marks = await projection.watermarks()
         try:
             changes = await journal.changed(marks, self._most)

@@ -27,7 +27,7 @@ from sidecar.core.listing.changes import Changes, Watermarks
 
 
 class CommitUnknown(Exception):
-    """A commit whose answer was lost: it may be kept or not. The same group may be committed again."""
+    """A commit whose answer was lost: it may have succeeded or not. The same group may be committed again."""
 
 
 class NotThisJournal(Exception):
@@ -35,7 +35,7 @@ class NotThisJournal(Exception):
 
 
 class RecordReads(Protocol):
-    """What is asked of the record while turns run. Every method raises `StoreUnavailable` if it cannot say."""
+    """Reads of the record while turns run. Every method raises `StoreUnavailable` if it cannot answer."""
 
     @property
     def instance(self) -> InstanceId:
@@ -73,7 +73,7 @@ class RecordReads(Protocol):
 
 
 class JournalReads(Protocol):
-    """What is asked of the journal. Every method raises `StoreUnavailable` if it cannot say."""
+    """Reads of the journal. Every method raises `StoreUnavailable` if it cannot answer."""
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn; none if nothing of it is on record."""
@@ -104,7 +104,7 @@ class JournalReads(Protocol):
 
 
 class ArchiveReads(Protocol):
-    """What verifying needs of the journal; reads see one consistent state each."""
+    """Reads of the journal for verifying; each sees one consistent state."""
 
     async def roots(self) -> Sequence[RootState]:
         """Return where each running root stands, by instance and day."""
@@ -158,7 +158,7 @@ class RecordArchive(ArchiveReads, Protocol):
 
 
 class Journal(JournalReads, RecordArchive, Protocol):
-    """A database that keeps the facts. One object for each process and database."""
+    """A database that stores the facts. One object for each process and database."""
 
     @property
     def instance(self) -> InstanceId:
@@ -193,7 +193,7 @@ class Journal(JournalReads, RecordArchive, Protocol):
 
 
 class Store(RecordReads, Protocol):
-    """Keeps what must not be lost. See the rules above."""
+    """Stores everything that must survive a crash. See the rules above."""
 
     @property
     def waits(self) -> bool:

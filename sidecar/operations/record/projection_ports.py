@@ -16,7 +16,7 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine
 
 
 class Projection(Protocol):
-    """The rows of lists. Every method raises `StoreUnavailable` if it cannot say, or if nothing is kept."""
+    """The rows of lists. Every method raises `StoreUnavailable` if it cannot answer, or if there are no rows."""
 
     async def mine(self) -> Sequence[str] | None:
         """Return the sequences that this process may project now; None: all. Others project the rest."""

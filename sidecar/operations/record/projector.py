@@ -32,7 +32,7 @@ MOST_OPEN: Final = 1000
 
 
 class ProjectorTiming(Struct, frozen=True):
-    """How long the projector waits, in seconds.
+    """The waits of the projector, in seconds.
 
     Attributes:
         gather: after an append, so that a turn with several facts in a row is derived once.
@@ -51,7 +51,7 @@ TIMING: Final = ProjectorTiming()
 
 
 class Projector:
-    """Keeps the lines of lists up to date. One for each journal and process.
+    """Updates the lines of lists. One for each journal and process.
 
     Args:
         journal: where facts come from.
@@ -91,6 +91,8 @@ class Projector:
         """Project what is there, then what is appended, for ever."""
         failing = False
         while True:
+            # Cleared before the pass: an append during the pass sets the event again, and the loop continues without a
+            # wait.
             self._woken.clear()
             try:
                 await self.catch_up()
@@ -157,6 +159,8 @@ class Projector:
 
         The alterations are taken into account only when all of that is kept: a process that ends before begins again.
         """
+        # The order matters. Removed days first, then erased turns, and the new number of alterations last: after a
+        # crash in between the next start repeats everything, because the number is still the old one.
         self._open.clear()  # what is known of them may be what was erased
         days = sorted({marker.partition for marker in await self.journal.markers()})
         await self.projection.apply((), marks, days)
@@ -187,6 +191,8 @@ class Projector:
     async def _reading_of(self, turn: ChangedTurn) -> TurnLineBuilder | None:
         """Go on with what is known of a turn, or read all of it; None if it is not there any more."""
         facts, known = turn.facts, self._open.get(turn.turn_id)
+        # The cached line may be continued only without a gap. If another sidecar projected facts of this turn in
+        # between, the versions differ, and all facts are read again.
         if turn.first > 1 and known is not None and known.version == turn.first - 1:
             reading = known.copy()  # a pass that fails has changed nothing
         else:

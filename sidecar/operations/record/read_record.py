@@ -172,7 +172,7 @@ class ReadRecord:
 
 
 class _Place(msgspec.Struct):
-    """One event among those of other children: per child in order, whatever the clock did meanwhile."""
+    """The position of one event among those of other children: in order per child, whatever the clock did."""
 
     time: datetime
     step_idx: int
@@ -181,7 +181,7 @@ class _Place(msgspec.Struct):
 
 
 class _Watched:
-    """What one watcher has been told."""
+    """What one watcher has received."""
 
     def __init__(self, after: Mapping[ChildId, int]) -> None:
         self._after = dict(after)

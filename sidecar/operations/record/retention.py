@@ -23,7 +23,7 @@ RETENTION_FAILED: Final = "retention_failed"
 
 
 class RetentionRules(Struct, frozen=True):
-    """How long what is kept.
+    """How long each kind of data is kept.
 
     Attributes:
         audit: all turns of a day, from the end of the last of them on; at least 90 days.
@@ -40,7 +40,7 @@ class RetentionRules(Struct, frozen=True):
 
 
 class Retention:
-    """Removes what is older than the rules say.
+    """Removes data that is older than the rules allow.
 
     Args:
         archive: what is to be shortened.

@@ -107,7 +107,7 @@ def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSum
 
 
 class _Room:
-    """What is left of an answer."""
+    """The remaining size of an answer."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes

@@ -27,7 +27,7 @@ from sidecar.operations.record.verify_audit import AuditVerification
 
 
 class RecordUnreadable(Exception):
-    """A record, or what it is verified with, cannot be read; says which and why."""
+    """The record, or a file needed to verify it, cannot be read; the message names it and the cause."""
 
 
 RecordToVerify = ArchiveReads
@@ -47,7 +47,7 @@ class CheckpointSource(Struct, frozen=True):
 
 
 class VerificationProgress(Struct):
-    """What was looked at, and what could not be known.
+    """What was verified, and what could not be determined.
 
     Attributes:
         unsigned: facts after the newest checkpoint, by instance and day.

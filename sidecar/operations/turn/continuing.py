@@ -22,9 +22,8 @@ from subagents_errors import CallFailure
 class ContinueWork:
     """Redeems receipts.
 
-    A receipt is redeemed by a fact of the turn that asked, before the child that continues exists. The record accepts
-    one such fact for each question, so that of two sidecars one is refused. A dispatch that is sent again finds its own
-    fact and continues.
+    A fact of the asking turn redeems a receipt before the continuing child exists. The record accepts one such fact
+    per question, so of two sidecars one is refused. A repeated dispatch finds its own fact and continues.
 
     Args:
         keys: those of surface tokens.

@@ -114,6 +114,8 @@ class EndTurn:
     ) -> FirstResult[TurnClosed | SubagentsError]:
         attempt = turn.ending.attempt
         if attempt is None or attempt.settled:
+            # The end runs in its own task: a caller that disconnects must not stop an end half-way. All callers of the
+            # same end share its result.
             attempt = turn.ending.begin(request, cause)
             self._turns.begins_work(turn)
             self._out.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
@@ -151,6 +153,9 @@ class EndTurn:
         for _ in range(TRIES):
             try:
                 if turn.uncertain:
+                    # An empty append is a barrier: the writer decides groups in order, so it returns after every
+                    # earlier group of this process is accepted or refused. Only then does a read show the final state
+                    # of the turn.
                     await read_within(store.append(()), seconds)  # whatever was handed over before is decided then
                 if turn.uncertain or (ending.laid_out is None and self._may_be_anothers_too(turn)):
                     await self._restore(turn)
@@ -162,6 +167,8 @@ class EndTurn:
             if ending.cause.yields and _is_anothers(turn):
                 self._leave(turn)
                 return RecordConflict("another sidecar works in the turn; ask again")
+            # The drafts are prepared once and reused by each retry: the salt identifies a draft, so an end whose answer
+            # was lost is recognised as recorded instead of being refused as a second end.
             laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._out))
             refused = await append_within(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
             if not isinstance(refused, RecordConflict) or ending.closed is not None:

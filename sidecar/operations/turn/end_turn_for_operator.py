@@ -18,14 +18,14 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
 class EndTurnReporter(Protocol):
-    """Told who ends a turn and why, before that is done. Never raises, never waits."""
+    """Receives operator and reason before a turn is ended. Never raises, never waits."""
 
     def __call__(self, turn_id: str, by: str, reason: str) -> None:
         """Write it down."""
 
 
 class EndedTurn(Struct, frozen=True):
-    """How a turn ended; `before`: not by this request."""
+    """The end of a turn; `before`: an earlier request ended it."""
 
     before: bool
     close_reason: str

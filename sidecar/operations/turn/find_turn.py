@@ -14,7 +14,7 @@ FetchCard = Callable[[Digest], Awaitable[Card | None]]
 
 
 class FindTurn:
-    """What every operation on a turn begins with.
+    """Finds the turn of a request; every operation on a turn begins with it.
 
     Args:
         turns: those that are known here.

@@ -61,6 +61,8 @@ class TakeOver:
         """
         if dispatch.ownership.custody is not Custody.ELSEWHERE or dispatch.stage is DispatchStage.FINISHED:
             return
+        # `follow` changes the custody before the task starts. A second request in the same pass therefore sees the
+        # dispatch as followed, and no two tasks take over the same dispatch.
         dispatch.ownership.follow()
         self._turns.begins_work(dispatch.turn)
         self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
@@ -100,6 +102,8 @@ class TakeOver:
         """Take the dispatch over and execute it; returns whether the takeover succeeded."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
+            # The next epoch is a compare-and-set: of several sidecars that see a dead owner, the record accepts one.
+            # The others read the record again and follow the winner.
             body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)
             taken = self._out.store.draft(turn.turn_id, now, body, Texts())
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
@@ -107,6 +111,9 @@ class TakeOver:
                 await self._look_again(dispatch)
                 return dispatch.stage is DispatchStage.FINISHED
         try:
+            # The restore must come after the takeover. Facts that the former owner appended before it count; after it
+            # the record refuses the owner's appends, so nothing can be missed between this read and the first append
+            # here.
             await self._restore(turn)  # with what its owner wrote last
             if dispatch.calls.answers:
                 await self._continue().restore(dispatch)
@@ -118,6 +125,8 @@ class TakeOver:
             return finished
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
+        # The dispatch must count as unheard before the work begins. Otherwise a child that ends immediately would
+        # settle in a dispatch that seems to have a listener, and `on_disconnect` would never apply.
         dispatch.leave(None, self._grace_of(dispatch, unheard=unheard))
         self._carry_out.begin(dispatch, begun)
         await self._carry_out(dispatch)
@@ -144,6 +153,8 @@ class TakeOver:
         turn.lanes.enter(
             [
                 QueuedCall(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
+                # Calls with a recorded child enter their queue first. In emission order, a call that never began could
+                # hold the slot that a recorded child was already using, and both would run.
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
             ]
         )

@@ -15,7 +15,7 @@ from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import contract, server_hello
 from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
-from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, SessionRules
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -25,14 +25,14 @@ HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).Serialize
 
 
 class LaneParts(Struct, frozen=True):
-    """What all lanes of a process share.
+    """The objects that all lanes of a process share.
 
     Attributes:
         methods: by the kind of operation.
     """
 
     rules: SessionRules
-    around: SessionSurroundings
+    around: LaneDependencies
     methods: Mapping[str, Method]
     instance_id: str
     stalls: Stalls
@@ -155,6 +155,8 @@ class Lane:
             return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
+        # A cancel or the end of a turn must not overtake the dispatch that it refers to. `before` is the newest
+        # dispatch of the same turn that has not begun yet; `_carry_out` waits for it.
         before = self._opening.get(operation.token)
         if operation.kind == "dispatch":
             self._opening[operation.token] = operation
@@ -269,6 +271,8 @@ class Lane:
     def _break(self) -> None:
         """Let every operation go, with the grace to come back."""
         self._writer.over = True
+        # `over` is set before the operations are released: their results arrive synchronously, and must not be queued
+        # on a lane that is never written again.
         for _, timer in self._timers:
             timer.cancel()
         self._outgoing.clear()

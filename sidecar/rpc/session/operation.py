@@ -47,7 +47,7 @@ class OutgoingMessages(Enum):
 
 
 class Queue(Protocol):
-    """What takes an operation's results; see `Lane`."""
+    """Accepts the results of an operation; see `Lane`."""
 
     def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
         """Take a result, or return what the operation ends with instead: no credit is left, or it is too large."""
@@ -129,6 +129,8 @@ class Operation:
         for part in parts_of(frame):
             response = self._filled(part)
             if part.result is not None:
+                # The result and the status are sent as one message. A large result is separated from its events so that
+                # the message stays within the size limit.
                 if response.ByteSize() > LARGE and part.events:
                     self._add(self._filled(Frame(part.snapshot, part.events)))
                     response = self._filled(Frame(None, (), part.result))
@@ -168,6 +170,8 @@ class Operation:
         """Wait for `has_begun`."""
         if not self.begun:
             self._awaited = self._awaited or asyncio.get_running_loop().create_future()
+            # Several operations may wait for this one. Without `shield`, cancelling one of them would cancel the future
+            # for all.
             await asyncio.shield(self._awaited)
 
     def leave(self, why: OutgoingMessages, grace: timedelta = timedelta(0)) -> None:
@@ -178,6 +182,8 @@ class Operation:
         if self.left is not None or self.task is None:
             return
         self.left, self.grace = why, grace
+        # A listener is cancelled when its lane breaks: the dispatch continues without it, and the client resumes it. A
+        # unary operation must complete, because its effect may have happened and the client repeats it.
         listens = self.begun and self._last is None
         if self.started and (listens or why is not OutgoingMessages.BROKEN):
             self.task.cancel()

@@ -18,7 +18,7 @@ SILENT_INTERVALS: Final = 3
 
 
 class SessionRules(Struct, frozen=True):
-    """How lanes are served. See the settings of the section `session`."""
+    """The rules for serving lanes. See the settings of the section `session`."""
 
     max_age: timedelta = timedelta(minutes=30)
     drain_time: timedelta = timedelta(minutes=2)
@@ -42,7 +42,7 @@ class LaneReports(Protocol):
 
 
 class LaneCounts(Struct):
-    """What is counted of lanes, for metrics that are read now and then.
+    """Counts of lanes, for metrics that are read at intervals.
 
     Attributes:
         lanes: that are open.
@@ -57,8 +57,8 @@ SpanOf = Callable[[str, Any], AbstractContextManager[Callable[[StatusCode, str],
 """Makes the span of an operation, from its method and metadata; gives what is to be told a status other than OK."""
 
 
-class SessionSurroundings(Struct, frozen=True):
-    """What lanes need of the process.
+class LaneDependencies(Struct, frozen=True):
+    """The dependencies of lanes on the process.
 
     Attributes:
         spawner: owns the tasks of operations, which may outlive their lane.

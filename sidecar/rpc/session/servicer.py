@@ -10,7 +10,7 @@ from sidecar.core.session.stalls import Stalls
 from sidecar.rpc.dispatch_servicer import SERVICE
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.session.lane import Lane, LaneParts
-from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import OPERATIONS, LaneDependencies, SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 METHOD: Final = f"/{SERVICE}/Session"
@@ -27,7 +27,7 @@ class SessionServicer:
         methods: of `DispatchService`; operations are carried out by their handlers.
     """
 
-    def __init__(self, rules: SessionRules, around: SessionSurroundings, methods: Sequence[Method]) -> None:
+    def __init__(self, rules: SessionRules, around: LaneDependencies, methods: Sequence[Method]) -> None:
         self._rules = rules
         self._counts = around.counts
         self._lanes: dict[str, Lane] = {}

@@ -57,7 +57,7 @@ def _is_any_invisible(value: str) -> bool:
 
 
 class Fields:
-    """The fields of one request. Each method returns the value to use, and notes what is wrong with it.
+    """The fields of one request. Each method returns the value to use, and collects the problems of the field.
 
     Args:
         message: name of the request, for the error.

@@ -31,14 +31,14 @@ OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
 
 
 class TurnPlace(NamedTuple):
-    """Where a turn is in a list."""
+    """The position of a turn in a list."""
 
     began_at: Annotated[datetime, msgspec.Meta(tz=True)]
     turn_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
 
 
 class EpisodePlace(NamedTuple):
-    """Where an episode is in a list."""
+    """The position of an episode in a list."""
 
     last_at: Annotated[datetime, msgspec.Meta(tz=True)]
     episode_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]

@@ -71,7 +71,7 @@ MOST_VALUES: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout, and what is asked about it.
+    """A checkout and its contents.
 
     Attributes:
         root: the folder that holds `agent_config.yaml`.

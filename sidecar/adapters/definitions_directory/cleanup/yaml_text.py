@@ -19,7 +19,7 @@ BY_HAND: Final = "stands so that it cannot be changed without its surroundings; 
 
 
 class YamlText:
-    """One file's text, which each change replaces.
+    """The text of one file; each change replaces it.
 
     Args:
         text: without byte order mark.

@@ -34,7 +34,7 @@ Said: TypeAlias = tuple[Body, Texts]
 
 
 class RequestedCalls(msgspec.Struct, frozen=True):
-    """What is needed here of a stored request."""
+    """The needed part of a stored request."""
 
     calls: tuple[ToolCall, ...]
     binding_digest: str = ""

@@ -65,7 +65,7 @@ class BareClaims(Part, frozen=True):
 
 
 class UserTexts(Part, frozen=True):
-    """What of the claims names the user."""
+    """The part of the claims that names the user."""
 
     principal: str = ""
     locale: str | None = None

@@ -38,7 +38,7 @@ class BareAncestor(Part, frozen=True):
 
 
 class BareContract(Part, frozen=True):
-    """`Contract` without texts and without what `ContractPosition` says.
+    """`Contract` without its texts and without the values of `ContractPosition`.
 
     Attributes:
         limits: wall clock, tool calls, tokens, idle timeout; None: there are none.
@@ -69,7 +69,7 @@ class BareContract(Part, frozen=True):
 
 
 class ContractTexts(Part, frozen=True):
-    """Texts of one contract. None: what `ContractPosition.said` has."""
+    """The texts of one contract. None: the text of `ContractPosition.said`."""
 
     description: str | None = None
     task_prompt: str | None = None
@@ -78,7 +78,7 @@ class ContractTexts(Part, frozen=True):
 
 
 class ContractPosition(msgspec.Struct, frozen=True):
-    """What a contract repeats of its child, and of who asked for it.
+    """The values of a contract that follow from its child and its request.
 
     Attributes:
         said: texts that the contract has if it says nothing of its own.
@@ -97,7 +97,7 @@ class ContractPosition(msgspec.Struct, frozen=True):
 
 
 class BareTemplate(msgspec.Struct, frozen=True):
-    """What the contracts of all calls of one tool share, without what `ContractPosition` says."""
+    """The common part of the contracts of all calls of one tool, without the values of `ContractPosition`."""
 
     common: BareContract
 

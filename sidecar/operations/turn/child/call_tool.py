@@ -38,7 +38,7 @@ from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.data_use import KeptAnswer
@@ -61,7 +61,7 @@ WITHHOLD_REASON_OF = {
 
 
 class ToolResult(Struct, frozen=True):
-    """What the sub-agent gets. `payload_json` None: data unavailable."""
+    """The answer to a sub-agent's tool call. `payload_json` None: data unavailable."""
 
     payload_json: str | None
     partial: bool = False
@@ -90,7 +90,7 @@ class CallTool:
         self,
         rules: DispatchRules,
         grants: GrantTable,
-        connectors: ConnectorBorder,
+        connectors: ConnectorBoundary,
         effects: SendEffect,
         *,
         clock: Clock,
@@ -255,7 +255,7 @@ class CallTool:
 
 
 class TypingRegistries:
-    """The typing registry of each card's own tools: what the turn was bound to, not what is newest."""
+    """The typing registry of each card's own tools, for the card that the turn was bound to and not the newest one."""
 
     KEPT = 1024
 

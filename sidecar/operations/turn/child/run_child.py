@@ -67,10 +67,10 @@ class RunChild:
 
 
 class ChildRun:
-    """One child that runs: attempt after attempt, until the end of one stands.
+    """A running child: it makes attempts until the result of one is final.
 
-    An attempt is a task that reads the runner. Everything else happens in between: where an attempt ends, where a
-    deadline of the dispatch comes, and where the drain has put on record what has to be there first.
+    An attempt is a task that reads the runner. All other steps happen between attempts: at the end of an attempt, at
+    a deadline of the dispatch, and when the drain has recorded the facts that must come first.
     """
 
     __slots__ = (

@@ -40,7 +40,7 @@ class AdmittedEffect(Struct, frozen=True):
 
 
 class SendEffect:
-    """What the tool gateway does around an effect."""
+    """Prepares, sends and completes one effect for the tool gateway."""
 
     def __init__(self, rules: DispatchRules, outside: TurnDependencies, turns: Turns) -> None:
         """Keeps no state of its own: what a child sent is kept with the child."""

@@ -88,7 +88,7 @@ class DataUse(Struct):
 
 @unique
 class EffectResult(StrEnum):
-    """What is known of an effect that was about to be sent."""
+    """The known result of an effect."""
 
     DONE = "done"
     """The service answered, and its answer passed the checks."""
@@ -100,7 +100,7 @@ class EffectResult(StrEnum):
 
 
 class KeptAnswer(Struct, frozen=True):
-    """What the sub-agent got."""
+    """The answer that the sub-agent received."""
 
     payload_json: str
     partial: bool
@@ -130,7 +130,7 @@ class SentEffect(Struct):
 
 
 class SentEffects:
-    """Those of one child, over all attempts that were made here."""
+    """The effects of one child, over all attempts in this process."""
 
     __slots__ = ("_asked", "_attempt", "_child_id", "_kept_bytes", "_sent")
 

@@ -8,7 +8,7 @@ from sidecar.operations.turn.state.transitions import IllegalTransition
 
 
 class DispatchStage(Enum):
-    """How far a dispatch is.
+    """The stage of a dispatch.
 
     Attributes:
         OPENING: accepted; the children that start at once are being put on record.

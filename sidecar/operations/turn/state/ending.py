@@ -19,7 +19,7 @@ from sidecar.operations.turn.state.turn_ends import BY_PARENT, PARENT_GONE, EndC
 
 
 class EndStage(Enum):
-    """How far the end of a turn has come.
+    """The stage of a turn's end.
 
     Attributes:
         OPEN: the turn takes dispatches.
@@ -39,7 +39,7 @@ Settling: TypeAlias = Mapping[DispatchId, Mapping[CallId, CallOutcome]]
 
 
 class EndPlan(msgspec.Struct, frozen=True):
-    """What is written of an end.
+    """The facts of a turn's end.
 
     Attributes:
         closed: what the end is answered with once `drafts` are on record.

@@ -21,7 +21,7 @@ FORM: Final = re.compile(r"gr1\.[A-Za-z0-9_-]{1,64}\.end")
 
 
 class LiveGrant(msgspec.Struct):
-    """One attempt that may call tools now; `used`: it has asked the gateway for something."""
+    """The grant of a running attempt; `used`: the attempt has called the gateway."""
 
     child: Child
     term: int

@@ -26,7 +26,7 @@ SLIM_FOR_EACH_WHOLE: Final = 4
 
 
 class EndedTurns:
-    """The turns that ended last: what is kept of them gets less with their age, so that memory has a limit.
+    """The newest ended turns. Older ones keep less data, so that memory is limited.
 
     Args:
         whole: how many are kept with their dispatches.

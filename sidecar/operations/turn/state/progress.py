@@ -20,7 +20,7 @@ PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 
 
 class Listener:
-    """One stream that listens to a dispatch: it sends what is new, then waits until it is woken."""
+    """One stream that listens to a dispatch: it sends new events, then waits for a wake-up."""
 
     __slots__ = ("_among", "_waiter", "woken")
 

@@ -15,7 +15,7 @@ SAMPLED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Whose part something is.
+    """The parent span of a trace.
 
     Attributes:
         traceparent: well-formed, or empty: no trace.

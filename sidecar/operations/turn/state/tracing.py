@@ -29,7 +29,7 @@ class DispatchSpan(Protocol):
 
 
 class DispatchTrace(Struct, frozen=True):
-    """What the attempts of a dispatch belong to: its own span, or whatever its client sent."""
+    """The parent of the attempts of a dispatch: the dispatch's own span, or the context that its client sent."""
 
     given: TraceContext = NO_TRACE
     span: DispatchSpan | None = None

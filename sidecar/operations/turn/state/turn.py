@@ -28,7 +28,7 @@ from sidecar.operations.turn.state.transitions import IllegalTransition
 
 
 class Origin(Enum):
-    """Where a turn was bound, and how much of it is known here.
+    """Where a turn was bound, and how much of it this process knows.
 
     Attributes:
         BOUND_HERE: by this process, which knows all of it.
@@ -46,7 +46,7 @@ class Origin(Enum):
 
 
 class DispatchState(Protocol):
-    """What a turn itself asks of its dispatches; see `LiveDispatch`."""
+    """What a turn needs of its dispatches; see `LiveDispatch`."""
 
     dispatch_id: DispatchId
     request: DispatchRequest
