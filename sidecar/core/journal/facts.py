@@ -85,7 +85,7 @@ class Settlement(Part, frozen=True):
 
 
 class Routed(Part, frozen=True):
-    """The part of the routing decision about one call that no other fact has; microseconds before the end of the turn."""
+    """The part of the routing decision about one call that no other fact has; microseconds before the turn ended."""
 
     dispatch_id: DispatchId
     place: int
