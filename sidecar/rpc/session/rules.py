@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sidecar.core.session.stalls import Stall
 
 SILENT_INTERVALS: Final = 3
-"""A client that has promised heartbeats, and sends nothing for so many intervals, is gone."""
+"""Intervals without a message after which a client that announced heartbeats counts as gone."""
 
 
 class SessionRules(Struct, frozen=True):
@@ -37,20 +37,20 @@ class SessionRules(Struct, frozen=True):
 
 
 def contract(rules: SessionRules) -> pb.Contract:
-    """Return what a sidecar with lanes offers."""
+    """Return the contract that a sidecar with lanes offers."""
     offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE, QUESTIONS_FEATURE])
     offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
     return offered
 
 
 class LaneReports(Protocol):
-    """Hears of what an operator should know. Never raises, never waits."""
+    """Receives events of lanes for operators. Never raises, never waits."""
 
     def stalled(self, stall: "Stall") -> None:
-        """A lane was given up, since it was not read."""
+        """A lane was closed because its client did not read it."""
 
     def out_of_credit(self, credit: str) -> None:
-        """An operation was ended, since its client has not granted credit."""
+        """An operation ended because its client granted no credit."""
 
 
 class LaneCounts(Struct):
@@ -66,7 +66,7 @@ class LaneCounts(Struct):
 
 
 SpanOf = Callable[[str, Any], AbstractContextManager[Callable[[StatusCode, str], None]]]
-"""Makes the span of an operation, from its method and metadata; gives what is to be told a status other than OK."""
+"""Starts the span of an operation from its method and metadata; yields a function that sets a status other than OK."""
 
 
 class LaneDependencies(Struct, frozen=True):
