@@ -28,7 +28,7 @@ class CallCounts(Protocol):
     """Returns how many calls of a slot a user has made today."""
 
     async def left(self, principal: Principal, dispatch_id: DispatchId, slot: Slot, limit: int) -> int | None:
-        """Return how many of `limit` calls are left; None if that cannot be said."""
+        """Return how many of `limit` calls are left; None if that is unknown."""
 
 
 class RecordedCallCounts:

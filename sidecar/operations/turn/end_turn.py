@@ -50,7 +50,7 @@ class EndTurn:
         self._find, self._restore = find, restore
 
     async def __call__(self, request: EndTurnRequest) -> tuple[TurnClosed, bool]:
-        """End the turn; also says whether an earlier request did.
+        """End the turn; also return whether an earlier request ended it.
 
         Raises:
             TurnIdReused: it was ended with other contents.
@@ -78,7 +78,10 @@ class EndTurn:
         return closed, not ending.asked_for_here
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
-        """End a turn whose parent did not; says whether that is done with: if the store is away, a later try may do."""
+        """End a turn that its parent did not end; return whether that is settled.
+
+        If the store is unavailable, try again later.
+        """
         try:
             await self._end(turn, None, cause)
         except SubagentsError as error:
@@ -138,7 +141,7 @@ class EndTurn:
             ending.conclude(InternalError("the turn could not be ended; try again"))  # of a defect only
 
     def report(self, turn: Turn) -> None:
-        """Report the routing decision and have the history kept, once, if this process wrote the end."""
+        """Report the routing decision and store the history, once, if this process wrote the end."""
         routing = turn.ending.unreported
         if routing is not None:
             turn.ending.reported()
@@ -178,23 +181,23 @@ class EndTurn:
         return refused
 
     def _may_be_anothers_too(self, turn: Turn) -> bool:
-        """Return whether the record may hold dispatches of the turn that are not known here.
+        """Return whether the record may hold dispatches of the turn that are unknown here.
 
-        A turn that was bound here may have been bound by the process before this one, too. Opening a dispatch shows
-        that, because its steps are taken; a turn without a dispatch has to be looked up.
+        The previous process may have bound the same turn. Opening a dispatch would detect that, because its steps are
+        used; a turn without a dispatch must be read.
         """
         store = self._out.store
         return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE or not turn.dispatches)
 
     def _leave(self, turn: Turn) -> None:
-        """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""
+        """Leave an idle turn to the sidecar that works in it; unrecorded facts must be appended first."""
         if turn.unrecorded and turn.ending.laid_out is None:
             turn.ending.give_back()
         else:
             self._turns.forget(turn)
 
     def _capture(self, turn: Turn, ended_at: datetime) -> None:
-        """Have the turn's history kept, beside its result and without delaying it. Source: PC1-D-12."""
+        """Pass the turn to the history, beside its result and without delaying it. Source: PC1-D-12."""
         ended = turn.ending.request
         narration, said = (ended.narration, ended.user_message) if ended else ("", "")
         self._captures.capture(history_of(turn, ended_at, narration, said))

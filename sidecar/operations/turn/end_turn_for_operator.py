@@ -52,7 +52,7 @@ class EndTurnForOperator:
         self._find, self._end_turn = find, end_turn
 
     async def __call__(self, turn_id: TurnId) -> EndedTurn:
-        """End a turn, wherever it was bound: what is not known here is read from the record.
+        """End a turn, wherever it was bound: unknown parts are read from the record.
 
         Raises:
             UnknownTurn: nothing is known of it here, nor on record.

@@ -38,7 +38,7 @@ class ExecuteDispatch:
         self._run_child = run_child
 
     def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
-        """Let everything begin that has its turn and no outcome on record yet; does not wait.
+        """Start every call whose turn it is and that has no recorded outcome; does not wait.
 
         Args:
             dispatch: accepted, and open on record.
@@ -135,9 +135,9 @@ class ExecuteDispatch:
         dispatch.ready.put(Step(outcome.call_id, partial(self._not_begun, dispatch, outcome)))
 
     def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> LaidOut:
-        """Have the outcome of a call that never began put on record before it is told.
+        """Record the outcome of a call that never began before it is reported.
 
-        What cannot be recorded now is told as that, and goes along with the turn's end.
+        If it cannot be recorded now, the parent gets that as the reason, and the end of the turn records it.
         """
         turn, place = dispatch.turn, dispatch.calls.places[outcome.call_id]
 
@@ -163,7 +163,7 @@ class ExecuteDispatch:
             self._finish(dispatch)
 
     def _give_up(self, dispatch: LiveDispatch, call_id: CallId, why: BaseException) -> None:
-        """Settle a call that a defect, or the end of the process, keeps from coming to its outcome."""
+        """Settle a call whose outcome a defect, or the end of the process, prevents."""
         if isinstance(why, Exception):
             self._out.recorder.anomaly("call_defect", type(why).__name__)
         # The call may have settled before the defect, e.g. if its continuation raised. A call settles only once.
@@ -172,7 +172,7 @@ class ExecuteDispatch:
             self._over(dispatch, outcome, self._out.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:
-        """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
+        """Join the outcomes in emission order, in whatever order they arrived. Source: SX-50, TN-22."""
         overhead = dispatch.overhead()
         outcomes = dispatch.finish(overhead).outcomes
         # After a takeover the new owner counts these calls; counting here as well would count them twice over all

@@ -129,7 +129,7 @@ class SettleOrphans:
         await self._write(stored, said, now, "dispatch_settled_for_dead")
 
     async def _goes_on(self, dispatch: StoredDispatch, now: datetime) -> bool:
-        """Go on with a dispatch that needs no listener; False if it does, or if that cannot be done here."""
+        """Continue a dispatch that needs no listener; return False if it needs one, or cannot continue here."""
         opened = dispatch.opened
         request = request_from_json(opened.request_json, "")
         if request.on_disconnect is OnDisconnect.CANCEL or now >= opened.settle_by:

@@ -46,7 +46,7 @@ class RestoreTurn:
         self._out = outside
 
     async def __call__(self, turn: Turn) -> StoredTurn | None:
-        """Merge what is on record of `turn`; returns what was found. Raises `StoreUnavailable`."""
+        """Merge the record of `turn`; return what was found. Raises `StoreUnavailable`."""
         seconds = self._rules.record_timeout.total_seconds()
         found = await read_within(self._out.store.turn(turn.turn_id), seconds)
         if isinstance(found, StoreUnavailable):
@@ -87,7 +87,7 @@ class RestoreTurn:
             turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
-        """Return whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
+        """Return whether a dispatch of this process now belongs to another sidecar, or was dropped."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
         if known is None or not known.ownership.here:
             return False
@@ -99,7 +99,7 @@ class RestoreTurn:
     ) -> Child | None:
         """Merge one child, and return it if it was restored.
 
-        What is not on record of it is given up with its dispatch: its owner may make it again.
+        Unrecorded progress of a lost dispatch is dropped, because its owner may repeat the work.
         """
         known = turn.children.get(stored.opened.child_id)
         if known is not None and may_be_ahead:
@@ -164,7 +164,7 @@ class RestoreTurn:
         dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
-        """Take in the outcomes that are on record; with the last one the dispatch is finished."""
+        """Take the recorded outcomes; with the last one the dispatch is finished."""
         children = _children_of(of_turn, stored.opened.dispatch_id)
         dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children, stored.cancelled)
         if stored.settled and dispatch.stage is not DispatchStage.FINISHED:

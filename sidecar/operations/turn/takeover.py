@@ -53,7 +53,7 @@ class TakeOver:
         self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
-        """Start the work that brings `dispatch` to its result; returns immediately.
+        """Start the work that completes `dispatch`; returns immediately.
 
         Args:
             dispatch: restored from the record.
@@ -68,10 +68,10 @@ class TakeOver:
         self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
     def go_on_with_own(self, turn: Turn) -> None:
-        """Carry out what is this process's on record and does not run here; returns at once.
+        """Execute dispatches that this process owns in the record but does not run; returns immediately.
 
-        A request that takes a dispatch in passing, to cancel a call or to close a child, calls this: no other sidecar
-        takes over a dispatch whose owner lives.
+        A request that takes a dispatch over as a side effect, to cancel a call or to close a child, calls this: no
+        other sidecar takes over a dispatch whose owner lives.
         """
         for dispatch in [each for each in turn.dispatches.values() if each.ownership.owner == self._out.store.instance]:
             self(dispatch, unheard=True)
@@ -142,7 +142,7 @@ class TakeOver:
         return self._rules.resume_grace if waits else timedelta(0)
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
-        """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""
+        """Start the rest of the dispatch here; returns the recorded children. No await in here."""
         turn, now = dispatch.turn, self._out.clock.now()
         after = events_of_owner(dispatch.ownership.epoch)
         dispatch.take_over(after, self._rules.record_timeout.total_seconds())

@@ -201,7 +201,7 @@ class CallTool:
         return judgement
 
     async def _ask(self, child: Child, request: "DataRequest", trace: TraceContext) -> Judgement:
-        """Ask the data service once and judge its answer; never again, whatever it is. Source: PC2-FR-12e."""
+        """Call the data service once and check its answer; the call is never repeated. Source: PC2-FR-12e."""
         tool, nonce, time_left = request.tool, request.nonce, request.time_left
         call = EnricherCall(
             tool_id=tool.id,
@@ -245,7 +245,7 @@ class CallTool:
         self._note(child, What.DATA_WITHHELD, tool.id, judgement.reason.value, *place)
 
     def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
-        """Write one line for data that was withheld; an incident has a line of its own."""
+        """Write one line for withheld data; an incident has a separate line."""
         told = f"{child.slot} got no data of {tool.id}, {reason}, {fault.in_words()}: {fault.remedy}"
         about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
         self._recorder.anomaly("data_withheld", told, about)
@@ -274,7 +274,7 @@ class TypingRegistries:
 
 
 def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
-    """Return where and why there is no data: what the connector found out, or what the reason alone says."""
+    """Return where and why there is no data, from the connector or else from the reason."""
     if withheld.fault is not None:
         return withheld.fault
     target = (tool.endpoint or "").partition("?")[0]  # a query may hold a key
@@ -282,7 +282,7 @@ def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
 
 
 def _seen_of(judgement: Judgement) -> tuple[str, str]:
-    """Return what a span may hold of a data call: why it failed, and `cache_meta` of what passed all checks."""
+    """Return the span's attributes of a data call: why it failed, and `cache_meta` if all checks passed."""
     if isinstance(judgement, Released):
         return "", judgement.cache_meta_json
     return judgement.reason.value, ""

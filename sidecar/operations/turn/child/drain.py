@@ -70,7 +70,7 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
 
 
 def _happened(errand: CallContext, outside: TurnDependencies, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
-    """Return what has to be appended in any case; outcomes that come together are one fact."""
+    """Return the facts that must be appended in any case; outcomes that arrive together are one fact."""
     happened = [each.happened for each in laid if each.happened is not None]
     settled = [each.settled for each in laid if each.settled is not None]
     if settled:

@@ -86,9 +86,9 @@ class AttemptBounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(child: Child, settle_at: float, now: float, idle: timedelta | None) -> AttemptBounds:
-    """Return when an attempt that begins now has to end; all calls of its dispatch are stopped at `settle_at`.
+    """Return the bounds of an attempt that begins now; all calls of its dispatch are stopped at `settle_at`.
 
-    `idle` is the operator's limit between two reports; the limit of the card takes its place.
+    `idle` is the operator's limit between two reports; a limit of the card replaces it.
     """
     budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
     limit = timedelta(milliseconds=budgets.idle_timeout_ms) if budgets.idle_timeout_ms else idle
@@ -278,12 +278,12 @@ class Attempt:
         self.end(broken, heard=True)
 
     def _keep_end(self, error: BaseException | None) -> None:
-        """Keep how the runner ended, for replays; not what it does once the attempt is over."""
+        """Record how the runner ended, for replays, but nothing after the end of the attempt."""
         if self._frames is not None and not self.ended:
             self._frames.runner_ended(error, asyncio.get_running_loop().time())
 
     def _is_spent(self, read: int, written: int, cached: int | None) -> bool:
-        """Count tokens; say whether that was the end."""
+        """Count tokens; return whether they ended the attempt."""
         usage = usage_of(read, written, cached)
         before, ledger = self.collector.usage or Usage(), self._child.ledger
         self.collector.usage = usage

@@ -57,7 +57,7 @@ class GrantTable:
         return key
 
     def revoke(self, attempt_id: AttemptId) -> bool:
-        """Kill a grant, and say whether it was ever used. Unknown ones are ignored."""
+        """Revoke a grant, and return whether it was ever used. Unknown ones are ignored."""
         key = self._keys.pop(attempt_id, None)
         return key is not None and self._live.pop(key).used
 
