@@ -134,7 +134,7 @@ class CallAdmission(Struct, frozen=True):
 
 
 def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
-    """Let a call in, or raise. Returns its grant; empty where none is needed.
+    """Admit a call, or raise. Returns its grant; empty if the method needs none.
 
     Raises:
         WrongListener, CallerNotAllowed: the table does not let this listener's callers do that.
@@ -151,7 +151,7 @@ def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
 
 
 def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmission) -> Caller | None:
-    """Return who makes a call that `admit` let in; None where callers are not told apart.
+    """Return the caller of an admitted call; None if the listener does not distinguish callers.
 
     Raises:
         RoleTokenInvalid, RoleRequired.

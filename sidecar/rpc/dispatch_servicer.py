@@ -158,7 +158,7 @@ class DispatchServicer:
         self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
     def without_lanes(self) -> Sequence[Method]:
-        """Return the RPCs, and a `Session` that says that lanes are not offered."""
+        """Return the RPCs, with a `Session` that refuses lanes because they are not offered."""
         shape = MethodShape.MANY_TO_MANY
         lanes = Method(f"/{SERVICE}/Session", shape, pb.SessionRequest.FromString, self._no_session, reserved=True)
         return (*self.methods(), lanes)

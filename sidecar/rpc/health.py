@@ -32,7 +32,7 @@ class Health:
         return self._serving
 
     async def set_serving(self, serving: bool) -> None:
-        """Change what is said, and tell those who watch."""
+        """Change the status and notify the watchers."""
         async with self._changed:
             self._serving = serving
             self._changed.notify_all()

@@ -48,7 +48,7 @@ async def listening(
     limits: LimitsSettings,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncIterator[Health]:
-    """Serve while the context is open; gives the health service, which says NOT_SERVING until told otherwise.
+    """Serve while the context is open; yields the health service, which reports NOT_SERVING until it is set.
 
     Args:
         plan: what is served where.

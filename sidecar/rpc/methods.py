@@ -78,7 +78,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def trace(self) -> TraceContext:
-        """The trace that the client says the call belongs to. Source: W3C trace context."""
+        """The trace of the call as its client sent it. Source: W3C trace context."""
         found = {TRACEPARENT: "", TRACESTATE: ""}
         for name, value in self.metadata:
             if name in found and isinstance(value, str):
@@ -122,7 +122,7 @@ class HandlerWrapper(Protocol):
 
     @property
     def on_ended(self) -> Callable[[float, str, str, str, str], None]:
-        """What hears of each call that has ended."""
+        """The receiver of ended calls."""
 
     def note(self, error: SubagentsError) -> None:
         """Report a call that was not answered, if a limit is why."""

@@ -134,7 +134,7 @@ class OperatorAuthoriser:
         return caller
 
     def _opened(self, token: str) -> Caller:
-        """Have a token opened by who made it: a minted one says what it is in its first letters."""
+        """Verify a token with its issuer's verifier; the first letters of a minted token identify it."""
         minted = self._issuer is None or token.startswith(f"{VERSION}.")
         opens: TokenVerifier = self._tokens if minted or self._issuer is None else self._issuer
         said = opens.open(token, self._clock.now())

@@ -83,7 +83,7 @@ def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Ac
 
 
 def after(head: TurnHead, fact: Fact) -> TurnHead:
-    """Return where the turn stands after one more fact. Raises `JournalCorrupt`."""
+    """Return the state of the turn after one more fact. Raises `JournalCorrupt`."""
     body = fact.draft.body
     if head.ended:
         _refuse_after_end(body)

@@ -31,7 +31,7 @@ class TurnState(RecordedState):
         self.routing: RoutingRecord | None = None
 
     def read(self, facts: Iterable[Stored]) -> list[Record]:
-        """Take facts that are on record; returns the records that they say. Raises `UnreadableFact`."""
+        """Take recorded facts; returns their records. Raises `UnreadableFact`."""
         records: list[Record] = []
         for stored in facts:
             draft = draft_of(stored)
@@ -43,7 +43,7 @@ class TurnState(RecordedState):
         return records
 
     def take(self, fact: Fact, head: TurnHead) -> list[Record]:
-        """Take a fact that was accepted, and left the turn at `head`; returns the records that it says."""
+        """Take an accepted fact after which the turn is at `head`; returns its records."""
         records = self.reading.take(fact.draft)
         self.move(fact, head)
         for record in records:

@@ -138,7 +138,7 @@ class Operations(Struct, frozen=True):
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """What has to run in the background as long as the process does."""
+        """The background loops, which run as long as the process."""
         return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
 
 

@@ -42,7 +42,7 @@ class Lists(Protocol):
     """What an erasure needs of the projection: a `Projector`."""
 
     async def catch_up(self) -> None:
-        """Derive the lines of lists again from what is left of the facts. Raises `StoreUnavailable`."""
+        """Derive the lines of lists again from the remaining facts. Raises `StoreUnavailable`."""
 
 
 class ErasureReport(Struct, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class EraseUser:
             self._erasing = False
 
     async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
-        """Look and erase until a look finds nothing: turns may begin, or another sidecar may erase, meanwhile."""
+        """Search and erase until a search finds nothing, because turns may begin, or others may erase, at the same time."""
         erased, is_clean = ErasureReport(conversations=0), False
         for _ in range(MOST_LOOKS):
             found = _UserTurns(principal)
@@ -204,7 +204,7 @@ class _UserTurns:
         self.open: list[TurnId] = []
 
     def take(self, turn_id: TurnId, found: TurnFacts) -> None:
-        """Take in a turn, if it is the user's. Raises `UnreadableFact`."""
+        """Add a turn if it is the user's. Raises `UnreadableFact`."""
         self.looked_at += 1
         if not any(self._is_named_in(fact) for fact in found.facts):
             return

@@ -55,7 +55,7 @@ class _Plan(Struct):
     refuses: bool = False
 
     def tell(self) -> None:
-        """Tell those who wait."""
+        """Settle the waiting callers."""
         for group, refused in self.groups:
             group.decided.settle(refused)
 
@@ -153,7 +153,7 @@ class JournalStore(ReadsOfJournal):
         return batch
 
     async def _write_batch(self, batch: list[_Group]) -> None:
-        """Decide about what was handed over, commit what is accepted, and say so."""
+        """Decide about a batch, commit what is accepted, and settle the callers."""
         try:
             await self._decide_and_keep(batch)
         except StoreUnavailable as refused:
@@ -213,8 +213,8 @@ class JournalStore(ReadsOfJournal):
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
         """Decide about the groups of one turn; None if the turn cannot be read now, or only defects are left.
 
-        Memory may be old if others append to the journal, and what is not in it is taken for a new turn if its first
-        group can begin one. Neither can do harm: see `docs/journal.md`.
+        Memory may be outdated if others append to the journal, and a turn that is not in memory is assumed to be new
+        if its first group can begin one. Neither does harm: see `docs/journal.md`.
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._shared
@@ -241,9 +241,9 @@ class JournalStore(ReadsOfJournal):
         return None
 
     def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
-        """Take the groups one after the other. The turn stands after them as if they were kept already.
+        """Decide the groups one after the other. The turn is then in the state as if they were recorded.
 
-        None if one of them raises: its caller is told, and what it has left of the turn is forgotten.
+        None if a group raises: its caller gets the error, and the turn is dropped from memory.
         """
         state, plan = turn.standing, _Plan(turn.standing.turn_id)
         self._turns[state.turn_id] = turn
@@ -270,7 +270,7 @@ class JournalStore(ReadsOfJournal):
         return plan
 
     async def _keep(self, plans: Sequence[_Plan]) -> None:
-        """Commit what was decided, and tell; groups of turns that others have appended to are told nothing yet."""
+        """Commit the decided appends and settle the callers, except those of turns that others have changed."""
         appends, kept = [each.append for each in plans if each.append is not None], dict[TurnId, bool]()
         if appends:
             self.batches += 1

@@ -32,7 +32,7 @@ class KeptTurn:
         self.standing.stand(facts)
 
     def take(self, group: Sequence[Draft]) -> NewFacts | str:
-        """Take a group of drafts of this turn, and return what it adds; or why it is refused, which changes nothing."""
+        """Decide a group of drafts; return the new facts, or why it is refused, which changes nothing."""
         new, frames = list[tuple[Fact, TurnHead]](), list[AttemptFrames]()
         head, salts = self.standing.head, self.standing.salts
         for draft in group:

@@ -107,7 +107,7 @@ class ArchiveReads(Protocol):
     """Reads of the journal for verifying; each sees one consistent state."""
 
     async def roots(self) -> Sequence[RootState]:
-        """Return where each running root stands, by instance and day."""
+        """Return the running roots, by instance and day."""
 
     def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
         """Go through the facts that a running root covers, in order."""
@@ -139,7 +139,7 @@ class RecordArchive(ArchiveReads, Protocol):
         """
 
     def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
-        """Go through the turns among whose texts these characters stand; one may come more than once."""
+        """Iterate over the turns whose texts contain these characters; a turn may occur more than once."""
 
     async def erase(self, erasure: Erasure) -> None:
         """Keep the marker, and take texts and salts of the facts, and the frames of their turns.
@@ -148,9 +148,9 @@ class RecordArchive(ArchiveReads, Protocol):
         """
 
     async def compact(self) -> None:
-        """Leave nothing of what was erased in the files of the database, as far as it has any of its own.
+        """Remove erased texts from the database's own files, if it has any.
 
-        Appends wait meanwhile. Raises `StoreUnavailable`.
+        Appends wait during this time. Raises `StoreUnavailable`.
         """
 
     async def remove_frames(self, ended_before: datetime) -> int:
@@ -173,7 +173,7 @@ class Journal(JournalReads, RecordArchive, Protocol):
         """Return whether `append` may have to wait for anything."""
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Keep what was decided, of each turn once, in one transaction.
+        """Write the decided appends, each turn once, in one transaction.
 
         Returns, for each of them, whether it was kept; False: the turn has other facts than it was decided on.
 
@@ -183,9 +183,9 @@ class Journal(JournalReads, RecordArchive, Protocol):
         """
 
     async def renew_lease(self) -> None:
-        """Say that this process is alive. Raises `StoreUnavailable`.
+        """Renew the lease of this process. Raises `StoreUnavailable`.
 
-        A database that only one process can open has nothing to do here: every other instance is dead.
+        A database that only one process can open does nothing here: every other instance is dead.
         """
 
     async def close(self) -> None:
@@ -197,7 +197,7 @@ class Store(RecordReads, Protocol):
 
     @property
     def waits(self) -> bool:
-        """Return whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+        """Return whether `append` may have to wait; if it never does, no timer is set for it."""
 
     @property
     def shared(self) -> bool:

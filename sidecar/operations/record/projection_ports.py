@@ -27,9 +27,9 @@ class Projection(Protocol):
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Forget the turns of `days`, and those that are `gone`; keep `lines`, and the watermarks that they lead to.
+        """Remove the turns of `days` and those in `gone`; write `lines` and the watermarks that they lead to.
 
-        When `reached` has other alterations than before, nothing of what was replaced is left in any file.
+        If the alterations of `reached` differ from the stored ones, replaced rows must not remain in any file.
         """
 
     async def clear(self) -> None:

@@ -189,7 +189,7 @@ class _Watched:
         self._named: dict[ChildId, bool] = {}
 
     def news(self, turn: StoredTurn, most_bytes: int) -> Iterator[EventBatch]:
-        """Yield what was not told yet, in parts that fit into a message."""
+        """Yield what the watcher has not received yet, in parts that fit into a message."""
         children: list[ChildOpened] = []
         events: list[ChildEvent] = []
         size = 0

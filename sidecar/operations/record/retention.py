@@ -80,7 +80,7 @@ class Retention:
             await asyncio.sleep(DAY.total_seconds())
 
     async def remove(self) -> None:
-        """Remove what is old enough now. A failure is an anomaly; the next day tries again."""
+        """Remove what is old enough now. A failure is an anomaly; the next day repeats it."""
         now = self._clock.now()
         try:
             before = now - self._rules.audit

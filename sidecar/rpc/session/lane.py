@@ -73,7 +73,7 @@ class Lane:
             reading.cancel()
 
     def drain(self, reason: pb.SessionDrainReason) -> None:
-        """Ask the client to open another lane; a client that has not said hello is asked as soon as it does."""
+        """Ask the client to open another lane; before its hello, this is postponed until the hello arrives."""
         if self._incoming.stage is LaneStage.OPENING:
             self._drain_at_hello = reason
         elif self._incoming.drain():
@@ -269,7 +269,7 @@ class Lane:
         self._writer.give_up(_over("stalled", "the client has not read the lane"))
 
     def _break(self) -> None:
-        """Let every operation go, with the grace to come back."""
+        """Release every operation, with the grace to resume it."""
         self._writer.over = True
         # `over` is set before the operations are released: their results arrive synchronously, and must not be queued
         # on a lane that is never written again.

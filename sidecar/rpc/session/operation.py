@@ -157,11 +157,11 @@ class Operation:
     # --- its begin and its end
 
     def work(self, method: Method) -> Callable[[Call], Awaitable[Any]]:
-        """Return what carries it out, once its call is let in."""
+        """Return the function that runs the operation once its call is admitted."""
         return lambda call: method.handle(self.request, replace(call, lane=self))
 
     def has_begun(self) -> None:
-        """Let what comes after it in the same turn begin."""
+        """Release the later operations of the same turn."""
         self.begun = True
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
@@ -207,7 +207,7 @@ class Operation:
         return last, None
 
     def measured(self, now: float, name: str, code: str, reason: str) -> tuple[float, str, str, str, str]:
-        """Return what `OnEnded` hears of it."""
+        """Return the arguments for `OnEnded`."""
         return now - self.began, name[1:] or NO_METHOD, code, reason, CARRIER
 
 
@@ -227,7 +227,7 @@ def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.Sessi
 
 
 async def in_span(operation: Operation, method: Method, guard: HandlerWrapper, span: SpanOf) -> Any:
-    """Have the guard carry an operation out within a span of its own; return what the guard returns."""
+    """Run an operation through the guard within its own span; return the guard's result."""
     with span(method.name, operation.invocation_metadata()) as end_with:
         answer = await guard(method, operation, operation.work(method))
         if isinstance(answer, SubagentsError):

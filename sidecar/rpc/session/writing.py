@@ -83,12 +83,12 @@ class LaneWriter:
         self._written = None
 
     def tell(self, message: bytes) -> None:
-        """Queue what is of the lane itself."""
+        """Queue a message of the lane itself."""
         self._outgoing.tell(message)
         self.wake()
 
     def fail(self, error: Exception) -> None:
-        """End the lane once the message that is being written is taken: only then can its client be told why."""
+        """End the lane after the present write: only then can the client receive the reason."""
         self.failure = self.failure or error
         self.wake()
 

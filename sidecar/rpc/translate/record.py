@@ -92,7 +92,7 @@ def export_replay(message: pb.ExportReplayRequest) -> TurnId:
 
 
 def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildId, int]]:
-    """Return which turn, and what was seen of it. Raises `InvalidRequest`."""
+    """Return the turn, and the events that the client has seen. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.after) > MOST_POSITIONS:

@@ -80,7 +80,7 @@ class UnnamedClaims(msgspec.Struct, frozen=True):
 
 
 def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
-    """Return claims in the two parts that a fact has of them; the fact itself says of which turn they are."""
+    """Return claims in the two parts that a fact has, without the turn's id, which the fact has already."""
     slots, definitions, verdicts = zip(*claims.candidates, strict=True) if claims.candidates else ((), (), ())
     tools, digests = zip(*claims.tools, strict=True) if claims.tools else ((), ())
     all_chosen = verdicts.count(CHOSEN) == len(verdicts)
