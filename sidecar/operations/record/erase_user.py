@@ -120,7 +120,7 @@ class EraseUser:
             self._erasing = False
 
     async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
-        """Search and erase until a search finds nothing, because turns may begin, or others may erase, at the same time."""
+        """Search and erase until a search finds nothing: turns may begin, or others may erase, at the same time."""
         erased, is_clean = ErasureReport(conversations=0), False
         for _ in range(MOST_LOOKS):
             found = _UserTurns(principal)
