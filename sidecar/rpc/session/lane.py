@@ -159,8 +159,7 @@ class Lane:
             return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
-        # A cancel or the end of a turn must not overtake the dispatch that it refers to. `before` is the newest
-        # dispatch of the same turn that has not begun yet; `_carry_out` waits for it.
+        # `_carry_out` waits for it: a cancel must not overtake the dispatch of the same turn that it refers to.
         before = self._opening.get(operation.token)
         if operation.kind == "dispatch":
             self._opening[operation.token] = operation
@@ -275,8 +274,6 @@ class Lane:
     def _break(self) -> None:
         """Release every operation, with the grace to resume it."""
         self._writer.over = True
-        # `over` is set before the operations are released: their results arrive synchronously, and must not be queued
-        # on a lane that is never written again.
         for _, timer in self._timers:
             timer.cancel()
         self._outgoing.clear()
