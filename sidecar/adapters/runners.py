@@ -206,5 +206,5 @@ class BrokenConnector:
 
 
 async def _close_all(made: Mapping[Any, Made]) -> None:
-    """Close each object, whatever the others do, in order of making."""
+    """Close each object in the order of creation, even if others fail."""
     await asyncio.gather(*(one.close() for one in made.values()), return_exceptions=True)

@@ -142,7 +142,7 @@ class PolicyThreads:
         self._turns: dict[int, tuple[LifecyclePolicy, asyncio.Lock]] = {}
 
     async def ask(self, policy: LifecyclePolicy, facts: StepFacts) -> object:
-        """Return the policy's answer, whatever it is; raise what it raises.
+        """Return the policy's answer unchecked; raise its exception.
 
         Raises:
             TimeoutError: it does not answer, or has not come back from an earlier question.

@@ -41,7 +41,7 @@ class LaneReports:
         )
 
     def stalled(self, stall: "Stall") -> None:
-        """A lane was given up, since it was not read."""
+        """A lane was closed because its client did not read it."""
         self._stalls.add()
         self._log.warning(
             names.LANE_STALLED,
@@ -73,7 +73,7 @@ def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Metho
 
 
 def session_rules(settings: Settings) -> SessionRules:
-    """Return what the operator decided."""
+    """Return the operator's settings for lanes."""
     configured = settings.session
     return SessionRules(
         max_age=configured.max_age,

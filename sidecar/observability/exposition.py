@@ -49,7 +49,7 @@ class RecentExposition:
         self._made: dict[str, tuple[float, bytes]] = {}
 
     def page(self, accept: str) -> tuple[bytes, str]:
-        """Return the page and its content type; there are a few of them, whatever scrapers accept."""
+        """Return the page and its content type; only a few content types exist, whatever scrapers accept."""
         _, content_type = choose_encoder(accept)
         now = self._monotonic()
         made = self._made.get(content_type)

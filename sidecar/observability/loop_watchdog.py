@@ -52,7 +52,7 @@ class LoopObserver(Protocol):
 
 
 def holder_of(innermost: FrameType | None, plugins: Mapping[str, str]) -> Holder:
-    """Say who holds a thread.
+    """Return what blocks a thread.
 
     Args:
         innermost: the thread's current frame.

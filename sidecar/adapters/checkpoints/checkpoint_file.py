@@ -102,7 +102,7 @@ class CheckpointFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Open the file for appending, alone; what the system refuses is `CheckpointStoreUnavailable`."""
+        """Open the file for appending under a lock; errors of the system become `CheckpointStoreUnavailable`."""
         try:
             is_new = not self._path.exists()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

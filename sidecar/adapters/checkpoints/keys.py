@@ -60,7 +60,7 @@ class Ed25519Judge:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
-        """Say whether a signature fits."""
+        """Verify a signature."""
         key = self._keys.get(key_id)
         if key is None:
             return Verification.UNKNOWN_KEY
@@ -160,7 +160,7 @@ def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
 
 
 def _appear(path: Path, content: bytes, mode: int) -> None:
-    """Make a file that is there whole or not at all; one that another process made meanwhile stays."""
+    """Create a file completely or not at all; a file that another process has created stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

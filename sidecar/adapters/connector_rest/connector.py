@@ -20,7 +20,7 @@ OK: Final = 200
 
 
 def fault_behind(error: Exception, endpoint: str) -> Fault:
-    """Return the fault behind what the HTTP client raised; without an errno its class says what happened."""
+    """Return the fault behind an exception of the HTTP client; without an errno, its class is the cause."""
     errno = errno_of(error)
     return Fault(_target(endpoint), _address(endpoint), errno or type(error).__name__, remedy_for(errno, SETTING))
 

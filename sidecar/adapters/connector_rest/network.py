@@ -45,7 +45,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         self._slice = HEAD_SLICE
 
     def expect_body(self, most: int) -> None:
-        """Let `most` more bytes through, as they come: the head is there."""
+        """Allow `most` more bytes after the head."""
         self._room += most
         self._slice = self._room
 

@@ -59,7 +59,7 @@ def _code_of(body: bytes) -> str:
 
 
 async def _body(response: httpcore.Response, max_bytes: int) -> bytes | EnricherRefused:
-    """Return the decoded body. What the headers say of its length is not believed, only used to give up early."""
+    """Return the decoded body. The length in the headers is used only to stop early, and never trusted."""
     encoding = _header(response, b"content-encoding").lower() or b"identity"
     if encoding not in {b"identity", b"gzip"}:
         return EnricherRefused(RefusalKind.MALFORMED)

@@ -105,8 +105,8 @@ class Connections:
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
         """Run `work` with a connection of its own.
 
-        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still be
-        in flight, and the next user would read it as its own.
+        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still
+        be in flight, and the next user would read it as its own.
 
         Args:
             work: one statement or more. It must end every transaction that it begins.

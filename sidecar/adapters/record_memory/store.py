@@ -44,7 +44,7 @@ class MemoryStore(JournalStore):
 
 
 def records_in(contents: JournalContents) -> tuple[Record, ...]:
-    """Return what all facts of a journal say, in their order; what a runner sent comes behind what it was kept with."""
+    """Return the records of all facts of a journal, in order; frames follow the fact that they were stored with."""
     found = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
     return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 

@@ -82,14 +82,14 @@ class PostgresJournal(PostgresErasing):
         return self._instance
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Keep what was decided. See the port."""
+        """Write decided appends. See the port."""
         kept = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
         return [each.turn_id in kept for each in appends]
 
     async def renew_lease(self) -> None:
-        """Say that this process is alive; counts and reports a lease that had run out. See the port.
+        """Renew the lease of this process; count and report a lease that had expired. See the port.
 
-        Partitions are made a day ahead, so that no append has to; instances that have nothing on record are forgotten.
+        Partitions are created a day ahead, so that no append has to; instances without facts are removed.
         """
         ((lapsed, today),) = await self._asking.rows(RENEW, self._instance, self._options.lease)
         # The database decides by its own clock whether the lease had run out, in the statement that renews it. A local

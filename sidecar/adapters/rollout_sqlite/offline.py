@@ -22,7 +22,7 @@ class OfflineAudit:
         self._read = read
 
     async def audit_head(self) -> AuditHead:
-        """Return where the chain stands."""
+        """Return the head of the chain."""
         head: AuditHead = self._read(reading.audit_head_in)
         return head
 

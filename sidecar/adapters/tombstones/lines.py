@@ -51,12 +51,12 @@ def line_of(line: TombstoneEntry) -> bytes:
 
 
 def recorded_line(key: StopKey) -> bytes:
-    """Return the line which says that a stop is on record."""
+    """Return the line for a recorded stop."""
     return line_of(TombstoneEntry(recorded=(key.kind, key.digest), of=key.of))
 
 
 def read_lines(content: bytes) -> TombstoneFileContents:
-    """Return what a file says."""
+    """Return the contents of a file."""
     whole, unfinished = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     stops: list[LocalStop] = []
     recorded: list[StopKey] = []
@@ -79,7 +79,7 @@ def read_lines(content: bytes) -> TombstoneFileContents:
 
 
 def _line_from(raw: bytes) -> TombstoneEntry | None:
-    """Return a line; None if it cannot be read, or says nothing."""
+    """Return a line; None if it is unreadable or empty."""
     try:
         line = from_json(raw, TombstoneEntry)
     except DecodeError:

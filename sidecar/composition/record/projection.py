@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 
 def rebuild_projection(settings: Settings, progress: Progress) -> int:
-    """Derive all rows of lists anew; return from how many facts.
+    """Rebuild all rows of lists; return the number of facts.
 
     Args:
         settings: say which record.
@@ -130,4 +130,4 @@ def _from_time_to_time(progress: Progress) -> Progress:
 
 
 def _ignored(doing: str, error: str) -> None:
-    """What stands against it is raised, and what is made anew anyway needs no word."""
+    """Ignore reports: errors are raised, and a rebuilt file needs no message."""

@@ -72,13 +72,13 @@ class OpenRollout(Struct, frozen=True):
     cohorts: Callable[[Cohort], None]
 
     def rollouts(self) -> RolloutView:
-        """Return what a bind reads."""
+        """Return the view that a bind reads."""
         return self.operations.stops.rollouts()
 
 
 @asynccontextmanager
 async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollout]:
-    """Build everything, and see the configuration once; close what was opened.
+    """Build everything, and record the configuration once; close what was opened.
 
     Raises:
         SettingsProblem: users would be moved by another bucketing, the file of kills cannot be used, or nothing is
@@ -148,7 +148,7 @@ async def _joined(
 
 
 async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:
-    """Tell backends that list no flags which ones are read, before anything is bound."""
+    """Pass the read flags to backends that cannot list flags, before anything is bound."""
     routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
     await around.ports.flags.ask_by_name(
         lambda backend: flag_names(backend, routes, definitions.current(), views.current())
@@ -188,7 +188,7 @@ async def _tombstones(settings: Settings, report: Callable[[str, str], None]) ->
 
 
 def tombstone_file(settings: Settings) -> Path:
-    """Return where this sidecar keeps what it stopped."""
+    """Return the tombstone file of this sidecar."""
     record = settings.record
     beside = record.sqlite.path.parent if record.database == "sqlite" else Path("/var/lib/sidecar")
     return settings.rollout.tombstone_file or beside / "kills.jsonl"

@@ -31,10 +31,10 @@ class RecordSender(Protocol):
     """Sends log records; called in a thread, and may wait there."""
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
-        """Send a batch; says whether the collector took it."""
+        """Send a batch; return whether the collector accepted it."""
 
     def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
 
 
 def written(entry: AuditEntry) -> AuditEntry:
@@ -90,7 +90,7 @@ class OtlpAuditSink:
             raise CollectorRefused("the collector did not take the audit events")
 
     async def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
         await asyncio.to_thread(self._send.close)
 
 
@@ -109,7 +109,7 @@ class DeferredSender:
         self._sender: Any = None
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
-        """Send a batch; says whether the collector took it."""
+        """Send a batch; return whether the collector accepted it."""
         with self._loading:
             if self._sender is None:
                 from sidecar.observability.otlp.exporters import LogSender  # noqa: PLC0415  the class says why
@@ -120,7 +120,7 @@ class DeferredSender:
         return taken
 
     def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
         if self._sender is not None:
             self._sender.close()
 

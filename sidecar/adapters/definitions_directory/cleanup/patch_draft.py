@@ -42,7 +42,7 @@ class PatchDraft:
 
     @property
     def request(self) -> DecommissionPatchRequest:
-        """What is wished for."""
+        """The requested steps."""
         return self.checkout.request
 
     @property

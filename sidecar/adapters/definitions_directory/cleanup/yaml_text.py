@@ -139,7 +139,7 @@ class YamlText:
         return bool(OVERRIDE.match(line) or named.search(line))
 
     def _first_line(self, parent: Any, index: int) -> int:
-        """Return the first line of a child of a block collection; it has to begin the line."""
+        """Return the first line of a child of a block collection; the child must begin the line."""
         child, column = parent.value[index], parent.start_mark.column
         if isinstance(parent, yaml.SequenceNode):
             return self._dash_line(child.start_mark.line, column)
