@@ -1,4 +1,8 @@
-"""Takes the ready steps of the calls of a call context until none are left."""
+"""Takes the ready steps of the calls of a call context until none are left.
+
+Unconfirmed facts come first in an append, because later facts of the same children link to them. Facts of events that
+have happened are noted before the append: if it is cancelled or times out, the next append repeats them.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -40,11 +44,7 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
                 laid.append(more)
                 laid_out.append((step, more.go_on))
         happened = _happened(errand, outside, laid, now)
-        # Facts that were not confirmed come first. Later facts of the same children link to them, so the record would
-        # refuse any other order.
         before = turn.in_front(dispatch_id)
-        # The facts are noted before the append. If this task is cancelled or the append times out, the next append of
-        # the dispatch repeats them; they describe events that cannot be undone.
         turn.happened(dispatch_id, happened)
         try:
             opening = [each.opening for each in laid if each.opening is not None]
