@@ -30,7 +30,7 @@ from sidecar.operations.rollout.audit.sink_export import SinkExport
 from sidecar.operations.rollout.flags.external_flags import FlagsOfPlugin
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
 from sidecar.operations.rollout.steps.policy_checks import Policies
-from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, RunnerEvent, RunRequest
 from sidecar_conformance.policy_bench import changed
 from tests.support.builders import a_card
@@ -198,7 +198,7 @@ async def test_a_connector_brings_no_data(odd: Any) -> None:
             return odd
 
     tasks, recorder = OwnedTasks(lambda name, error: None), KeepingRecorder()
-    border = ConnectorBorder(OneConnector(), spawner=tasks, recorder=recorder, report_after=1.0)
+    border = ConnectorBoundary(OneConnector(), spawner=tasks, recorder=recorder, report_after=1.0)
     call = EnricherCall(ToolId("offers"), "http://x", "Offers", "e", Principal("user-1"), "{}", None, SOON)
     assert isinstance(await border.ask(a_card("shop"), call), EnricherRefused)
 

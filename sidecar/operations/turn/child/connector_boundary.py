@@ -14,7 +14,7 @@ from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefus
 HUNG: Final = "restart the sidecar, and have the connector end when it is cancelled"
 
 
-class ConnectorBorder:
+class ConnectorBoundary:
     """Connectors that answer in time, with the right types.
 
     Args:
