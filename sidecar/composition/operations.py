@@ -22,7 +22,7 @@ from sidecar.composition.plugins.from_settings import (
     signing_keys,
 )
 from sidecar.composition.record.open_record import OpenRecord
-from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutSurroundings, opened_rollout
+from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
     DefinitionsReports,
     FlagReports,
@@ -109,7 +109,7 @@ async def joined_operations(
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
-    around = RolloutSurroundings(
+    around = RolloutDependencies(
         settings=settings,
         policy=policy,
         record=record,

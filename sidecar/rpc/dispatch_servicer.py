@@ -34,7 +34,7 @@ Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
 
 
 class GrpcFrames:
-    """Writes frames to a call. One at a time, so that what is unread is at most one frame and gRPC's own window.
+    """Writes frames to a call, one at a time, so that at most one frame and gRPC's own window are unread.
 
     Args:
         response: makes an empty response of the method, which has a `frame`.
@@ -167,7 +167,7 @@ class DispatchServicer:
         self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
     def without_lanes(self) -> Sequence[Method]:
-        """Return the RPCs, and a `Session` that says that lanes are not offered."""
+        """Return the RPCs, with a `Session` that refuses lanes because they are not offered."""
         shape = MethodShape.MANY_TO_MANY
         lanes = Method(f"/{SERVICE}/Session", shape, pb.SessionRequest.FromString, self._no_session, reserved=True)
         return (*self.methods(), lanes)
