@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -31,7 +31,6 @@ from sidecar.composition.telemetry.background_reports import (
 from sidecar.composition.telemetry.file_reports import listener_connections
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.establish_principal import EstablishPrincipal
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
@@ -49,13 +48,16 @@ from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import Settings
 
+if TYPE_CHECKING:
+    from sidecar.operations.establish_principal import EstablishPrincipal
+
 REFUSED_STREAMS: Final = 1024
 """Calls on a connection beyond those that are served: each is answered with a reason, and one that ends work is served.
 gRPC's own answer to a client with more streams would have none."""
 
 
 def listener_plans(
-    parts: Components, operations: Operations, boot_secret: str, principals: EstablishPrincipal | None
+    parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
 ) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
@@ -91,7 +93,7 @@ def listener_plans(
 
 
 def _dispatch_methods(
-    parts: Components, operations: Operations, principals: EstablishPrincipal | None
+    parts: Components, operations: Operations, principals: "EstablishPrincipal | None"
 ) -> tuple[Sequence[Method], Callable[[], None] | None]:
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
@@ -164,7 +166,7 @@ def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequenc
     return secure_plans(parts, plans)
 
 
-def _principals(parts: Components) -> tuple[EstablishPrincipal | None, Sequence[Loop]]:
+def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
     """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
     if parts.settings.principals is None:
         return None, ()
