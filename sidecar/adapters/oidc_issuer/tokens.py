@@ -64,8 +64,8 @@ class IssuerTokens:
 
     def _genuine(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token that the issuer has signed, for us."""
-        if len(token) > LONGEST:
-            raise invalid("malformed", f"it is over {LONGEST} characters")
+        if len(token) > LONGEST or not token.isascii():
+            raise invalid("malformed", f"it is over {LONGEST} characters, or has some that no token has")
         keys = self._keys.current()
         if keys is None:
             raise invalid("issuer_away", "the keys of the issuer are not known; try again, or use a minted token")
