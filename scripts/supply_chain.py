@@ -147,8 +147,9 @@ def _component(
         if version != installed.version:
             said = f"the lock has {version}" if version else "the lock does not have it"
             raise SupplyChainProblem(f"{name} {installed.version} is installed, but {said}; run `make` again")
-    summary = installed.metadata.get("Summary") or ""
-    return Component(name, installed.version, licence_of(name, installed.metadata), summary, needs, hashes)
+    metadata: Any = installed.metadata
+    summary = metadata.get("Summary") or ""
+    return Component(name, installed.version, licence_of(name, metadata), summary, needs, hashes)
 
 
 def licence_of(name: str, metadata: Any) -> str:

@@ -1,8 +1,10 @@
 """Runs one target under atheris, for `tests.fuzz.run`: `python -m tests.fuzz.guided TARGET [OPTIONS of libFuzzer]`."""
 
 import sys
+from importlib import import_module
+from typing import Any
 
-import atheris  # type: ignore[import-not-found]
+atheris: Any = import_module("atheris")
 
 if __name__ == "__main__":
     with atheris.instrument_imports(include=["sidecar", "subagents_errors"], enable_loader_override=False):

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.core.envelopes import Released, check_envelope
 from sidecar.core.session.incoming import IncomingValidator
-from tests.fuzz import wire
+from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.fuzz.mutating import inputs
 from tests.fuzz.run import CORPUS, TARGETS, corpus_of, mutated
 from tests.fuzz.target import Target, holds
@@ -90,7 +90,7 @@ def test_a_planted_defect_is_found(run: Callable[[bytes], Any], seed: bytes, sai
 def test_the_seeds_reach_what_is_behind_the_first_check() -> None:
     """An envelope is released, a lane begins operations: else mutations would only ever meet the first refusal."""
     assert isinstance(check_envelope(TARGETS["envelope"].seeds[0], expecting()), Released)
-    lane = wire.pb.SessionRequest.FromString(TARGETS["lane_message"].seeds[0])
+    lane = pb.SessionRequest.FromString(TARGETS["lane_message"].seeds[0])
     incoming = IncomingValidator(9)
     incoming.hello(lane.hello.contract_version)
     for operation in lane.operations:
