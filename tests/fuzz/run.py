@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
 from tests.fuzz import documents, record, tokens, wire
 from tests.fuzz.mutating import LONGEST, inputs
@@ -105,16 +106,45 @@ def guided(target: Target, seconds: float) -> Fuzzed:
         return Fuzzed(target.name, number, int(covered[-1]) if covered else None, found)
 
 
-def _keep(target: Target, reached: Path) -> None:
-    """Write the smallest inputs that reach all the code that was reached to the corpus, if that is asked for."""
+def _keep(target: Target, found: Path) -> None:
+    """Add the smallest inputs that reach what the corpus does not reach yet, if that is asked for."""
     if "SIDECAR_FUZZ_KEEP" not in os.environ:
         return
     folder = CORPUS / target.name
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tests.fuzz.guided", target.name, "-merge=1", str(folder), str(reached)]
-    subprocess.run(command, capture_output=True, check=False)
-    for file in folder.glob("*"):
-        file.rename(folder / name_of(file.read_bytes()))
+    reached = {step for data in (*target.seeds, *corpus_of(target)) for step in _steps(target, data)}
+    fresh = sorted((file.read_bytes() for file in found.iterdir()), key=len)
+    for data in fresh:
+        steps = _steps(target, data)
+        if not steps <= reached:
+            reached |= steps
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name_of(data)).write_bytes(data)
+
+
+def _steps(target: Target, data: bytes) -> set[tuple[str, int, int]]:
+    """Return each pair of lines of the sidecar that follow each other while a target runs."""
+    steps: set[tuple[str, int, int]] = set()
+
+    def enter(frame: FrameType, event: str, _: object) -> Any:
+        file, last = frame.f_code.co_filename, 0
+        if f"{os.sep}sidecar{os.sep}" not in file:
+            return None
+
+        def line(at: FrameType, event: str, _: object) -> Any:
+            nonlocal last
+            if event == "line":
+                steps.add((file, last, at.f_lineno))
+                last = at.f_lineno
+            return line
+
+        return line
+
+    sys.settrace(enter)
+    try:
+        target.run(data)
+    finally:
+        sys.settrace(None)
+    return steps
 
 
 def _escaped(word: bytes) -> str:
