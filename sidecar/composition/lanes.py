@@ -1,4 +1,4 @@
-"""Joins the session lane to settings, metrics and log; loaded only where lanes are offered."""
+"""Connects the session lane to settings, metrics and log; loaded only if lanes are offered."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Joins the operations to everything they need from outside, and says which services each listener offers."""
+"""Connects the operations to their dependencies, and lists the services of each listener."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

@@ -1,6 +1,6 @@
-"""Read what is on record: lists of turns and episodes, one turn, and what happens in it as it happens.
+"""Reads the record: lists of turns and episodes, one turn, and its events as they happen.
 
-Everything comes from the store, so it does not matter which sidecar a turn runs at. Source: SX-39, SX-40.
+All data comes from the store, so the turn may run at any sidecar. Source: SX-39, SX-40.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Verifies the audit of rollouts: its chain, its markers, and what was signed of it. Rows may be added meanwhile."""
+"""Verifies the audit of rollouts: its chain, its markers and its signatures.
+
+Rows may be added during the verification.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The first message of a lane towards its client."""
+"""The sidecar's first message on a lane."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What the operator decides of lanes, and what lanes need of the process."""
+"""The operator's limits for lanes, and the dependencies of lanes on the process."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""`DispatchService.Session`: lets lanes in."""
+"""`DispatchService.Session`: admits lanes."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta

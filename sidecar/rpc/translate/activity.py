@@ -1,4 +1,4 @@
-"""When a definition was active: the request to plain values, and the answer to a message."""
+"""The active periods of a definition: the request as plain values, and the answer as a message."""
 
 from collections.abc import Sequence
 

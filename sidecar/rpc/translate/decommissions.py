@@ -1,4 +1,4 @@
-"""How decommissions stand, to messages."""
+"""Translates the state of decommissions to messages."""
 
 from sidecar.core.rollout.decommission_facts import CompletedStep, Decision, Decommission
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent

@@ -1,4 +1,4 @@
-"""Numbers of proto enums to our values and back; each table is whole, which a test holds."""
+"""Maps proto enums to the sidecar's values and back; a test checks that each table is complete."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum

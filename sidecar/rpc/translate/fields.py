@@ -1,4 +1,4 @@
-"""Gathers all that is wrong with a request, so that its author hears it at once; times and durations of messages."""
+"""Collects all problems of a request, so that one answer reports them; converts times and durations of messages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is known of flags, and what a switch did to one, as messages."""
+"""Translates the state of flags, and the effect of a switch, to messages."""
 
 from collections.abc import Iterable
 

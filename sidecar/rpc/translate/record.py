@@ -1,4 +1,4 @@
-"""Requests to see turns to plain values, and what is on record to messages."""
+"""Translates requests for turns to plain values, and the record to messages."""
 
 from collections.abc import Mapping
 from datetime import datetime
