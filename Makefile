@@ -104,7 +104,7 @@ torture: $(FUZZ)/.ready ## long runs with figures: simulations, faults of disk a
 	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/packages/installs_from_registry.py $(ARGS)
 	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(TORTURE_SECONDS)
 
-fuzz: $(FUZZ)/.ready ## search for bytes that break a parser, guided by coverage; FUZZ_SECONDS=60 for each of 24
+fuzz: $(FUZZ)/.ready ## search for bytes that break a parser, guided by coverage; FUZZ_SECONDS=60 for each of 25
 	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(ARGS)
 
 mutants: $(MUTANTS)/.ready ## mutation tests of the rules that serve and record (four minutes); ARGS="sidecar.core.rollout.serving": one module

@@ -88,11 +88,15 @@ class Component:
         return self.name in OURS
 
 
-def locked_files(lock: str) -> Mapping[str, tuple[str, Sequence[str]]]:
-    """Return version and accepted SHA-256 of each package in a lock."""
-    return {
-        canonicalize_name(name): (version, sorted(HASH.findall(rest))) for name, version, rest in LOCKED.findall(lock)
-    }
+Files = Mapping[str, Mapping[str, Sequence[str]]]
+
+
+def locked_files(lock: str) -> Files:
+    """Return the accepted SHA-256 of each package in a lock, by name and version; some differ by version of Python."""
+    files: dict[str, dict[str, Sequence[str]]] = {}
+    for name, version, rest in LOCKED.findall(lock):
+        files.setdefault(canonicalize_name(name), {})[version] = sorted(HASH.findall(rest))
+    return files
 
 
 def components_of(package: str, extras: Sequence[str], lock: str) -> Sequence[Component]:
@@ -138,15 +142,14 @@ def _needed(installed: Distribution, extras: set[str]) -> Iterator[Requirement]:
             yield one
 
 
-def _component(
-    name: str, installed: Distribution, needs: Sequence[str], files: Mapping[str, tuple[str, Sequence[str]]]
-) -> Component:
+def _component(name: str, installed: Distribution, needs: Sequence[str], files: Files) -> Component:
     hashes: Sequence[str] = ()
     if name not in OURS:
-        version, hashes = files.get(name, ("", ()))
-        if version != installed.version:
-            said = f"the lock has {version}" if version else "the lock does not have it"
+        versions = files.get(name, {})
+        if installed.version not in versions:
+            said = f"the lock has {', '.join(versions)}" if versions else "the lock does not have it"
             raise SupplyChainProblem(f"{name} {installed.version} is installed, but {said}; run `make` again")
+        hashes = versions[installed.version]
     metadata: Any = installed.metadata
     summary = metadata.get("Summary") or ""
     return Component(name, installed.version, licence_of(name, metadata), summary, needs, hashes)

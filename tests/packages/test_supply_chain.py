@@ -88,7 +88,7 @@ def test_the_licence_report_has_a_row_for_each_component() -> None:
 
 def test_a_version_that_is_not_the_locked_one_is_refused() -> None:
     """The bill would describe what the tests never ran with."""
-    version, _ = locked_files(LOCKED)["msgspec"]
+    (version,) = locked_files(LOCKED)["msgspec"]
     with pytest.raises(SupplyChainProblem, match=f"msgspec {re.escape(version)} is installed, but the lock has 0.0.1"):
         components_of("dispatch-sidecar", (), LOCKED.replace(f"msgspec=={version}", "msgspec==0.0.1"))
     with pytest.raises(SupplyChainProblem, match="the lock does not have it"):
