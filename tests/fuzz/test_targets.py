@@ -82,7 +82,7 @@ def _ids_that_may_fall(data: bytes) -> None:
 def test_a_planted_defect_is_found(run: Callable[[bytes], Any], seed: bytes, said: str) -> None:
     """A parser that raises what nobody catches, one that can be confused, one that forgets a rule."""
     words = (b'"principal":"user-bob",', b'"principal":"user-ada",', b"\x01")
-    fuzzed = mutated(Target("settings", run, [seed], words), NEVER, 20_000)
+    fuzzed = mutated(Target("planted", run, [seed], words), NEVER, 20_000)
     assert fuzzed.found is not None
     assert said in fuzzed.found[1]
 
