@@ -18,7 +18,7 @@ VERSION: Final = 1
 
 
 class CannotReplay(Exception):
-    """A turn cannot be replayed; the text says why, and what to do."""
+    """A turn cannot be replayed; the text has the cause and the remedy."""
 
 
 class ReplayDocument(msgspec.Struct, frozen=True):

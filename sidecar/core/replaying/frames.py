@@ -81,7 +81,7 @@ class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
 
 @unique
 class Effect(StrEnum):
-    """What the tool gateway did, as far as it changes an outcome."""
+    """An action of the tool gateway that changes an outcome."""
 
     CALLED = "called"
     RELEASED = "released"
@@ -106,7 +106,7 @@ class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
 
 
 class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
-    """The sub-agent delegated to another one, or that one is through: what it used, and whether its data was barred.
+    """The begin or the end of a delegation: its usage, and whether its data was withheld.
 
     Attributes:
         sent, unknown: how many effects it sent, and of how many of them the result is unknown.
@@ -129,7 +129,7 @@ class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):
 
 
 class EndFrame(_Frame, frozen=True, array_like=True, tag="end"):
-    """How the runner's stream ended, if it ended before the sidecar ended the attempt.
+    """The end of the runner's stream, if it came before the sidecar ended the attempt.
 
     Attributes:
         how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (itself), `raised` (anything else).
@@ -167,7 +167,7 @@ class StoppedCall(msgspec.Struct, frozen=True):
 
 
 class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came from outside in one attempt.
+    """The inputs from outside in one attempt.
 
     Attributes:
         began: microseconds since the dispatch came.
