@@ -40,6 +40,10 @@ class ReplayDocument(msgspec.Struct, frozen=True):
 
     def claims(self) -> SurfaceClaims:
         """Return what the turn was bound to. Raises `CannotReplay`."""
+        if not self.dispatches:
+            raise CannotReplay(
+                f"turn {self.turn_id} has no dispatch, so there is nothing to replay; export another turn"
+            )
         try:
             return from_json(self.dispatches[0].claims_json, SurfaceClaims)
         except DecodeError as error:

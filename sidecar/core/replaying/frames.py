@@ -5,7 +5,7 @@ Stored as JSON in `AttemptRecorded.frames_json`.
 """
 
 from enum import StrEnum, unique
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,10 +16,14 @@ LARGEST: Final = 256 * 1024
 """Bytes of one attempt's frames; what is larger is cut, and cannot be replayed."""
 
 
+Microseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""At most what a float holds exactly: a replay computes with floats, and larger numbers raise there."""
+
+
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
     """`[kind, offset, ...]`."""
 
-    at: int
+    at: Microseconds
 
 
 class Status(_Frame, frozen=True, array_like=True, tag="status"):
@@ -159,7 +163,7 @@ class StoppedCall(msgspec.Struct, frozen=True):
     dispatch_id: str
     call_id: str
     reason: str
-    at: int
+    at: Microseconds
 
 
 class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -175,9 +179,9 @@ class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     version: int = VERSION
-    began: int = 0
+    began: Microseconds = 0
     frames: tuple[Frame, ...] = ()
-    pause: int | None = None
+    pause: Microseconds | None = None
     refused: str = ""
     stopped_calls: tuple[StoppedCall, ...] = ()
     incomplete: str = ""
