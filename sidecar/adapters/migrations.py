@@ -1,4 +1,4 @@
-"""Numbered SQL files that make and change the tables of a database; the same code for every dialect."""
+"""Numbered SQL files that create and change the tables of a database; the same code for every dialect."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ FORM: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
 class DatabaseProblem(Exception):
-    """A database cannot be opened as it is; says which, why, and what to do."""
+    """A database cannot be opened; the message names it, the cause and the remedy."""
 
 
 class DatabaseHeld(DatabaseProblem):

@@ -1,13 +1,13 @@
 """Chooses the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
 
-Objects are made when they are first needed, one for each (runner, target) and one for each connector, and kept until
-the end: a breaker and a connection pool are worth something only as long as their target stays the same object.
+An object is created at its first use, one per (runner, target) and one per connector, and kept until the end: a
+circuit breaker and a connection pool work only while their target remains the same object.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -31,13 +31,14 @@ from sidecar.policy.protocols import (
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 
-Made = TypeVar("Made", Runner, Connector)
+CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Closes a plugin's object: within a limit, and raises nothing."""
 CHOICES_KEPT: Final = 1024
 """Cards whose runner is remembered; they change as definitions do."""
 
 
 class TargetMap(Struct, frozen=True):
-    """Where the settings say that hosts are. A slot's entry wins over its card, a vertical's gives way to it."""
+    """The addresses of hosts in the settings. A slot's entry overrides its card, which overrides a vertical's entry."""
 
     slots: Mapping[str, str] = field(default_factory=dict)
     verticals: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +49,22 @@ class TargetMap(Struct, frozen=True):
         return self.slots.get(definition.slot) or definition.runner.target or self.verticals.get(definition.vertical)
 
 
+class GatewayAddresses(Struct, frozen=True):
+    """Where runner hosts reach the tool gateway: on this machine, and with TLS from others (empty: nowhere)."""
+
+    local: str
+    remote: str = ""
+
+    def for_host_at(self, target: str, *, over_tls: bool) -> str:
+        """Return the address that a host is told; hosts on Unix sockets, and on loopback without TLS, are local."""
+        if not self.remote:
+            return self.local
+        from sidecar.policy.targets import UNIX_SCHEMES, is_local  # noqa: PLC0415  only where there is TLS
+
+        nearby = target.startswith(UNIX_SCHEMES) or (is_local(target) and not over_tls)
+        return self.local if nearby else self.remote
+
+
 class ChosenRunners:
     """The port `Runners`.
 
@@ -55,16 +72,20 @@ class ChosenRunners:
         policy: selects runners by vertical.
         settings: of each runner, by its name.
         targets: where hosts are.
-        gateway_address: where sub-agents' hosts reach the tool gateway.
+        gateways: where sub-agents' hosts reach the tool gateway.
     """
 
     def __init__(
-        self, policy: PolicyMap, settings: Mapping[str, Mapping[str, Any]], targets: TargetMap, gateway_address: str
+        self,
+        policy: PolicyMap,
+        settings: Mapping[str, Mapping[str, Any]],
+        targets: TargetMap,
+        gateways: GatewayAddresses,
     ) -> None:
         self._policy = policy
         self._settings = settings
         self._targets = targets
-        self._gateway_address = gateway_address
+        self._gateways = gateways
         self._made: dict[tuple[str, str | None], Runner] = {}
         self._chosen: dict[Digest, Runner] = {}
 
@@ -93,13 +114,16 @@ class ChosenRunners:
     def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
         key = (spec.name, target)
         if key not in self._made:
-            config = RunnerConfig(self._settings.get(spec.name, {}), target, self._gateway_address)
+            settings = self._settings.get(spec.name, {})
+            at = target or str(settings.get("target") or "unix:")
+            gateway = self._gateways.for_host_at(at, over_tls="ca_file" in settings)
+            config = RunnerConfig(settings, target, gateway)
             self._made[key] = make_runner(spec, config)
         return self._made[key]
 
-    async def close(self) -> None:
+    async def close(self, close_one: CloseOne) -> None:
         """Release every runner's connections."""
-        await _close_all(self._made)
+        await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
 class ChosenConnectors:
@@ -133,20 +157,21 @@ class ChosenConnectors:
         if spec.warm_up is not None:
             with suppress(Exception):  # whatever it is, the factory comes upon it, too
                 section = self._settings.get(spec.name, {})
-                await asyncio.to_thread(spec.warm_up, {name: section[name] for name in section if name != PLUGIN})
+                own = {name: section[name] for name in section if name != PLUGIN}
+                await asyncio.to_thread(_contained, spec.warm_up, own)
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
             self._made[spec.name] = make_connector(spec, self._settings.get(spec.name, {}))
         return self._made[spec.name]
 
-    async def close(self) -> None:
+    async def close(self, close_one: CloseOne) -> None:
         """Release every connector's connections."""
-        await _close_all(self._made)
+        await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
 class BrokenRunner:
-    """Replaces a runner that cannot be made. Calls to its sub-agents fail; all others are unaffected."""
+    """Replaces a runner that cannot be created. Calls to its sub-agents fail; all others are unaffected."""
 
     _nothing: tuple[RunnerEvent, ...] = ()
 
@@ -171,7 +196,7 @@ class BrokenRunner:
 
 
 class BrokenConnector:
-    """Replaces a connector that cannot be made. Calls of its tools fail."""
+    """Replaces a connector that cannot be created. Calls of its tools fail."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -184,6 +209,6 @@ class BrokenConnector:
         """Do nothing."""
 
 
-async def _close_all(made: Mapping[Any, Made]) -> None:
-    """Close each object, whatever the others do, in order of making."""
-    await asyncio.gather(*(one.close() for one in made.values()), return_exceptions=True)
+def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
+    with suppress(BaseException):  # the border of a plugin: an exit out of a thread would reach the loop
+        warm_up(settings)

@@ -1,10 +1,10 @@
-"""Gate clients and lifecycle policies as the settings choose them, each behind a border of its own.
+"""Gate clients and lifecycle policies that the settings select, each behind its own boundary.
 
-One that cannot be made holds, or denies, the steps of the verticals that chose it, with the reason; so does one that
-hangs. Everything else works on.
+If one cannot be created, or hangs, it holds or denies the steps of the verticals that selected it, with the reason.
+Everything else continues.
 
-A policy is ordinary code that may loop for ever; in the event loop it would stop every turn of the process. A thread
-that does not come back is left alone, and its policy denies until it does.
+A policy is ordinary code that may loop forever; on the event loop it would stop every turn of the process. A thread
+that does not return is abandoned, and its policy denies until it does.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ CLOSE_SECONDS: Final = 2.0
 
 
 class BrokenGate:
-    """Stands where a gate client could not be made: its gates hold.
+    """Replaces a gate client that could not be created: its gates hold.
 
     Args:
         problem: why, for operators.
@@ -53,7 +53,7 @@ class BrokenGate:
 
 
 class GuardedGate:
-    """Asks a client so that giving up works whatever the client does, short of blocking the event loop.
+    """Calls a client so that the call can be abandoned, unless the client blocks the event loop.
 
     Args:
         name: of the client, for operators.
@@ -96,13 +96,13 @@ class GuardedGate:
     async def _asked(self, question: GateQuestion) -> GateAnswer:
         try:
             return await self._client.ask(question)
-        except (SystemExit, KeyboardInterrupt) as error:  # out of a task either would end the process
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # out of a task either would end the process
             raise GateUnavailable(f"gate client {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
         try:
             await self._client.close()
-        except (SystemExit, KeyboardInterrupt):
+        except (SystemExit, KeyboardInterrupt, GeneratorExit):
             return
 
 
@@ -116,7 +116,7 @@ DEADLINE: Final = timedelta(seconds=1)
 
 
 class BrokenPolicy:
-    """Stands where a policy could not be made: every step of its verticals is denied.
+    """Replaces a policy that could not be created: every step of its verticals is denied.
 
     Args:
         problem: why, for operators.
@@ -142,7 +142,7 @@ class PolicyThreads:
         self._turns: dict[int, tuple[LifecyclePolicy, asyncio.Lock]] = {}
 
     async def ask(self, policy: LifecyclePolicy, facts: StepFacts) -> object:
-        """Return the policy's answer, whatever it is; raise what it raises.
+        """Return the policy's answer unchecked; raise its exception.
 
         Raises:
             TimeoutError: it does not answer, or has not come back from an earlier question.
@@ -188,7 +188,7 @@ OnProblem = Callable[[str, str], None]
 
 
 class ChosenGates:
-    """The gate clients in use. A vertical with settings of its own has clients of its own.
+    """The gate clients in use. A vertical with its own settings has its own clients.
 
     Args:
         policy: who is served by what.
@@ -226,7 +226,7 @@ class ChosenGates:
 
 
 class ChosenPolicies:
-    """The lifecycle policies in use. A vertical with settings of its own has policies of its own.
+    """The lifecycle policies in use. A vertical with its own settings has its own policies.
 
     Args:
         policy: who is served by what.

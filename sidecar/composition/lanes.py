@@ -1,18 +1,20 @@
-"""Joins the session lane to settings, metrics and log; loaded only where lanes are offered."""
+"""Connects the session lane to settings, metrics and log; loaded only if lanes are offered."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sidecar.composition.parts import Components
 from sidecar.core.session.outgoing import Credit, OutgoingLimits
-from sidecar.core.session.stalls import Stall
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.rpc.methods import Method
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import LaneCounts, LaneDependencies, SessionRules
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.settings import Settings
+
+if TYPE_CHECKING:
+    from sidecar.core.session.stalls import Stall
 
 NAMED: Final = 16
 """Operations in a line of the log."""
@@ -38,8 +40,8 @@ class LaneReports:
             "code",
         )
 
-    def stalled(self, stall: Stall) -> None:
-        """A lane was given up, since it was not read."""
+    def stalled(self, stall: "Stall") -> None:
+        """A lane was closed because its client did not read it."""
         self._stalls.add()
         self._log.warning(
             names.LANE_STALLED,
@@ -58,7 +60,7 @@ class LaneReports:
 def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
     """Return what serves lanes, with the methods of the dispatch service as operations."""
     counts = LaneCounts()
-    around = SessionSurroundings(
+    around = LaneDependencies(
         spawner=parts.tasks,
         clock=parts.replaced.clock,
         ids=parts.replaced.ids,
@@ -71,7 +73,7 @@ def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Metho
 
 
 def session_rules(settings: Settings) -> SessionRules:
-    """Return what the operator decided."""
+    """Return the operator's settings for lanes."""
     configured = settings.session
     return SessionRules(
         max_age=configured.max_age,

@@ -1,9 +1,9 @@
-"""Holds what the settings name against the definitions: at the start, and at each change of the definitions.
+"""Checks the names in the settings against the definitions, at the start and at each change of the definitions.
 
-Settings are read once, definitions change under a running sidecar. A name that nothing has refuses the start, for it is
-most likely misspelt. A name that was right once does not: the sub-agent is on record, and a decommission must not keep
-a sidecar from starting again. Nor does a change of the definitions stop a sidecar that runs; the log says which names
-match nothing any more.
+Settings are read once; definitions change while a sidecar runs. A name that never existed prevents the start, because
+it is most likely misspelt. A name that existed earlier does not: its sub-agent is recorded, and a decommission must
+not prevent a restart. A change of the definitions never stops a running sidecar; the log lists the names that match
+nothing any more.
 """
 
 from typing import Final
@@ -20,15 +20,15 @@ LOG: Final = StructuredLog("sidecar.settings")
 
 
 class NamesInSettings:
-    """What the settings name of the definitions."""
+    """The names of definitions in the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        """Nothing is said yet."""
+        """Start without names."""
         self._settings = settings
         self._said: tuple[str, ...] = ()
 
     def check_at_start(self, catalogue: Catalogue | None, view: RolloutView) -> None:
-        """Refuse names that nothing has and never had; without valid definitions nothing can be said yet.
+        """Refuse names that never existed; without valid definitions nothing can be checked yet.
 
         Raises:
             SettingsProblem: lists them all, and targets without a scheme.
@@ -45,7 +45,7 @@ class NamesInSettings:
         self._warn_of(catalogue)
 
     def changed(self, change: DefinitionsChange) -> None:
-        """Say which names match nothing in a new state, once for each new set of them."""
+        """Log the names that match nothing in a new version, once for each new set of them."""
         if change.loaded.catalogue is not None:
             self._warn_of(change.loaded.catalogue)
 

@@ -1,16 +1,16 @@
-"""Joins the operations to everything they need from outside, and says which services each listener offers."""
+"""Connects the operations to their dependencies, and lists the services of each listener."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
-from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
-from sidecar.adapters.system import OffLoop
+from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap
+from sidecar.adapters.system import OffLoop, closed
 from sidecar.composition.checked_policy import checked_policy
 from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
@@ -22,15 +22,17 @@ from sidecar.composition.plugins.from_settings import (
     signing_keys,
 )
 from sidecar.composition.record.open_record import OpenRecord
-from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutSurroundings, opened_rollout
+from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
     DefinitionsReports,
     FlagReports,
     show_process,
 )
+from sidecar.composition.telemetry.file_reports import listener_connections
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
+from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.selection import PolicyMap
@@ -44,43 +46,64 @@ from sidecar.rpc.listeners import ListenerPlan
 from sidecar.rpc.methods import Method
 from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
+from sidecar.settings import Settings
+
+if TYPE_CHECKING:
+    from sidecar.operations.establish_principal import EstablishPrincipal
+
+REFUSED_STREAMS: Final = 1024
+"""Calls on a connection beyond those that are served: each is answered with a reason, and one that ends work is served.
+gRPC's own answer to a client with more streams would have none."""
 
 
-def listener_plans(parts: Components, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+def listener_plans(
+    parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
+) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
-    dispatch, drain = _dispatch_methods(parts, operations)
+    dispatch, drain = _dispatch_methods(parts, operations, principals)
+    listeners = 2 + len(dict(parts.settings.tls.listeners.configured).keys() & {"dispatch", "agents"})
+    connections = listener_connections(limits.max_connections, listeners, parts.metrics, parts.readiness)
     return (
         ListenerPlan(
             server.dispatch_socket,
             CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
             (DISPATCH_SERVICE, HISTORY_SERVICE),
             (*dispatch, *HistoryServicer(operations.history).methods()),
-            limits.max_dispatch_streams,
+            limits.max_dispatch_calls + REFUSED_STREAMS,
             server.reflection,
             drain,
+            limits.max_dispatch_calls,
+            connections,
         ),
         ListenerPlan(
             server.agents_socket,
             CallAdmission(CallerKind.RUNNER_HOST),
             (TOOLS_SERVICE,),
-            ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
+            ToolGatewayServicer(
+                operations.call_tool, operations.history.read_own_turns, operations.delegate, operations.grants
+            ).methods(),
             limits.max_agent_streams,
             server.reflection,
+            None,
+            limits.max_agent_calls,
+            connections,
         ),
     )
 
 
-def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequence[Method], Callable[[], None] | None]:
+def _dispatch_methods(
+    parts: Components, operations: Operations, principals: "EstablishPrincipal | None"
+) -> tuple[Sequence[Method], Callable[[], None] | None]:
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
-        return DispatchServicer(operations, write_timeout).without_lanes(), None
+        return DispatchServicer(operations, write_timeout, principals=principals).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
-    from sidecar.rpc.session.hello import contract  # noqa: PLC0415  the same reason
+    from sidecar.rpc.session.rules import contract  # noqa: PLC0415  the same reason
 
     rules = session_rules(parts.settings)
-    methods = DispatchServicer(operations, write_timeout, contract(rules)).methods()
+    methods = DispatchServicer(operations, write_timeout, contract(rules), principals).methods()
     lanes = opened_lanes(parts, rules, methods)
     return (*methods, *lanes.methods()), lanes.drain
 
@@ -99,7 +122,7 @@ async def joined_operations(
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
-    around = RolloutSurroundings(
+    around = RolloutDependencies(
         settings=settings,
         policy=policy,
         record=record,
@@ -128,7 +151,30 @@ async def joined_operations(
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
-    return operations, [*listener_plans(parts, operations, boot_secret), *plans], [*loops, *more]
+    principals, fetching = _principals(parts)
+    plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
+    secured, watching = _over_tls(parts, plans)
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching]
+
+
+def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+    """Return the listeners with mutual TLS, and what runs in the background for them."""
+    if not any(True for _ in parts.settings.tls.listeners.configured):
+        return (), ()
+    from sidecar.composition.tls import secure_plans  # noqa: PLC0415  only where there are any
+
+    return secure_plans(parts, plans)
+
+
+def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
+    """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
+    if parts.settings.principals is None:
+        return None, ()
+    from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
+
+    configured, clock = parts.settings.principals, parts.replaced.clock
+    principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
+    return principals, (loop,)
 
 
 def _for_operators(
@@ -159,17 +205,18 @@ async def _ports(
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
     backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
     for backend in backends.values():
-        opened.push_async_callback(backend.close)
+        opened.push_async_callback(closed, backend.close)
+    calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
     flags = FlagSnapshotKeeper(
-        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed
+        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    runners = ChosenRunners(policy, settings.runners, targets, f"unix:{settings.server.agents_socket}")
-    opened.push_async_callback(runners.close)
+    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings))
+    opened.push_async_callback(runners.close, closed)
     connectors = ChosenConnectors(policy, settings.connectors)
-    opened.push_async_callback(connectors.close)
+    opened.push_async_callback(connectors.close, closed)
     memory = await open_memory(policy, settings, parts.redactor)
-    opened.push_async_callback(memory.close)
+    opened.push_async_callback(closed, memory.close)
     off_loop = OffLoop()
     opened.callback(off_loop.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
@@ -189,12 +236,19 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
+        memory_is_own=policy.memory_is_own,
         rollouts=RolloutView,  # no user is served before the rollouts are open
         reports=report_files(settings),
         lease_held=record.lease.held,
         lease_term=record.lease.term,
     )
     return ports, loops
+
+
+def _gateways(settings: Settings) -> GatewayAddresses:
+    """Return where the tool gateway is: hosts on Unix sockets and without TLS are told the socket."""
+    listeners = settings.tls.listeners
+    return GatewayAddresses(f"unix:{settings.server.agents_socket}", listeners.agents_target or listeners.agents or "")
 
 
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:

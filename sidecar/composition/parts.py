@@ -1,4 +1,4 @@
-"""What is built before anything else of a process, and what a test puts in the place of the real thing."""
+"""The objects that are built before everything else, and the replacements that tests pass in."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from sidecar.settings import Settings
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
-    """What a test puts in the place of the real thing."""
+    """Replacements that a test passes in."""
 
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=SystemIds)
@@ -34,7 +34,7 @@ class Overrides(Struct, frozen=True, kw_only=True):
 
 
 class Components(Struct, frozen=True):
-    """What is built before anything listens."""
+    """The objects that are built before anything listens."""
 
     settings: Settings
     replaced: Overrides

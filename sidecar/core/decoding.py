@@ -1,8 +1,9 @@
-"""The one place where bytes and text from outside become values: files, messages, rows, tokens, answers.
+"""The one place that decodes bytes and text from outside: files, messages, rows, tokens, answers.
 
-The libraries raise more than their documentation names: `msgspec` lets `UnicodeDecodeError` through for a string that
-is not UTF-8, and both JSON libraries `RecursionError` for deep nesting. Here all of it is `DecodeError`, so that no
-caller forgets one of them; `tests/architecture/test_decoding_is_one_place.py` keeps other modules from decoding.
+The libraries raise more exceptions than their documentation names: `msgspec` raises `UnicodeDecodeError` for a string
+that is not UTF-8, and both JSON libraries raise `RecursionError` for deep nesting. Here every failure is
+`DecodeError`, so that no caller misses one; `tests/architecture/test_decoding_is_one_place.py` keeps other modules
+from decoding.
 """
 
 import base64
@@ -20,7 +21,7 @@ _REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class DecodeError(ValueError):
-    """Something from outside is not what it has to be. The message says what and where, as the library does.
+    """Data from outside has the wrong form. The message has the cause and the place, as the library reports them.
 
     Attributes:
         at: the first byte that fits nothing; -1 if that is not known.
@@ -36,7 +37,7 @@ class SchemaMismatch(DecodeError):
 
 
 class JsonDecoder(Generic[Kind]):
-    """Decodes JSON of one type; made once for what is decoded often.
+    """Decodes JSON of one type; create it once for a type that is decoded often.
 
     Args:
         kind: what the JSON has to fit.
@@ -56,7 +57,7 @@ class JsonDecoder(Generic[Kind]):
 
 
 class MsgpackDecoder(Generic[Kind]):
-    """Decodes MessagePack of one type; made once for what is decoded often.
+    """Decodes MessagePack of one type; create it once for a type that is decoded often.
 
     Args:
         kind: what the bytes have to fit; a union of types, too.

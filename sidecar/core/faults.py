@@ -1,4 +1,4 @@
-"""Where the way to a host or a data service broke: what an operator needs to act, and nothing of a user."""
+"""Where the connection to a host or a data service failed: what an operator needs to act, without user data."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ UNKNOWN_REMEDY: Final = "see whether the process runs, and its log"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One failure on the way to something outside. For logs and timelines; no model or user is shown it.
+    """One failure of a connection to something outside. For logs and timelines; no model or user sees it.
 
     Attributes:
         target: as the configuration names it; empty if it names none.

@@ -1,7 +1,8 @@
-"""Limits how many warnings and errors of one kind reach the log: the first of a period do, the rest is counted.
+"""Limits the warnings and errors of one kind in the log: the first of a period are written, the others counted.
 
-One mechanism for the whole process, libraries included. When the period of a kind is over, one line says how many were
-left out. Information is never limited, and neither is what no level silences: that never comes here.
+One mechanism serves the whole process, libraries included. When the period of a kind is over, one line has the number
+of omitted lines. Info lines are never limited, and neither are lines that no level silences: they do not pass through
+here.
 """
 
 import logging
@@ -25,7 +26,7 @@ OTHER: Final = "other"
 
 
 class Kind(Struct, frozen=True):
-    """What lines are limited by.
+    """The kind of lines that share a limit.
 
     Attributes:
         told_by: what tells lines of one event apart: `kind` or `cause`, else the text.
@@ -61,7 +62,7 @@ class LineLimit:
         self._over: Counter[Kind] = Counter()
 
     def passes(self, record: logging.LogRecord) -> bool:
-        """Say whether a line is to be written; if not, it is counted."""
+        """Return whether a line is written; otherwise it is counted."""
         if record.levelno < logging.WARNING:
             return True
         kind, now = _kind_of(record), self._now()
@@ -80,7 +81,7 @@ class LineLimit:
             return False
 
     def due_in(self) -> float | None:
-        """Return the seconds until `summaries` may have something to say; None: not before another line came."""
+        """Return the seconds until `summaries` may have a line; None: not before another line arrives."""
         with self._lock:
             ends = [period.until for period in self._periods.values()]
         return max(0.0, min(ends) - self._now()) if ends else None

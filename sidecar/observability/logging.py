@@ -1,7 +1,7 @@
 """Structured logging: one line per event on standard error, text for people or JSON for machines.
 
-The event loop only puts records into a bounded queue; a thread writes them. A reader that stops reading costs lines,
-which are counted, and never a turn.
+The event loop only puts records into a bounded queue; a thread writes them. If the reader stops reading, lines are
+lost and counted, but no turn is affected.
 """
 
 import json
@@ -84,7 +84,7 @@ class LineFormatter(logging.Formatter):
 
 @contextmanager
 def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
-    """Let the whole process log to `out` while the context is open; flushes at its end."""
+    """Log the whole process to `out` while the context is open; flushes at its end."""
     front = LossyQueue(ALWAYS)
     thread = LogThread(front, out, LineFormatter(kind, redactor).format)
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)

@@ -1,4 +1,4 @@
-"""What a plugin can be."""
+"""The kinds of plugins."""
 
 from enum import StrEnum, unique
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @unique
 class PluginKind(StrEnum):
-    """What a plugin can be; also the first part of its contract, as in `runner/1`."""
+    """The kind of a plugin; also the first part of its contract, as in `runner/1`."""
 
     FLAG_BACKEND = "flag-backend"
     RUNNER = "runner"

@@ -1,7 +1,7 @@
-"""Loads plugins: the built-ins, and of the installed ones only those the settings enable.
+"""Loads plugins: the built-ins, and the installed ones that the settings enable.
 
-No global: `load_plugins` returns a `PluginHost` that knows every descriptor and can list what is there. Entry points
-are imported one by one, each behind its own border. Source: DESIGN section 9, reliability rows 53 to 56.
+There is no global state: `load_plugins` returns a `PluginHost` with every descriptor. Entry points are imported one
+by one, each behind its own boundary. Source: DESIGN section 9, reliability rows 53 to 56.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ SpecT = TypeVar("SpecT", bound=PluginSpec)
 
 @unique
 class PluginState(StrEnum):
-    """What a row of the inventory says."""
+    """The state of a plugin in the inventory."""
 
     ACTIVE = "active"
     """Loaded, and the settings have chosen it for something."""

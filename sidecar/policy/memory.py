@@ -1,8 +1,8 @@
-"""The episode memory port: where conversations are kept. Contract `episode-memory/1`.
+"""The episode memory port: stores conversations. Contract `episode-memory/1`.
 
-An adapter keeps turns, answers three keyed reads and one compare-and-set. What may be seen of that, and when an episode
-is due for compaction, the sidecar decides (`core/history`). Each call has a deadline; what an adapter raises is taken
-for an outage, unless it is named here. Nothing here says how it is stored: an adapter may keep layers apart.
+An adapter stores turns, and offers three keyed reads and one compare-and-set. The sidecar decides which parts may be
+read, and when an episode is due for compaction (`core/history`). Each call has a deadline. An exception counts as an
+outage, unless it is named here. The port does not prescribe the storage: an adapter may separate the layers.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from sidecar.core.identifiers import Principal, Slot
 
 
 class EpisodeMemory(Protocol):
-    """Keeps episodes. Safe to be called concurrently; an episode that nothing is kept of is empty, not an error."""
+    """Stores episodes. Methods may be called concurrently; an unknown episode is empty and not an error."""
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn after all others of its episode, and return how much the episode is now.
@@ -57,7 +57,7 @@ class EpisodeMemory(Protocol):
 
 @runtime_checkable
 class UserEraser(Protocol):
-    """What an episode memory may have as well, so that `sidecar erase` reaches the conversations, too."""
+    """An optional interface of an episode memory, so that `sidecar erase` also reaches the conversations."""
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, summaries included, and return how many; nothing of them is left in files."""

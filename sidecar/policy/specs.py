@@ -1,7 +1,7 @@
 """Descriptors: what a plugin registers, one dataclass for each kind of plugin.
 
-A spec only describes and holds a factory. Nothing is connected, read or started until the sidecar has chosen it by name
-and calls the factory.
+A spec only describes, and holds a factory. Nothing is connected, read or started before the sidecar selects it by
+name and calls the factory.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType
 
 
 class PluginSpec(Struct, frozen=True, kw_only=True):
-    """What every descriptor has.
+    """The common fields of all descriptors.
 
     Attributes:
         name: by which settings choose it; lower-case letters, digits, `-` and `_`, at most 60 characters.
@@ -63,7 +63,7 @@ class FlagBackendSpec(PluginSpec, frozen=True, kw_only=True):
 
 
 class RunnerConfig(Struct, frozen=True):
-    """What a runner is made from.
+    """The arguments for creating a runner.
 
     Attributes:
         settings: the runner's own, checked against `config_schema`.

@@ -1,6 +1,6 @@
-"""What every handler is guarded by, whether its call came as an RPC or as an operation of a lane.
+"""The guard around every handler, for RPCs and for operations of a lane.
 
-Lets in, counts what a limit refused, and turns whatever a handler raises into one error of the tree.
+It admits a call, counts refusals by a limit, and maps every exception of a handler to one error of the tree.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ and what carried it (`rpc`, `lane`). For metrics; must not raise."""
 
 
 class ServingRules(Struct, frozen=True):
-    """How calls are let in.
+    """The rules for admitting calls.
 
     Attributes:
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would
@@ -79,7 +79,7 @@ class Guard:
         raw: bytes = b"",
         turn: Turn | None = None,
     ) -> bytes | SubagentsError | None:
-        """Let a call in once its turn has come, and do its work; returns what that returns, or why there is none.
+        """Admit a call when its batch starts, and run its handler; return the result, or the error.
 
         Raises:
             asyncio.CancelledError: the caller has gone away.
@@ -107,6 +107,8 @@ class Guard:
             self._around.on_limit(error.metadata.get("limit", ""))
 
     def _admitted(self, method: Method, context: CallContext, raw: bytes) -> Call:
+        peers = self._entrance.peers
+        peer = None if peers is None else peers.admit(context.auth_context())
         metadata = context.invocation_metadata()
         grant = admit(method.name, metadata, self._entrance)
         caller = caller_of(method.name, metadata, raw, self._entrance)
@@ -120,11 +122,11 @@ class Guard:
                 retry_after=timedelta(milliseconds=100),
             )
         if caller is None:
-            return Call(context, metadata, left, grant, guard=self)
-        return Call(context, metadata, left, grant, caller, guard=self)
+            return Call(context, metadata, left, grant, guard=self, peer=peer)
+        return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
     def _defect(self, method: Method, error: BaseException) -> InternalError:
-        """Return what is said of a defect: nothing but where to look for it."""
+        """Return the error for a defect: only a hint where to find the details."""
         correlation_id = self._around.correlation_id()
         self._around.on_defect(method.name, correlation_id, error)
         return InternalError(

@@ -1,21 +1,26 @@
-"""`grpc.health.v1`: whether the process takes new work. Served whatever the load is."""
+"""`grpc.health.v1`: reports whether the process accepts new work. It is served under any load."""
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from sidecar.core.errors import NotFound
+from sidecar.core.errors import AdmissionRefused, NotFound
 from sidecar.rpc.methods import Call, Method, MethodShape
 
 SERVICE: Final = "/grpc.health.v1.Health/"
 Status = health_pb2.HealthCheckResponse
+MOST_WATCHES: Final = 256
+"""On one listener. A watch needs no secret and keeps about 15 KB; a client needs one for each connection."""
+WATCHES_LIMIT: Final = "health_watches"
+WATCHES_RETRY: Final = timedelta(seconds=5)
 
 
 class Health:
-    """What the process says of itself; NOT_SERVING until told otherwise.
+    """The health of the process; NOT_SERVING until it is set.
 
     Args:
         services: full names that may be asked for, beside the empty one for all of them.
@@ -24,6 +29,7 @@ class Health:
     def __init__(self, services: Sequence[str]) -> None:
         self._services = ("", *services)
         self._serving = False
+        self._watches = 0
         self._changed = asyncio.Condition()
 
     @property
@@ -32,7 +38,7 @@ class Health:
         return self._serving
 
     async def set_serving(self, serving: bool) -> None:
-        """Change what is said, and tell those who watch."""
+        """Change the status and notify the watchers."""
         async with self._changed:
             self._serving = serving
             self._changed.notify_all()
@@ -63,6 +69,19 @@ class Health:
         return answer
 
     async def _watch(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
+        if self._watches >= MOST_WATCHES:
+            raise AdmissionRefused(
+                f"{MOST_WATCHES} watch the health of this listener; use Check, or come back later",
+                metadata={"limit": WATCHES_LIMIT, "most": str(MOST_WATCHES)},
+                retry_after=WATCHES_RETRY,
+            )
+        self._watches += 1
+        try:
+            await self._tell(request, call)
+        finally:
+            self._watches -= 1
+
+    async def _tell(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
         last: Status | None = None
         while True:
             answer = self._answer(request.service)

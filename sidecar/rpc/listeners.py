@@ -1,7 +1,9 @@
-"""Starts the gRPC listeners, with reflection where the operator says so. Options: research/reliability.md section 3."""
+"""Starts the gRPC listeners, with reflection if the settings enable it. Options: research/reliability.md section 3."""
 
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -13,32 +15,54 @@ from sidecar.rpc.handler_guard import HandlerContext
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Method
 from sidecar.rpc.outermost import ErrorInterceptor
-from sidecar.rpc.socket_files import CannotListen, exclusive_socket
+from sidecar.rpc.socket_files import AddressInUse, CannotListen, exclusive_socket
 from sidecar.settings import LimitsSettings
 
 SOCKET_MODE: Final = 0o600
+MOST_CONNECTIONS: Final = 2**31 - 2
+"""gRPC aborts the process for a limit of one more."""
 STOP_SECONDS: Final = 0.5
 """For calls that are still there after the drain; their outcomes are on record by then."""
 
 
-class ListenerPlan(Struct, frozen=True):
-    """What to serve where.
+class SecureAddress(Struct, frozen=True):
+    """A TCP address with mutual TLS.
 
     Attributes:
-        socket: path of the Unix socket.
+        address: host and port; port 0: any free one.
+        credentials: makes the server's; called once.
+        connection_age: after which new calls need a new connection.
+        bound: told the address with its port.
+    """
+
+    address: str
+    credentials: Callable[[], grpc.ServerCredentials]
+    connection_age: timedelta
+    bound: Callable[[str], None] = lambda _: None
+
+
+class ListenerPlan(Struct, frozen=True):
+    """The services of one listener, and its address.
+
+    Attributes:
+        socket: path of the Unix socket, or an address with TLS.
         services: full names, for health and reflection.
         methods: of the services; health is added, and reflection if it is on.
-        streams: most calls at a time on one connection.
+        streams: most calls at a time on one connection; the client's library holds further ones back.
+        calls: most calls at a time over all connections; further ones are refused with a reason.
+        connections: most at a time; a further one is closed at once.
         drain: tells clients of long streams that the sidecar is about to stop.
     """
 
-    socket: Path
+    socket: Path | SecureAddress
     entrance: CallAdmission
     services: Sequence[str]
     methods: Sequence[Method]
     streams: int
     reflection: bool
     drain: Callable[[], None] | None = None
+    calls: int = sys.maxsize
+    connections: int = MOST_CONNECTIONS
 
 
 @asynccontextmanager
@@ -48,7 +72,7 @@ async def listening(
     limits: LimitsSettings,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncIterator[Health]:
-    """Serve while the context is open; gives the health service, which says NOT_SERVING until told otherwise.
+    """Serve while the context is open; yields the health service, which reports NOT_SERVING until it is set.
 
     Args:
         plan: what is served where.
@@ -62,14 +86,11 @@ async def listening(
     """
     health = Health(plan.services)
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
-    with exclusive_socket(plan.socket):
-        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams))
-        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around),))
-        try:
-            server.add_insecure_port(f"unix:{plan.socket}")
-        except RuntimeError:
-            raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
-        plan.socket.chmod(SOCKET_MODE)
+    secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
+    with exclusive_socket(plan.socket) if isinstance(plan.socket, Path) else nullcontext():
+        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan, secure))
+        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around, plan.calls),))
+        _bind(server, plan)
         await server.start()
         try:
             yield health
@@ -77,11 +98,39 @@ async def listening(
             await server.stop(STOP_SECONDS)
 
 
-def options(limits: LimitsSettings, streams: int) -> Sequence[tuple[str, int]]:
+def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
+    if isinstance(plan.socket, SecureAddress):
+        if plan.entrance.peers is None:
+            raise CannotListen(f"{plan.socket.address} has no table of peers, so every certificate would be admitted")
+        _bind_secure(server, plan.socket)
+        return
+    try:
+        server.add_insecure_port(f"unix:{plan.socket}")
+    except RuntimeError:
+        raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
+    plan.socket.chmod(SOCKET_MODE)
+
+
+def _bind_secure(server: grpc.aio.Server, at: SecureAddress) -> None:
+    host = at.address.rpartition(":")[0]
+    try:
+        port = server.add_secure_port(at.address, at.credentials())
+    except RuntimeError:
+        raise AddressInUse(f"{at.address} cannot be bound: another process serves it, or it is not ours") from None
+    at.bound(f"{host}:{port}")
+
+
+def options(
+    limits: LimitsSettings, plan: ListenerPlan, secure: SecureAddress | None = None
+) -> Sequence[tuple[str, int]]:
     """Return the server's options."""
+    # Streams that run go on: a connection that is too old takes no new ones.
+    age = round(secure.connection_age.total_seconds() * 1000) if secure is not None else None
     return (
+        *(() if age is None else (("grpc.max_connection_age_ms", age),)),
         ("grpc.so_reuseport", 0),
-        ("grpc.max_concurrent_streams", streams),
+        ("grpc.max_concurrent_streams", plan.streams),
+        ("grpc.max_allowed_incoming_connections", plan.connections),
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", limits.message_bytes),
         ("grpc.max_metadata_size", limits.metadata_bytes // 2),

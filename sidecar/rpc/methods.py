@@ -1,4 +1,4 @@
-"""What a servicer offers: one row for each RPC, without anything of gRPC in it."""
+"""The methods of a servicer: one row for each RPC, independent of gRPC."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -12,6 +12,7 @@ from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
+from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
 
 SENT_UNREAD: Final = 32 * 1024
@@ -19,10 +20,13 @@ SENT_UNREAD: Final = 32 * 1024
 
 
 class CallContext(Protocol):
-    """What a call is to its handler: an RPC, or an operation of a lane."""
+    """A handler's view of its call: an RPC, or an operation of a lane."""
 
     def invocation_metadata(self) -> Any:
         """Return what the client sent beside the message, repeated keys included."""
+
+    def auth_context(self) -> Any:
+        """Return what the TLS handshake of the connection has proven; asked only where there is TLS."""
 
     def time_remaining(self) -> float | None:
         """Return seconds until the client's deadline; None if it set none."""
@@ -38,7 +42,7 @@ class CallContext(Protocol):
 
 
 class GrpcContext(CallContext, Protocol):
-    """What is used of `grpc.aio.ServicerContext`."""
+    """The used part of `grpc.aio.ServicerContext`."""
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising."""
@@ -61,6 +65,7 @@ class Call(msgspec.Struct, frozen=True):
         caller: the subject of a verified role token; empty on listeners that require no token.
         guard: the guard of the call, for operations that run inside it.
         lane: the receiver of its frames, if the call came over a lane.
+        peer: who calls over TLS; None on Unix sockets.
     """
 
     context: CallContext
@@ -70,6 +75,7 @@ class Call(msgspec.Struct, frozen=True):
     caller: Caller = Caller("", None)
     guard: "HandlerWrapper | None" = None
     lane: "LaneListeners | None" = None
+    peer: AdmittedPeer | None = None
 
     @property
     def subject(self) -> str:
@@ -78,7 +84,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def trace(self) -> TraceContext:
-        """The trace that the client says the call belongs to. Source: W3C trace context."""
+        """The trace of the call as its client sent it. Source: W3C trace context."""
         found = {TRACEPARENT: "", TRACESTATE: ""}
         for name, value in self.metadata:
             if name in found and isinstance(value, str):
@@ -122,7 +128,7 @@ class HandlerWrapper(Protocol):
 
     @property
     def on_ended(self) -> Callable[[float, str, str, str, str], None]:
-        """What hears of each call that has ended."""
+        """The receiver of ended calls."""
 
     def note(self, error: SubagentsError) -> None:
         """Report a call that was not answered, if a limit is why."""
@@ -135,7 +141,7 @@ class HandlerWrapper(Protocol):
 
 @unique
 class MethodShape(StrEnum):
-    """How many messages go each way."""
+    """Whether requests and responses are streams."""
 
     ONE_TO_ONE = "one_to_one"
     ONE_TO_MANY = "one_to_many"
@@ -160,6 +166,7 @@ class Method(msgspec.Struct, frozen=True):
         reserved: served whatever the load is, and not waited for by a drain: health, reflection.
         batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
         urgent: served however little time is left, and waited for by a drain: what operators ask for.
+        ends_work: served beyond the limit of concurrent calls, because it makes room for others.
     """
 
     name: str
@@ -169,6 +176,7 @@ class Method(msgspec.Struct, frozen=True):
     reserved: bool = False
     urgent: bool = False
     batched: bool = False
+    ends_work: bool = False
 
 
 def time_left(context: CallContext) -> timedelta | None:

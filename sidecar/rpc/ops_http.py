@@ -1,7 +1,7 @@
-"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
+"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
 
-One request a connection: what asks here does so every few seconds. A probe always
-has room: the connection that has been there longest makes it, one that has not asked anything yet before all others.
+A connection carries one request, because its clients ask only every few seconds. A new probe always gets a
+connection: if all are in use, the oldest one is closed, those without a request first.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class OpsHttp:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection; whatever it does ends that connection only."""
+        """Answer one connection; a failure ends only that connection."""
         if len(self._silent) + len(self._answering) >= MOST_CONNECTIONS:
             self._make_room()
         self._silent[writer] = None

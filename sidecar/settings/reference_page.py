@@ -1,4 +1,4 @@
-"""Writes the settings down: an example file and a table, both made from the settings themselves."""
+"""Generates an example file and a reference table from the settings."""
 
 import json
 from collections.abc import Iterator
@@ -16,6 +16,8 @@ ANY_NAME: Final = "<name>"
 REQUIRED: Final = {
     "definitions.path": "examples/config",
     "dispatch.fan_out_cap": 3,
+    f"tls.peers.{ANY_NAME}.identities": ["spiffe://example.org/ns/assistant/sa/agent"],
+    f"tls.peers.{ANY_NAME}.may": ["dispatch"],
     f"operators.key.{ANY_NAME}.file": "/etc/sidecar/operators/watchdog.pub",
     f"operators.key.{ANY_NAME}.roles": ["breaker"],
     f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],

@@ -1,6 +1,6 @@
-"""A table of the settings file: what it may hold, and how what is said is taken in.
+"""A table of the settings file: its allowed keys, and the parsing of its values.
 
-Made of plain classes: only what a file or a variable says is looked at, so that a start pays for nothing else.
+Plain classes: only configured values are processed, so a start pays for nothing else.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ class Section:
 
     def __init_subclass__(cls) -> None:
         """Take in what the class says of its settings; a default is from then on an attribute of the class."""
-        found: dict[str, Setting] = {}
+        found: dict[str, Setting] = dict(cls.SETTINGS)  # those of a section that it extends
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue

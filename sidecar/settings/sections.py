@@ -1,4 +1,4 @@
-"""Every section but `[dispatch]`."""
+"""Every section except `[dispatch]`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.status_events.policy import TYPE_FORM, Handling
 from sidecar.settings.section import Section, setting
-from sidecar.settings.values import Duration, LoopbackAddress, SocketPath
+from sidecar.settings.values import Duration, OpsAddress, SocketPath
 
 
 class SignatureSettings(Section):
@@ -59,12 +59,12 @@ class LimitsSettings(Section):
 
     message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Maximum size of a message, in bytes.")
     metadata_bytes: int = setting(16_384, ge=1024, description="Maximum size of a call's metadata, in bytes.")
-    max_dispatch_streams: int = setting(
-        256, ge=1, description="Maximum number of concurrent calls on one connection of an orchestrator."
-    )
+    max_dispatch_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of orchestrators.")
     max_agent_streams: int = setting(
         100, ge=1, description="Maximum number of concurrent calls on one connection of a runner host."
     )
+    max_agent_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of all runner hosts.")
+    max_connections: int = setting(1024, ge=1, description="Maximum number of connections of each of the two sockets.")
 
 
 class ServerSettings(Section):
@@ -78,8 +78,10 @@ class ServerSettings(Section):
         Path("/run/sidecar/agents/sidecar.sock"),
         description="Unix socket of the tool gateway, for runner hosts. The same applies to its directory.",
     )
-    ops_address: LoopbackAddress = setting(
-        "127.0.0.1:9464", description="Loopback address of /metrics, /healthz and /readyz. Port 0: any free port."
+    ops_address: OpsAddress = setting(
+        "127.0.0.1:9464",
+        description="IP address and port of /metrics, /healthz and /readyz, over plain HTTP. In a pod: "
+        '`"0.0.0.0:9464"`, so that the kubelet and Prometheus reach it. Port 0: any free port.',
     )
     boot_secret_file: Path = setting(
         Path("/run/sidecar/dispatch/boot-secret"),

@@ -42,8 +42,7 @@ from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.session.hello import contract
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import LaneCounts, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import LimitsSettings
@@ -265,6 +264,7 @@ class Setup:
     memory: EpisodeMemory | None = None
     reports: ReportFiles | None = None
     reflection: bool = False
+    calls: int = 1024
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     clock: Clock = field(default_factory=SystemClock)
     background: bool = True
@@ -368,7 +368,7 @@ class OneRunner:
 
 def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
     servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout, contract(setup.session))
-    around = SessionSurroundings(
+    around = LaneDependencies(
         spawner=sidecar.tasks,
         clock=setup.clock,
         ids=SystemIds(),
@@ -377,6 +377,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         counts=sidecar.lane_counts,
     )
     sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
+    ops = sidecar.operations
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=CallAdmission(CallerKind.CONSUMER_AGENT, SECRET),
@@ -384,14 +385,13 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         methods=(*servicer.methods(), *sidecar.lanes.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
         reflection=setup.reflection,
+        calls=setup.calls,
     )
     yield ListenerPlan(
         socket=sidecar.folder / "agents.sock",
         entrance=CallAdmission(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
-        methods=ToolGatewayServicer(
-            sidecar.operations.call_tool, sidecar.operations.history.read_own_turns, sidecar.operations.delegate
-        ).methods(),
+        methods=ToolGatewayServicer(ops.call_tool, ops.history.read_own_turns, ops.delegate, ops.grants).methods(),
         streams=1024,
         reflection=setup.reflection,
     )

@@ -1,7 +1,8 @@
-"""The connections of connector `rest`: what arrives is bounded before an HTTP parser sees it.
+"""The connections of connector `rest`: incoming data is limited before an HTTP parser sees it.
 
-The parser skips any number of interim responses (1xx) and takes all headers at once, without ever giving the event
-loop a turn. So a head arrives in small slices, with a turn of the loop before each, and only so many of them.
+The parser skips any number of interim responses (1xx) and processes all headers at once, without yielding to the
+event loop. Headers are therefore passed in small slices, with a yield before each, and the number of slices is
+limited.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class BoundedBackend(httpcore.AsyncNetworkBackend):
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):
-    """One connection. Each request sent makes room for one head; `expect_body` makes room for what follows it."""
+    """One connection. Each request allows the bytes of one response head; `expect_body` allows those of the body."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -44,7 +45,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         self._slice = HEAD_SLICE
 
     def expect_body(self, most: int) -> None:
-        """Let `most` more bytes through, as they come: the head is there."""
+        """Allow `most` more bytes after the head."""
         self._room += most
         self._slice = self._room
 

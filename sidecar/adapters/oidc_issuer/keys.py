@@ -1,4 +1,4 @@
-"""The public keys of an issuer, as its JWKS names them. A key fits one algorithm, which no token can change."""
+"""The public keys of an issuer, from its JWKS. A key allows one algorithm, which no token can change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
 
 
 class KeysUnusable(Exception):
-    """What was fetched is no JWKS, or has no key that could be used; says why."""
+    """The fetched text is not a JWKS, or has no usable key; the message has the cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""A few connections to one database. Every wait has an end on this side: a network may die without a word.
+"""A few connections to one database. Every wait has a limit on this side, because a network can fail silently.
 
-A connection on which anything went wrong but the statement itself is given up at once, never waited for; the next use
-makes another one. While that fails, uses are refused at once, for longer and longer, one second at most.
+A connection with any error except a failed statement is dropped immediately and never waited for; the next use opens
+another one. While that fails, uses are refused immediately, for a growing interval of at most one second.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTimeouts:
-    """How long anything may take, in seconds.
+    """The time limits, in seconds.
 
     Attributes:
         connect: until a connection is there.
@@ -105,8 +105,8 @@ class Connections:
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
         """Run `work` with a connection of its own.
 
-        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still be
-        in flight, and the next user would read it as its own.
+        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still
+        be in flight, and the next user would read it as its own.
 
         Args:
             work: one statement or more. It must end every transaction that it begins.

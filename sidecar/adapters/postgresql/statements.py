@@ -1,4 +1,4 @@
-"""Statements over a few connections, with what their failures mean for the caller."""
+"""Runs statements over a few connections, and maps their failures for the caller."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
@@ -50,7 +50,7 @@ class StatementExecutor:
         return rows[0][0] if rows else None
 
     async def write(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Do `work` in one transaction; what it raises undoes it. See `commit` for what is raised."""
+        """Run `work` in one transaction; an exception rolls it back. See `commit` for the exceptions."""
 
         async def transaction(connection: Connection) -> Result:
             async with connection.transaction():

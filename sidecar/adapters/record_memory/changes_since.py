@@ -1,4 +1,4 @@
-"""What has changed in a journal in memory since it was read for lists."""
+"""The changes of a journal in memory since lists last read it."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ SEQUENCE: Final = "journal"
 
 
 def changes_after(kept: JournalContents, after: Watermarks, limit: int) -> Changes:
-    """Return the turns whose newest facts come after `after`; what is behind is counted in turns.
+    """Return the turns whose newest facts come after `after`; the backlog is counted in turns.
 
     Raises `NotThisJournal`.
     """

@@ -1,4 +1,7 @@
-"""The rows of lists, in the database of the journal. Each sidecar takes its own facts, and those of dead ones."""
+"""The rows of lists, in the database of the journal.
+
+Each sidecar projects its own facts, and those of dead sidecars.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -88,6 +91,8 @@ class PostgresProjection:
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
         """Keep lines."""
+        # Only leased instances are written. Watermarks of others may have moved since they were read, and an older one
+        # must not replace them.
         marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._mine]
         values = (
             *(self._instance, reached.generation, reached.alterations),

@@ -1,6 +1,6 @@
-"""The rows of lists in a SQLite file of their own, so that keeping them never holds the lock of the record's.
+"""The rows of lists in a separate SQLite file, so that writing them never holds the lock of the record.
 
-Everything in it follows from the record: a file that cannot be used is made anew, and the projector fills it again.
+All contents follow from the record: an unusable file is created again, and the projector fills it.
 """
 
 import asyncio
@@ -174,7 +174,7 @@ class SqliteProjection:
         return await engine.read(lambda connection: self._watched(work, connection))
 
     def _watched(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:
-        """Do it, and notice if the file is not what it has to be. In the engine's threads."""
+        """Run it, and detect a damaged file. In the engine's threads."""
         try:
             return work(connection)
         except DAMAGED:

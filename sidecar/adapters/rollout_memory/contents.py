@@ -1,4 +1,4 @@
-"""What is kept of rollouts, as plain objects, and the rules of changing it: the reference for every database."""
+"""The stored rollouts as plain objects, and the rules for changing them: the reference for every database."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -110,7 +110,7 @@ class RolloutsInMemory(msgspec.Struct):
         )
 
     def remove_audit(self, marker: AuditMarker) -> int:
-        """Keep a marker and remove what it covers. Raises `RecordConflict`."""
+        """Store a marker and remove the rows that it covers. Raises `RecordConflict`."""
         if marker in self.markers:
             return marker.rows  # it came before, and its answer was lost
         check_marker(marker, self.old_audit(marker.before))

@@ -1,4 +1,4 @@
-"""Turns rows into what is kept of rollouts, and back."""
+"""Converts rows to values of rollouts and back."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ Kind = TypeVar("Kind")
 
 
 def body(value: Any) -> str:
-    """Return what a column `body` keeps of a value."""
+    """Return the value of a column `body`."""
     return escape_nul(text_of(value))
 
 

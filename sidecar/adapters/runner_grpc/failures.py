@@ -1,6 +1,6 @@
-"""What a failed `Run` says about the attempt: whether another may succeed, and whether the host was there at all.
+"""Classifies a failed `Run`: whether another attempt may succeed, and whether the host was reachable.
 
-What a host writes goes to the operator's timeline only, cut short and without control characters.
+Texts of a host go only to the operator's timeline, truncated and without control characters.
 """
 
 from typing import Final
@@ -31,12 +31,12 @@ def reason_in(failure: grpc.aio.AioRpcError) -> str:
 
 
 def lacks_definition(failure: grpc.aio.AioRpcError) -> bool:
-    """Say whether the host does not hold the digest."""
+    """Return whether the host lacks the definition with the digest."""
     return reason_in(failure) == DefinitionNotHeld.reason
 
 
 def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> RunnerError:
-    """Return what a failed `Run` means.
+    """Return the error of a failed `Run`.
 
     Args:
         failure: what gRPC raised.

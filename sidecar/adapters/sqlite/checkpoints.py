@@ -1,4 +1,4 @@
-"""Moves what is in the write-ahead log into the database file, in a thread of its own."""
+"""Moves the contents of the write-ahead log into the database file, in a separate thread."""
 
 from collections.abc import Callable
 from functools import partial
@@ -46,7 +46,7 @@ class Checkpoints:
         self._asked = Lock()
 
     def committed(self, pages: int) -> None:
-        """Look whether there is enough to move; `pages` are in the log. Called in the writer's thread."""
+        """Check whether there is enough to checkpoint; `pages` are in the log. Called in the writer's thread."""
         if pages >= self._pages and self._asked.acquire(blocking=False):
             self._worker.submit(self._asked_for)
 

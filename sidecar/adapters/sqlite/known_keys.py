@@ -1,7 +1,7 @@
-"""Knows without a look into the file that a key is not there, so that what begins anew waits for no thread.
+"""Knows without reading the file that a key is new, so that new work waits for no thread.
 
-A Bloom filter: it may take a key for one of those in the file that is not, and then the file is asked; never the other
-way round. Only for a file that this process alone writes to.
+This is a Bloom filter. It may report a new key as known, and then the file is read; it never reports a known key as
+new. It works only for a file that no other process writes.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class KnownKeys:
         self.loaded = False
 
     async def load(self, engine: SqliteEngine) -> None:
-        """Read the keys; a file that cannot be read, or is closed meanwhile, is asked for each key instead."""
+        """Read the keys; if the file cannot be read or is closed, each key is looked up in the file instead."""
         last: int | str | None = self._first
         try:
             while last is not None:
@@ -65,7 +65,7 @@ class KnownKeys:
             self._add(key)
 
     def lacks(self, key: str) -> bool:
-        """Say whether a key is certainly not in the file."""
+        """Return whether a key is certainly not in the file."""
         if not self.loaded:
             return False
         bits = self._bits
@@ -85,6 +85,6 @@ class KnownKeys:
 
 
 def _places(key: str) -> Sequence[int]:
-    """Return where the bits of a key are: the same in each process, so that what is counted is the same each time."""
+    """Return the bits of a key: the same in each process, so that counts are reproducible."""
     digest = int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=4 * PROBES).digest(), "big")
     return [digest >> (32 * number) & (BITS - 1) for number in range(PROBES)]

@@ -1,9 +1,9 @@
-"""Time, chance, ids, tasks and secrets of the real world; the simulation has its own."""
+"""Time, randomness, ids, tasks and secrets of the real system; the simulation has its own."""
 
 from sidecar.adapters.system.entropy import SystemClock, SystemIds, SystemRandomness
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
 from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor, reduce_gc_frequency
-from sidecar.adapters.system.tasks import OffLoop, OwnedTasks
+from sidecar.adapters.system.tasks import OffLoop, OwnedTasks, closed
 
 __all__ = [
     "LoopEnded",
@@ -15,6 +15,7 @@ __all__ = [
     "SystemRandomness",
     "SystemClock",
     "SystemIds",
+    "closed",
     "reduce_gc_frequency",
     "read_or_make_secret",
     "read_secret",

@@ -1,11 +1,19 @@
-"""Owns every task that outlives the call that began it, and runs long computations beside the event loop."""
+"""Owns every task that outlives its caller, and runs long computations outside the event loop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
+CLOSE_SECONDS: Final = 2.0
+
+
+SWITCH_SECONDS: Final = 0.0002
+"""After which a computation gives the interpreter to the loop, if that wants it. The interpreter's own 5 ms are waited
+for at each system call of the loop: a bind has several."""
 
 
 class OffLoop:
@@ -19,16 +27,26 @@ class OffLoop:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="off-loop")
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns, or raise what it raises. It touches nothing that the loop changes meanwhile."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        """Return the result of `work`, or raise its exception. It must not use anything that the loop changes."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _yielding, work)
 
     def close(self) -> None:
         """Begin no other computation."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _yielding(work: Callable[[], Result]) -> Result:
+    """Do it so that the loop never waits long for the interpreter."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        return work()
+    finally:
+        sys.setswitchinterval(usual)
+
+
 class OwnedTasks:
-    """Keeps a reference to each task until it ends, sees what it raises, and waits for all of them at the end.
+    """Holds a reference to each task until it ends, handles its exceptions, and waits for all tasks at the end.
 
     Args:
         on_stray: told the name of a task and what it raised; must not raise itself.
@@ -43,7 +61,7 @@ class OwnedTasks:
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run `work`; what it raises is reported, never lost and never spread."""
+        """Run `work`; an exception is reported, and affects no other task."""
         task = asyncio.get_running_loop().create_task(self._guarded(work, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -59,7 +77,7 @@ class OwnedTasks:
             self._on_stray(name, error)
 
     async def ended(self, within: float) -> bool:
-        """Wait for all tasks, `within` seconds at most; say whether they have ended."""
+        """Wait for all tasks, at most `within` seconds; return whether they have ended."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=within)
         return not self._tasks
@@ -71,3 +89,15 @@ class OwnedTasks:
         if not await self.ended(within):
             for task in list(self._tasks):
                 self._on_stray(task.get_name(), TimeoutError("it runs on although it was told to stop"))
+
+
+async def closed(close: Callable[[], Awaitable[None]], seconds: float = CLOSE_SECONDS) -> None:
+    """Have a plugin's object release what it holds, within a limit; whatever goes wrong is of no interest any more."""
+
+    async def contained() -> None:
+        with suppress(BaseException):  # out of a task an exit would end the process in the middle of its stop
+            await close()
+
+    task = asyncio.get_running_loop().create_task(contained())
+    await asyncio.wait((task,), timeout=seconds)
+    task.cancel()

@@ -1,22 +1,27 @@
-"""Processes that the sidecar talks to: runner hosts, data services, and the sidecar itself if it runs."""
+"""Checks peers: runner hosts, data services, and the sidecar itself if it runs."""
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import grpc
 from grpc_health.v1 import health_pb2
 
+from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.adapters.runners import TargetMap
 from sidecar.cli.health import answer_of
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap
+from sidecar.policy.targets import UNIX_SCHEMES
 from sidecar.settings import Settings
+from subagents_tls.channels import RotatingChannel
+from subagents_tls.files import WatchedFiles
 
 HEALTH: Final = "/grpc.health.v1.Health/Check"
 GRPC: Final = "grpc"
@@ -27,7 +32,7 @@ OF_A_SIDECAR: Final = re.compile(r'\{\s*"ready":')
 
 
 def examine_ops_address(address: str, seconds: float) -> Finding:
-    """Return whether the ops address is free, or what the sidecar that runs there says."""
+    """Return whether the ops address is free, or the answer of the sidecar that runs there."""
     about = f"server.ops_address {address}"
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
     try:
@@ -67,7 +72,7 @@ async def examine_runners(
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _sort_in(card, targets, policy, settings, used, found)
-    asked = [_host(target, names, seconds) for target, names in used.items()]
+    asked = [_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
     return [*found, *await asyncio.gather(*asked)]
 
 
@@ -95,14 +100,38 @@ def _sort_in(
         found.append(error("runners", str(definition.id), "no address of its runner host is configured", remedy))
 
 
-async def _host(at: _Target, names: Sequence[str], seconds: float) -> Finding:
+def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:
+    """Return what opens a connection to a runner host as that instance of runner `grpc` does."""
+    options = (("grpc.enable_http_proxy", 0),)
+    tls: list[WatchedFiles] = []
+    try:
+        files = GrpcRunnerSettings(**_without_plugin(settings.runners.get(instance, {}))).tls
+        tls = [] if files is None else [WatchedFiles(files)]
+    except ValueError:  # the finding about plugins says what is wrong
+        pass
+
+    def opened(target: str) -> grpc.aio.Channel:
+        if not tls or target.startswith(UNIX_SCHEMES):
+            return grpc.aio.insecure_channel(target, options=options)
+        return RotatingChannel(target, tls[0], options)
+
+    return opened
+
+
+def _without_plugin(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if name != PLUGIN}
+
+
+async def _host(
+    at: _Target, names: Sequence[str], seconds: float, opened: Callable[[str], grpc.aio.Channel]
+) -> Finding:
     about = f"{', '.join(names)} at {at.address}"
     if at.plugin != GRPC:
         parts = urlsplit(at.address)
         if parts.hostname is None:
             return ok("runners", about, f"runner `{at.instance}`: not asked")
         return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
-    async with grpc.aio.insecure_channel(at.address, options=(("grpc.enable_http_proxy", 0),)) as channel:
+    async with opened(at.address) as channel:
         ask = channel.unary_unary(
             HEALTH,
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

@@ -1,4 +1,4 @@
-"""The record: whether it can be opened, what its schema lacks, how much room there is, and how its clock goes."""
+"""Checks the record: whether it can be opened, its schema, its free space, and its clock."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ LARGEST_SKEW: Final = 1.0
 
 
 def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
-    """Return what is found about the record.
+    """Return the findings about the record.
 
     Args:
         settings: of the sidecar.

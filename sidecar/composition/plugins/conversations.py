@@ -1,7 +1,7 @@
-"""Makes the episode memory that the settings choose, and opens it before the first user is served.
+"""Creates the episode memory that the settings select, and opens it before the first user is served.
 
-Conversations have a file of their own beside the record's, or tables of their own in its database: their writer never
-stands before that of contracts and events, and they can be backed up, kept and removed apart from the record.
+Conversations have a separate file beside the record's, or separate tables in its database. Their writer therefore
+never delays that of contracts and events, and they can be backed up, retained and removed separately.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.adapters.migrations import DatabaseProblem
-from sidecar.adapters.system import SecretFileProblem
+from sidecar.adapters.system import SecretFileProblem, closed
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
 from sidecar.composition.plugins.memory_store import STORE, STORE_MEMORY
@@ -111,4 +111,4 @@ async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory 
     try:
         yield BoundedMemory(memory, MeasuringRecorder(Metrics()), settings.history.timeout)
     finally:
-        await memory.close()
+        await closed(memory.close)

@@ -1,4 +1,4 @@
-"""What the background work reports, made visible in log, metrics and readiness."""
+"""Shows reports of background work in log, metrics and readiness."""
 
 import time
 from datetime import UTC, datetime
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
-    {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer", "projector"}
+    {
+        "checkpointing",
+        "retention",
+        "audit retention",
+        "historycatchup",
+        "telemetry",
+        "operator_issuer",
+        "user_token_keys",
+        "projector",
+        "certificates",
+    }
 )
 """Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
 AUDIT_EXPORT: Final = "auditexport "
@@ -86,7 +96,7 @@ class DefinitionsReports:
 
 
 class FlagReports:
-    """Flag backends becoming fresh or unreachable. Never stands against readiness: gated sub-agents are left out."""
+    """Reports that flag backends became fresh or unreachable, which does not affect readiness."""
 
     def __init__(self) -> None:
         self._log = StructuredLog("sidecar.flags")
@@ -158,15 +168,16 @@ class LimitReports:
 
     def __init__(self, metrics: Metrics) -> None:
         self._log = StructuredLog("sidecar.admission")
-        self._refused = metrics.counter(names.ADMISSION_REFUSED, "Calls refused because a limit is reached.", "limit")
-        for limit in names.LIMITS:
+        text = "Calls refused because a limit is reached."
+        self._refused = metrics.counter(call_names.ADMISSION_REFUSED, text, "limit")
+        for limit in call_names.LIMITS:
             self._refused.add(limit, by=0)
 
     def refused(self, limit: str) -> None:
         """A call was refused."""
         self._refused.add(limit)
         text = "a call was refused: a limit is reached"
-        self._log.warning(names.REFUSED_FOR_LIMIT, text, kind=limit)
+        self._log.warning(call_names.REFUSED_FOR_LIMIT, text, kind=limit)
 
     def counts(self) -> dict[str, float]:
         """Return how many, by limit, since the start; only those that were reached."""
@@ -203,10 +214,18 @@ class DefectReports:
 
 
 def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshotKeeper) -> None:
-    """Show what is going on now."""
+    """Set the gauges of the process."""
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)
+    text = "Bytes of the answers and requests of ended turns."
+    metrics.gauge(call_names.ENDED_BYTES, text, lambda: operations.turns.ended_bytes)
+    metrics.gauges(
+        call_names.VERTICAL_DISPATCHES,
+        "Dispatches that call sub-agents of a vertical.",
+        lambda: {(each,): float(count) for each, count in operations.dispatch_calls.places.by_vertical.items()},
+        "vertical",
+    )
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
     started = time.time()
     metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)

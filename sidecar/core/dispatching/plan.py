@@ -1,4 +1,4 @@
-"""Decides, for each call of a model response, whether it runs, and with which arguments.
+"""Decides for each call of a model response whether it runs, and with which arguments.
 
 Source: PC2-FR-7c, PC2-D-1, PC2-D-3, TN-17, TN-18.
 """
@@ -44,7 +44,7 @@ class PlannedCall(msgspec.Struct, frozen=True):
 
 
 class DispatchPlan(msgspec.Struct, frozen=True):
-    """What is to become of each call.
+    """The plan for each call.
 
     Attributes:
         run: calls to run, in emission order.

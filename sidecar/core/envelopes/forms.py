@@ -1,11 +1,11 @@
-"""How an envelope is written on the wire. Either form is judged by the same checks in the same order."""
+"""The two wire forms of an envelope. The same checks in the same order apply to both."""
 
 from enum import StrEnum, unique
 
 
 @unique
 class EnvelopeEncoding(StrEnum):
-    """What the bytes of an answer are."""
+    """The encoding of a response."""
 
     JSON = "json"
     """One JSON object, as over REST."""

@@ -88,7 +88,8 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
         WithholdReason.UNKNOWN_KEY: "the envelope has another domain_type or enricher_id than the tool: correct either",
         WithholdReason.PAYLOAD_INVALID: "compare what the service sends with the tool's `payload_schema`",
         WithholdReason.MALFORMED: "what the service sends is no envelope: see that the endpoint is the right one",
-        WithholdReason.TOO_LARGE: "the answer is over the limit: have the service send less, or raise the limit",
+        WithholdReason.TOO_LARGE: "the answer is over the limit: have the service send less, or raise "
+        "`max_response_bytes` of the tool",
         WithholdReason.MISSING_PRINCIPAL: "the service found no principal in the request: see its log",
         WithholdReason.UNAVAILABLE: "see whether the service runs, and its log, or correct the tool's `endpoint`",
         WithholdReason.TIMEOUT: "the service took too long: see its log, or raise the tool's `timeout`",
@@ -98,7 +99,7 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
 
 
 class Expectation(Struct, frozen=True):
-    """What the envelope must say before its payload may be released.
+    """The values that the envelope must have before its payload may be released.
 
     Attributes:
         principal: on whose behalf the request was made; an empty one matches nothing.
@@ -119,7 +120,7 @@ class Expectation(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The checks have passed: the payload may go to the sub-agent that asked. The `repr` shows no part of it.
+    """The checks passed: the payload may be sent to the sub-agent. The `repr` shows no part of it.
 
     Attributes:
         status: a `partial` payload is released like an `ok` one; the narration may say that something is missing.

@@ -1,7 +1,7 @@
-"""What a child may hand on to another: never more than it has itself.
+"""What a child may delegate: never more than it has itself.
 
-Everything here is decided from the contract of the child that delegates and from what the sidecar measured of it;
-nothing that the child says about itself counts. Source: SX-14 .. SX-17, TN-101.
+All decisions use the contract of the delegating child and what the sidecar measured of it; the child's own claims do
+not count. Source: SX-14 .. SX-17, TN-101.
 """
 
 from datetime import timedelta
@@ -48,7 +48,7 @@ class DelegationRefusal(StrEnum):
 
 
 class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running child has left. None: no such limit.
+    """The remaining budget of a running child. None: no such limit.
 
     Attributes:
         time_ms: until its attempt ends at the latest.

@@ -1,6 +1,6 @@
-"""When an episode is to be compacted, and what a summary may stand in for. Source: PC1-FR-11, TN-15.
+"""When an episode must be compacted, and which turns a summary may replace. Source: PC1-FR-11, TN-15.
 
-The sidecar only says that it is time; the orchestrator makes the summary with a model of its own and writes it.
+The sidecar only reports that it is time; the orchestrator's own model writes the summary.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class CompactionDue(StrEnum):
 
 
 class CompactionRules(Struct, frozen=True):
-    """What the operator decided; the thresholds have no number by default, traffic has to give it (PC1-NFR-5).
+    """The operator's settings; the thresholds have no default, because they depend on the traffic (PC1-NFR-5).
 
     Attributes:
         above_tokens: an episode that weighs more is due; None: tokens do not matter.

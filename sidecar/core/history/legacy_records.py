@@ -1,4 +1,4 @@
-"""Lines of the classifier path's history, as an export gives them: one JSON object for each message.
+"""Lines of an export of the earlier system's history: one JSON object per message.
 
 Fields that are not named here are ignored. `docs/history.md` shows the form.
 """
@@ -15,7 +15,7 @@ from sidecar.core.identifiers import problem_with_run_side_id
 
 @unique
 class ImportProblem(StrEnum):
-    """What may be wrong with a line or a turn. `docs/history.md` explains each problem."""
+    """The possible problems of a line or a turn. `docs/history.md` explains each."""
 
     UNREADABLE = "unreadable_line"
     TURN_BROKEN = "turn_has_unreadable_line"

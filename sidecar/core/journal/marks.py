@@ -1,7 +1,7 @@
-"""The events of a child as facts hold them: a code and a time for the rules, and the few values that nothing else says.
+"""The events of a child in facts: a code and a time for the rules, and the values that cannot be derived.
 
-Name, actor, summary and details of an event are derived from these and from what earlier facts say of its child. One
-table, `FORMS`, is used in both directions: to derive an event, and to find the mark that an event comes from.
+Name, actor, summary and details of an event are derived from these and from earlier facts of its child. One table,
+`FORMS`, works in both directions: it derives an event, and it finds the mark of an event.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_
 
 @unique
 class What(IntEnum):
-    """What happened to a child. A number is never used for another event."""
+    """The kind of a child's event. A number is never reused for another kind."""
 
     CREATED = 1
     STARTED = 2
@@ -70,7 +70,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class About(msgspec.Struct, frozen=True):
-    """What earlier facts, and the rest of the same fact, say of a child when one of its events is derived.
+    """What earlier facts, and the rest of the same fact, say about a child when one of its events is derived.
 
     Attributes:
         digest: of the definition that its contract names.

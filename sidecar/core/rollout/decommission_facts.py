@@ -1,7 +1,7 @@
-"""What is on record of taking a definition away for good. Source: PF1-FR-6, PF1-D-41, PF1-D-42, REQUIREMENTS 6.16.
+"""The recorded state of a decommission. Source: PF1-FR-6, PF1-D-41, PF1-D-42, REQUIREMENTS 6.16.
 
-It is no state: the definition stays in `rollback` (PF1-FR-6f). A definition in `rollback` of which nothing is on record
-here is only paused, and no clock runs for it (PF1-D-76).
+It is not a lifecycle state: the definition stays in `rollback` (PF1-FR-6f). A definition in `rollback` without a
+decommission is only withdrawn, and no deadline applies to it (PF1-D-76).
 """
 
 from datetime import datetime
@@ -38,7 +38,7 @@ class CleanupStep(StrEnum):
 
 @unique
 class Subject(StrEnum):
-    """What an operator decides about, each by itself. Source: PF1-D-42."""
+    """A subject of a separate decision. Source: PF1-D-42."""
 
     EVALS = "evals"
     TOOLS = "tools"
@@ -54,7 +54,7 @@ class Choice(StrEnum):
 
 @unique
 class CodeStatus(StrEnum):
-    """What became of the Python modules in step 3. Source: PF1-FR-6b."""
+    """The state of the Python modules after step 3. Source: PF1-FR-6b."""
 
     GONE = "gone"
     """None is left; there may never have been one."""
@@ -63,7 +63,7 @@ class CodeStatus(StrEnum):
 
 
 class CompletedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step that was taken.
+    """One completed step.
 
     Attributes:
         confirmed: an operator's word for what the sidecar cannot see; empty where it saw for itself.

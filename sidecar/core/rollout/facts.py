@@ -1,7 +1,7 @@
-"""What is known of the rollout of one slot: one value, one revision, compared and set as a whole.
+"""The rollout of one slot: one value with one revision, compared and set as a whole.
 
-Three facts per definition are independent of each other: its lifecycle state, its ramp, whether it was killed. Which
-definition is active in a slot and which one is its recorded rollback target are facts of the slot (PF1-D-29).
+Three properties of a definition are independent of each other: its lifecycle state, its ramp, and whether it was
+killed. The active definition of a slot and its recorded rollback target are properties of the slot (PF1-D-29).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class RolloutMode(StrEnum):
 
 @unique
 class FlagPair(StrEnum):
-    """How far the two flags of a definition have come. Source: PF1-D-35, PF1-D-7, TN-59."""
+    """The stage of the two flags of a definition. Source: PF1-D-35, PF1-D-7, TN-59."""
 
     NONE = "none"
     """The definition names no flag: it is not gated."""

@@ -1,4 +1,4 @@
-"""Reports of lanes that were given up because they were not read, kept until the client comes back with another one."""
+"""Reports of lanes that were closed because their client did not read, kept until the client opens another lane."""
 
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,7 @@ MOST_IDS: Final = 1024
 
 
 class Stall(Struct, frozen=True):
-    """One lane that was given up.
+    """One lane that was closed because its client did not read.
 
     Attributes:
         correlation_ids: operations whose results did not leave any more; at most `MOST_IDS`.
@@ -24,7 +24,7 @@ class Stall(Struct, frozen=True):
 
 
 class Stalls:
-    """The newest reports, each told once."""
+    """The newest reports; each is reported once."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Stall] = {}

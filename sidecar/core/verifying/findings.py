@@ -1,4 +1,4 @@
-"""What can be wrong with the record, each as one sentence with its place."""
+"""The findings of a verification, each as one sentence with its place."""
 
 from datetime import date
 from enum import StrEnum, unique
@@ -54,7 +54,7 @@ class FindingKind(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong.
+    """One finding.
 
     Attributes:
         text: one sentence.

@@ -1,4 +1,4 @@
-"""The border around one audit sink: it may hang, cling to a batch that was given up, or raise what ends a process."""
+"""The boundary around one audit sink: it may hang, hold on to an abandoned batch, or raise what ends a process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class SinkStuck(Exception):
 
 
 class BoundedSink:
-    """Hands entries to a sink so that giving up works whatever it does, short of blocking the event loop.
+    """Passes entries to a sink so that the call can be abandoned, unless the sink blocks the event loop.
 
     Args:
         name: of the sink, for operators.
@@ -56,13 +56,13 @@ class BoundedSink:
     async def _taken(self, entries: Sequence[AuditEntry]) -> None:
         try:
             await self._sink.take(entries)
-        except (SystemExit, KeyboardInterrupt) as error:  # out of a task either would end the process
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # out of a task either would end the process
             raise SinkStuck(f"audit sink {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
         try:
             await self._sink.close()
-        except (SystemExit, KeyboardInterrupt):
+        except (SystemExit, KeyboardInterrupt, GeneratorExit):
             return
 
 

@@ -1,9 +1,12 @@
-"""Keeps what ended turns leave, beside their results and without delaying them. Source: PC1-D-12, DESIGN section 7.
+"""Stores the conversations of ended turns, beside their results and without delaying them.
 
-A turn is put into a bounded queue when its end is on record; one task at a time hands the queue to the episode memory.
-A memory that is away is asked again, at growing intervals, as long as the process lives; turns of one episode stay in
-order, and one that cannot be kept holds up no other episode's. What is not kept when the process ends, or does not fit
-into the queue, is on record: `catch_up` finds it there. History never fails a turn. Source: PC1-FR-9a.
+Source: PC1-D-12, DESIGN section 7.
+
+A turn enters a bounded queue when its end is recorded. One task passes the queue to the episode memory. If the memory
+is unavailable, the task retries at growing intervals as long as the process runs. The turns of one episode stay in
+order, and a turn that cannot be stored delays no other episode. Turns that are not stored when the process ends, or
+that do not fit into the queue, are in the record: `catch_up` finds them there. History never fails a turn. Source:
+PC1-FR-9a.
 """
 
 import asyncio
@@ -88,11 +91,11 @@ class HistoryCapture:
         self._put(history)
 
     async def again(self, history: TurnHistory) -> None:
-        """Have a turn kept that may be kept already; returns when it is, or is given up."""
+        """Store a turn that may be stored already; returns when it is stored or dropped."""
         await self._put(history).wait()
 
     async def settled(self, episode: EpisodeKey) -> None:
-        """Wait until what was captured of an episode so far is kept, or given up."""
+        """Wait until the captured turns of an episode are stored or dropped."""
         last = self._last_of.get(episode)
         if last is not None:
             await last.wait()
@@ -166,7 +169,7 @@ class HistoryCapture:
 
 
 def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str) -> TurnHistory:
-    """Return what a turn leaves: narration, the answers of its sub-agents, their components as tool messages."""
+    """Return the history of a turn: narration, answers of its sub-agents, components as tool messages."""
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     answered = [
         (child.slot, child.call_id, child.contract.step.description, child.outcome)
@@ -181,7 +184,7 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
 
 
 def history_on_record(turn: StoredTurn) -> TurnHistory | None:
-    """Return the same from what is on record of a turn; None if it has not ended, or its texts were erased."""
+    """Return the same from the record of a turn; None if it has not ended, or its texts were erased."""
     if turn.ended is None or not turn.ended.principal:
         return None
     ended, outcomes = turn.ended, {each.child_id: each for kept in turn.dispatches for each in kept.outcomes}

@@ -1,6 +1,6 @@
-"""Joins the operations to each other.
+"""Connects the operations on turns to each other.
 
-The composition root and the simulation both call this, so that what is simulated is what runs.
+The composition root and the simulation both call this, so the simulation runs the same objects as production.
 """
 
 from collections.abc import Callable, Coroutine
@@ -22,6 +22,7 @@ from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFac
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.history.read_history import HistoryAccess, ReadEpisode, ReadOwnTurns
 from sidecar.operations.history.write_summary import WriteSummary
+from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.ports import (
     Clock,
     Connectors,
@@ -41,7 +42,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.child.child_reports import ChildReports, ReportFiles
-from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.operations.turn.child.dependencies import QuestionDesk, TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.child.send_effect import SendEffect
@@ -58,6 +59,7 @@ from sidecar.operations.turn.reaper import Reaper
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import CloseChild
 from sidecar.operations.turn.spending import Spending
+from sidecar.operations.turn.state.concurrency_limit import DispatchPlaces
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
@@ -80,6 +82,7 @@ class Ports(Struct, frozen=True):
         fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
         cohorts: told of the cohort of each turn that is bound.
         call_counts: how many calls principals have left today; None: it is read from the store.
+        memory_is_own: the memory is one of the sidecar's own; one of a plugin may ignore that it is cancelled.
     """
 
     clock: Clock
@@ -102,6 +105,7 @@ class Ports(Struct, frozen=True):
     lease_term: Callable[[], int] = lambda: 0
     cohorts: Callable[[Cohort], None] = lambda _: None
     call_counts: CallCounts | None = None
+    memory_is_own: bool = True
 
 
 class HistoryOperations(Struct, frozen=True):
@@ -138,7 +142,7 @@ class Operations(Struct, frozen=True):
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """What has to run in the background as long as the process does."""
+        """The background loops, which run as long as the process."""
         return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
 
 
@@ -171,7 +175,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns, DailyCalls(counts)),
+        dispatch_calls=DispatchCalls(
+            rules, outside, going, facts, carry_out, turns, DailyCalls(counts), _places(rules, ports)
+        ),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(rules, outside, going),
         close_child=CloseChild(rules, outside, going),
@@ -194,12 +200,25 @@ def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float
     return ContinueWork(store, clock, keys, seconds)
 
 
+def _places(rules: DispatchRules, ports: Ports) -> DispatchPlaces:
+    longest = (rules.join_timeout + rules.record_timeout).total_seconds()
+
+    def several() -> bool:
+        catalogue = ports.definitions.current()
+        if catalogue is None:
+            return False
+        ids = (definition_id for filling in catalogue.slots.values() for definition_id in filling)
+        return len({catalogue.cards[each].definition.vertical for each in ids}) > 1
+
+    return DispatchPlaces(rules.admission, longest, ports.clock, several)
+
+
 def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: SendEffect) -> CallTool:
     hung_after = rules.cancel_grace.total_seconds()
     return CallTool(
         rules,
         grants,
-        ConnectorBorder(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
+        ConnectorBoundary(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
         effects,
         clock=ports.clock,
         ids=ports.ids,
@@ -233,7 +252,10 @@ def _outside(ports: Ports, store: Store, grants: GrantTable, questions: Question
 def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
-    memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout)
+    calls = None
+    if not ports.memory_is_own:
+        calls = PluginCalls(ports.spawner, hung_reports(ports.recorder), rules.cancel_grace.total_seconds())
+    memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout, calls)
     bounds = SizeBounds(rules.episode_lookup_timeout, rules.episodes_cached, rules.history.size_cache_ttl)
     compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
     captures = HistoryCapture(

@@ -1,8 +1,8 @@
-"""What lists need of a database: rows of turns, derived from the journal, that can be made again at any time.
+"""What lists need of a database: rows of turns, derived from the journal, that can be rebuilt at any time.
 
-1. `apply` keeps lines and watermarks in one transaction: what is there follows from the facts up to the watermarks.
-2. The line of a turn is never replaced by one of an older version.
-3. Everything may be lost at any time, as a whole: the watermarks are gone with it then.
+1. `apply` writes lines and watermarks in one transaction: the rows follow from the facts up to the watermarks.
+2. A line of an older version never replaces the line of a turn.
+3. Everything may be lost at any time, but only as a whole: the watermarks are then lost, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine
 
 
 class Projection(Protocol):
-    """The rows of lists. Every method raises `StoreUnavailable` if it cannot say, or if nothing is kept."""
+    """The rows of lists. Every method raises `StoreUnavailable` if it cannot answer, or if there are no rows."""
 
     async def mine(self) -> Sequence[str] | None:
         """Return the sequences that this process may project now; None: all. Others project the rest."""
@@ -27,9 +27,9 @@ class Projection(Protocol):
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Forget the turns of `days`, and those that are `gone`; keep `lines`, and the watermarks that they lead to.
+        """Remove the turns of `days` and those in `gone`; write `lines` and the watermarks that they lead to.
 
-        When `reached` has other alterations than before, nothing of what was replaced is left in any file.
+        If the alterations of `reached` differ from the stored ones, replaced rows must not remain in any file.
         """
 
     async def clear(self) -> None:

@@ -1,6 +1,6 @@
-"""Read what is on record: lists of turns and episodes, one turn, and what happens in it as it happens.
+"""Reads the record: lists of turns and episodes, one turn, and its events as they happen.
 
-Everything comes from the store, so it does not matter which sidecar a turn runs at. Source: SX-39, SX-40.
+All data comes from the store, so the turn may run at any sidecar. Source: SX-39, SX-40.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, TurnId
 from sidecar.core.listing.turn_rows import mark_of
-from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.record.hints import RecordHints
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.record.turn_views import (
@@ -45,6 +44,8 @@ class ExportReplay:
             UnknownTurn: the record has nothing about it.
             StoreUnavailable: the store did not answer.
         """
+        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  asked for by people
+
         turn = await self._reads.turn(turn_id)
         if turn is None:
             raise unknown(turn_id)
@@ -134,17 +135,14 @@ class ReadRecord:
             watched = _Watched(after)
             while True:
                 waker.clear()
-                turn = await self._turn(turn_id)
-                ended = turn.ended is not None
-                batches = list(watched.news(turn, self._rules.batch_bytes))
-                for batch in batches[:-1]:
+                # Nothing but one batch is kept while the watcher reads it: 64 that read nothing keep 64 batches.
+                batch, more = watched.news(await self._turn(turn_id), self._rules.batch_bytes)
+                if batch.events or batch.ended:
                     yield batch
-                if batches or ended:
-                    last = batches[-1] if batches else EventBatch()
-                    yield msgspec.structs.replace(last, ended=ended)
-                if ended:
+                if batch.ended:
                     return
-                await self._news(waker)
+                if not more:
+                    await self._news(waker)
 
     async def _turn(self, turn_id: TurnId) -> StoredTurn:
         turn = await self._reads.turn(turn_id)
@@ -172,7 +170,7 @@ class ReadRecord:
 
 
 class _Place(msgspec.Struct):
-    """One event among those of other children: per child in order, whatever the clock did meanwhile."""
+    """The position of one event among those of other children: in order per child, whatever the clock did."""
 
     time: datetime
     step_idx: int
@@ -181,14 +179,14 @@ class _Place(msgspec.Struct):
 
 
 class _Watched:
-    """What one watcher has been told."""
+    """What one watcher has received."""
 
     def __init__(self, after: Mapping[ChildId, int]) -> None:
         self._after = dict(after)
         self._named: dict[ChildId, bool] = {}
 
-    def news(self, turn: StoredTurn, most_bytes: int) -> Iterator[EventBatch]:
-        """Yield what was not told yet, in parts that fit into a message."""
+    def news(self, turn: StoredTurn, most_bytes: int) -> tuple[EventBatch, bool]:
+        """Return what the watcher has not received yet, as much as fits into a message, and whether more follows."""
         children: list[ChildOpened] = []
         events: list[ChildEvent] = []
         size = 0
@@ -196,16 +194,14 @@ class _Watched:
             named = place.event.child_id in self._named
             weight = _weight(place.event) + (0 if named else ROW_BYTES + len(place.opened.context_json.encode()))
             if events and size + weight > most_bytes:
-                yield EventBatch(tuple(children), tuple(events))
-                children, events, size = [], [], 0
+                return EventBatch(tuple(children), tuple(events)), True
             if not named:
                 self._named[place.event.child_id] = True
                 children.append(place.opened)
             events.append(place.event)
             size += weight
             self._after[place.event.child_id] = place.event.sequence
-        if events:
-            yield EventBatch(tuple(children), tuple(events))
+        return EventBatch(tuple(children), tuple(events), ended=turn.ended is not None), False
 
     def _unseen(self, turn: StoredTurn) -> list[_Place]:
         found: list[_Place] = []

@@ -1,10 +1,14 @@
-"""Verifies the audit of rollouts: its chain, its markers, and what was signed of it. Rows may be added meanwhile."""
+"""Verifies the audit of rollouts: its chain, its markers and its signatures.
+
+Rows may be added during the verification.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from sidecar.core.signatures import SignatureVerifier, Verification
-from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, AuditWalk
+from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved
+from sidecar.core.verifying.audit_walk import AuditWalk
 from sidecar.core.verifying.checkpoint_lines import CheckpointClaims
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.operations.record.checkpoint_ports import AuditChain
@@ -64,6 +68,6 @@ class AuditVerification:
         return self._judge.judge(marker.key_id, marker.signed_bytes(), marker.signature) is Verification.FITS
 
     def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
-        """Return up to where retention has removed rows, as signed markers say."""
+        """Return the last row that retention has removed, according to signed markers."""
         heads = [AuditHead(marker.number, marker.link) for marker in markers if self._is_ours(marker)]
         return max(heads, key=lambda head: head.number, default=AuditHead())

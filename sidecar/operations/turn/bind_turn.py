@@ -1,7 +1,7 @@
-"""Bind a turn: decide from memory what it may call, freeze that, and sign it.
+"""Binds a turn: decides from memory which sub-agents the turn may call, freezes the decision and signs it.
 
-The factory invocation of TN-4. Nothing here waits for a flag backend, a file or the network; the one thing that may
-wait, what is known of the episode, has a limit of milliseconds and an answer for not knowing.
+The factory invocation of TN-4. A bind waits for no flag backend, file or network. Only the facts of the episode may
+need a read, which has a limit of milliseconds and the answer "unknown".
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
 class Bound(Struct, frozen=True):
-    """What a turn may call.
+    """The result of a bind: the surface of the turn.
 
     Attributes:
         previous: slots of the episode's last dispatching turn; None if it could not be found out.
@@ -113,7 +113,7 @@ class BindTurn:
 
 
 class BindingState(Struct):
-    """What binding shares with the rest of the process.
+    """The process state that binding uses.
 
     Attributes:
         seen: told of the surface of each turn; memory only, and must not raise.
@@ -144,7 +144,7 @@ def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
     """Return whether a turn that is known here only by its token was bound with `request`, judging by the token."""
     asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
     bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
-    same_arm = request.experiment_arm == claims.arm
+    same_arm = request.experiment_arm == claims.arm and request.verified == claims.verified
     same_orchestrator = request.orchestrator_id in {"", claims.orchestrator_id}
     return asked == bound and same_arm and same_orchestrator
 
@@ -177,4 +177,5 @@ def _claims(
         max_dispatches=surface.max_dispatches,
         bound_at=now,
         expires_at=expires_at,
+        verified=request.verified,
     )

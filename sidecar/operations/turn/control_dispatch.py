@@ -1,4 +1,4 @@
-"""What a caller may do with a dispatch that runs or has run: listen again, cancel one call."""
+"""What a caller can do with a running or settled dispatch: listen again, cancel one call."""
 
 from datetime import timedelta
 from typing import Final
@@ -43,7 +43,7 @@ class CancelCall:
         self._going = going
 
     async def __call__(self, request: CancelRequest) -> bool:
-        """Stop the call at once, and return when that is on record; say whether the call was cancelled.
+        """Stop the call immediately, and return when that is recorded; return whether the call was cancelled.
 
         Raises:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.

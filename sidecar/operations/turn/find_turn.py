@@ -1,4 +1,4 @@
-"""Find the turn of a token, with everything that is on record of it if this process did not bind it."""
+"""Finds the turn of a token, and restores it from the record if this process did not bind it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -14,7 +14,7 @@ FetchCard = Callable[[Digest], Awaitable[Card | None]]
 
 
 class FindTurn:
-    """What every operation on a turn begins with.
+    """Finds the turn of a request; every operation on a turn begins with it.
 
     Args:
         turns: those that are known here.
@@ -48,7 +48,7 @@ class FindTurn:
         return turn
 
     async def _cards_of(self, claims: SurfaceClaims) -> Mapping[Digest, Card]:
-        """Return the cards that the turn was bound to, as far as they are kept anywhere."""
+        """Return the cards that the turn was bound to, as far as they are still stored."""
         cards = {}
         for digest in (claims.orchestrator_digest, *(digest for _, digest in claims.tools)):
             card = await self._fetch(digest)

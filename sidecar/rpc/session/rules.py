@@ -1,24 +1,29 @@
-"""What the operator decides of lanes, and what lanes need of the process."""
+"""The operator's limits for lanes, and the dependencies of lanes on the process."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from grpc import StatusCode
 from msgspec import Struct, field
 
+from sidecar.core.session.incoming import SESSION_FEATURE, longest_deadline
 from sidecar.core.session.outgoing import OutgoingLimits
-from sidecar.core.session.stalls import Stall
 from sidecar.operations.ports import Clock, Ids, Randomness, Spawner
+from sidecar.rpc.dispatch_servicer import CONTRACT_VERSION, QUESTIONS_FEATURE
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+if TYPE_CHECKING:
+    from sidecar.core.session.stalls import Stall
 
 SILENT_INTERVALS: Final = 3
-"""A client that has promised heartbeats, and sends nothing for so many intervals, is gone."""
+"""Intervals without a message after which a client that announced heartbeats counts as gone."""
 
 
 class SessionRules(Struct, frozen=True):
-    """How lanes are served. See the settings of the section `session`."""
+    """The rules for serving lanes. See the settings of the section `session`."""
 
     max_age: timedelta = timedelta(minutes=30)
     drain_time: timedelta = timedelta(minutes=2)
@@ -31,18 +36,25 @@ class SessionRules(Struct, frozen=True):
     message_bytes: int = 4 * 1024 * 1024
 
 
-class LaneReports(Protocol):
-    """Hears of what an operator should know. Never raises, never waits."""
+def contract(rules: SessionRules) -> pb.Contract:
+    """Return the contract that a sidecar with lanes offers."""
+    offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE, QUESTIONS_FEATURE])
+    offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
+    return offered
 
-    def stalled(self, stall: Stall) -> None:
-        """A lane was given up, since it was not read."""
+
+class LaneReports(Protocol):
+    """Receives events of lanes for operators. Never raises, never waits."""
+
+    def stalled(self, stall: "Stall") -> None:
+        """A lane was closed because its client did not read it."""
 
     def out_of_credit(self, credit: str) -> None:
-        """An operation was ended, since its client has not granted credit."""
+        """An operation ended because its client granted no credit."""
 
 
 class LaneCounts(Struct):
-    """What is counted of lanes, for metrics that are read now and then.
+    """Counts of lanes, for metrics that are read at intervals.
 
     Attributes:
         lanes: that are open.
@@ -54,11 +66,11 @@ class LaneCounts(Struct):
 
 
 SpanOf = Callable[[str, Any], AbstractContextManager[Callable[[StatusCode, str], None]]]
-"""Makes the span of an operation, from its method and metadata; gives what is to be told a status other than OK."""
+"""Starts the span of an operation from its method and metadata; yields a function that sets a status other than OK."""
 
 
-class SessionSurroundings(Struct, frozen=True):
-    """What lanes need of the process.
+class LaneDependencies(Struct, frozen=True):
+    """The dependencies of lanes on the process.
 
     Attributes:
         spawner: owns the tasks of operations, which may outlive their lane.

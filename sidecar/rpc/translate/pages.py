@@ -1,4 +1,4 @@
-"""The pages of lists: their sizes and tokens, in every `List` method the same."""
+"""The pages of lists: sizes and tokens, the same in every `List` method."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -34,7 +34,7 @@ class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
 
 
 def asked_page(fields: Fields, message: Any, form: type[Place]) -> AskedPage[Place]:
-    """Return which page a request asks for, and note what is wrong with it.
+    """Return the requested page, and collect problems of the request.
 
     Args:
         fields: of the request.

@@ -1,4 +1,4 @@
-"""Requests to see turns to plain values, and what is on record to messages."""
+"""Translates requests for turns to plain values, and the record to messages."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
@@ -13,7 +14,7 @@ from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, Stored
 from sidecar.core.identifiers import RUN_SIDE, ChildId, DefinitionId, EpisodeId, Principal, Slot, TurnId
 from sidecar.operations.record.read_record import EpisodePage, EventBatch, TurnPage
 from sidecar.operations.record.turn_views import TurnSummary
-from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields, timestamp
 from sidecar.rpc.translate.frames import fill_outcome
 from sidecar.rpc.translate.pages import AskedPage, asked_page
@@ -31,18 +32,24 @@ OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
 
 
 class TurnPlace(NamedTuple):
-    """Where a turn is in a list."""
+    """The position of a turn in a list."""
 
     began_at: Annotated[datetime, msgspec.Meta(tz=True)]
     turn_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
 
 
 class EpisodePlace(NamedTuple):
-    """Where an episode is in a list."""
+    """The position of an episode in a list."""
 
     last_at: Annotated[datetime, msgspec.Meta(tz=True)]
     episode_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
     principal: Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=256)]
+
+
+class _Proof(msgspec.Struct):
+    """What of a turn's claims says how its principal is known."""
+
+    verified: bool = False
 
 
 # --- requests
@@ -53,9 +60,7 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
     fields = Fields("ListTurnsRequest")
     episode_id = fields.run_side_id("episode_id", message.episode_id) if message.episode_id else None
     slot = fields.one_line("sub_agent_id", message.sub_agent_id, LONGEST_SLOT) if message.sub_agent_id else None
-    definition = (
-        steps.definition_name(fields, "definition_id", message.definition_id) if message.definition_id else None
-    )
+    definition = fields.definition_name("definition_id", message.definition_id) if message.definition_id else None
     page = asked_page(fields, message, TurnPlace)
     query = TurnQuery(
         episode_id=None if episode_id is None else EpisodeId(episode_id),
@@ -64,8 +69,8 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
         principal=fields.principal("principal", message.principal) if message.principal else None,
         outcome=fields.member("outcome", message.outcome, enums.OUTCOMES_ASKED, OUTCOME_NAMES),
         definition=DefinitionId(definition) if definition else None,
-        since=steps.timestamp(fields, "since", message.since) if message.HasField("since") else None,
-        until=steps.timestamp(fields, "until", message.until) if message.HasField("until") else None,
+        since=fields.moment("since", message.since) if message.HasField("since") else None,
+        until=fields.moment("until", message.until) if message.HasField("until") else None,
         before=page.after and (page.after.began_at, TurnId(page.after.turn_id)),
         limit=page.size,
     )
@@ -94,7 +99,7 @@ def export_replay(message: pb.ExportReplayRequest) -> TurnId:
 
 
 def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildId, int]]:
-    """Return which turn, and what was seen of it. Raises `InvalidRequest`."""
+    """Return the turn, and the events that the client has seen. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.after) > MOST_POSITIONS:
@@ -183,10 +188,17 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
         owner_instance_id=dispatch.owner,
         takeover_count=dispatch.epoch,
         owner_alive=dispatch.owner_alive,
+        principal_source=_principal_source(opened.claims_json),
     )
     for outcome in dispatch.outcomes:
         fill_outcome(message.outcomes.add(), outcome)
     return message
+
+
+def _principal_source(claims_json: str) -> record_pb2.PrincipalSource:
+    verified = bool(claims_json) and from_json(claims_json, _Proof).verified
+    proven = record_pb2.PRINCIPAL_SOURCE_USER_TOKEN
+    return proven if verified else record_pb2.PRINCIPAL_SOURCE_CONSUMER_AGENT
 
 
 def _child(

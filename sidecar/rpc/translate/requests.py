@@ -1,7 +1,9 @@
-"""Requests of `DispatchService` to plain values. Every field is checked, and every problem is told at once.
+"""Translates requests of `DispatchService` to plain values.
 
-Only the form is checked here. What a model wrote (tool names, arguments) is not refused for its contents: each such
-call gets an outcome of its own.
+Every field is checked, and all problems are reported at once.
+
+Only the form is checked. Contents that a model wrote (tool names, arguments) do not refuse the request: each such
+call gets its own outcome.
 """
 
 import datetime as dt
@@ -41,8 +43,8 @@ ANSWERER_NAMES: Final = enums.names_of(question_pb2.Answerer)
 FROM_BIND: Final = "what BindTurn returned"
 
 
-def bind_turn(message: pb.BindTurnRequest) -> BindTurnRequest:
-    """Return what to bind. Raises `InvalidRequest`."""
+def bind_turn(message: pb.BindTurnRequest, *, verified: bool = False) -> BindTurnRequest:
+    """Return what to bind; without the user token. Raises `InvalidRequest`."""
     fields = Fields("BindTurnRequest")
     request = BindTurnRequest(
         turn_id=TurnId(fields.run_side_id("turn_id", message.turn_id)),
@@ -54,6 +56,7 @@ def bind_turn(message: pb.BindTurnRequest) -> BindTurnRequest:
         location=fields.optional_line("location", message.location if message.HasField("location") else None, 256),
         experiment_arm=fields.one_line("experiment_arm", message.experiment_arm, 128),
         date=_date(fields, message.date),
+        verified=verified,
     )
     fields.check()
     return request

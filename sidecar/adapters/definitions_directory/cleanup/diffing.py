@@ -1,4 +1,4 @@
-"""Has git write the difference between files and what is to become of them, in a repository of its own elsewhere."""
+"""Lets git write the difference between old and new files, in a separate temporary repository."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ DIFF: Final = ("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file: its path from the top, where it lies, and its new text; None: it goes."""
+    """One file: its path from the top, its place on disk, and its new text; None: the file is deleted."""
 
     path: str
     file: Path

@@ -1,6 +1,6 @@
-"""What a vertical ships: an Agent Definition and, once resolved, its card.
+"""An Agent Definition and, once its references are resolved, its card.
 
-Values only; reading and checking them is `reading.py` and `resolve.py`.
+These are values only; `reading.py` and `resolve.py` read and check them.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ NO_VERTICAL: Final = Vertical("")
 
 @unique
 class Role(StrEnum):
-    """What a definition says it is. Documentation only: nothing may branch on it (PC1-FR-1d, TN-41)."""
+    """The declared role of a definition. Documentation only: no code may depend on it (PC1-FR-1d, TN-41)."""
 
     ORCHESTRATOR = "orchestrator"
     NATIVE = "native"
@@ -46,7 +46,7 @@ class BlockCategory(StrEnum):
 
 
 class Tuning(Struct, frozen=True):
-    """How the model is asked to answer. None: the model's own default."""
+    """Parameters of the model's response. None: the model's own default."""
 
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
@@ -54,7 +54,7 @@ class Tuning(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """What one child may use. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
+    """The limits of one child. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
 
     Attributes:
         attempt_timeout: longest one attempt may take.
@@ -167,7 +167,7 @@ class ModelEntry(Struct, frozen=True):
 
 @unique
 class ToolOperation(StrEnum):
-    """What a call of a tool does at its service; a tool that declares nothing is an `EFFECT`, the safe reading."""
+    """The effect of a tool's calls at its service; a tool without a declaration is an `EFFECT`, the safe assumption."""
 
     READ = "read"
     """Changes nothing. May be repeated at any time, without a key."""
@@ -191,6 +191,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
         payload_schema: JSON schema of the payload.
         timeout: longest one call may take.
         operation: what a call does at the service, and hence whether it may be repeated.
+        max_response_bytes: largest envelope; None: the platform's default.
     """
 
     id: ToolId
@@ -205,6 +206,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
     payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     timeout: timedelta = timedelta(seconds=10)
     operation: ToolOperation = ToolOperation.EFFECT
+    max_response_bytes: int | None = None
 
     @cached_property
     def arguments_schema_json(self) -> str:
@@ -263,7 +265,7 @@ SUB_AGENTS_AT_MOST: Final = 10
 
 
 class Catalogue(Struct, frozen=True):
-    """One consistent state of the configuration. Immutable; a turn keeps the one it was bound to.
+    """One consistent version of the configuration. Immutable; a turn keeps the version of its bind.
 
     Attributes:
         cards: by definition id.

@@ -1,4 +1,4 @@
-"""The append-only log of one child while it runs here: which marks there are, and in which order they may come.
+"""The append-only log of a running child: its marks, and their allowed order.
 
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
@@ -54,7 +54,7 @@ class ChildLog:
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
-        """Take what is on record as what happened; only before the first mark is made here."""
+        """Continue after recorded events; only before the first mark is made here."""
         if self.sequence > BEGUN or self._waiting:
             raise ChildClosed("the log has events already")
         for event in events:

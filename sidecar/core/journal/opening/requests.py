@@ -1,4 +1,4 @@
-"""The request of a dispatch, taken apart for a fact and put together again."""
+"""The request of a dispatch, reduced for a fact and restored from it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,7 +19,7 @@ Answer: TypeAlias = tuple[Any, ...]
 
 
 class StrippedCall(Part, frozen=True):
-    """What a dispatch was asked for, without its texts. See `DispatchRequest`.
+    """The request of a dispatch without its texts. See `DispatchRequest`.
 
     Attributes:
         binding_digest: that one.
@@ -45,7 +45,7 @@ class CallTexts(Part, frozen=True):
 
 
 class RequestTexts(Part, frozen=True):
-    """What a dispatch was asked for, in words."""
+    """The texts of a dispatch's request."""
 
     calls: tuple[CallTexts, ...] = ()
     prior_context: str = ""

@@ -1,4 +1,4 @@
-"""What the operations on turns and children need from outside, as one value."""
+"""The dependencies of the operations on turns and children, as one value."""
 
 from datetime import datetime, timedelta
 
@@ -37,7 +37,7 @@ class QuestionDesk(Struct, frozen=True):
 
 
 class TurnDependencies(Struct, frozen=True):
-    """What running children needs from outside."""
+    """The dependencies of running children on the outside."""
 
     clock: Clock
     ids: Ids

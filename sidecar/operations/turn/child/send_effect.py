@@ -1,7 +1,7 @@
-"""Tool calls that may change something: the key is on record before an effect is sent, and nothing repeats an effect.
+"""Sends tool calls with effects: the key is recorded before an effect is sent, and no effect is repeated.
 
-The journal decides who may send. A sidecar that lost the dispatch to another one is refused by the record before the
-request leaves; a sidecar that takes the dispatch over finds the key, and does not make another attempt of the child.
+The journal decides who may send. If another sidecar has taken over the dispatch, the record refuses the key before
+the request leaves. A sidecar that takes the dispatch over finds the key and makes no further attempt of the child.
 """
 
 from collections.abc import Awaitable
@@ -40,10 +40,10 @@ class AdmittedEffect(Struct, frozen=True):
 
 
 class SendEffect:
-    """What the tool gateway does around an effect."""
+    """Prepares, sends and completes one effect for the tool gateway."""
 
     def __init__(self, rules: DispatchRules, outside: TurnDependencies, turns: Turns) -> None:
-        """Keeps no state of its own: what a child sent is kept with the child."""
+        """Start without state: the child holds its sent effects."""
         self._rules, self._out, self._turns = rules, outside, turns
 
     def key_of(self, child: Child, tool: ToolEntry, arguments_json: str) -> str:
@@ -146,7 +146,7 @@ class SendEffect:
 
 
 def result_of(judgement: Judgement) -> EffectResult:
-    """Return what a judgement says of the effect: an answer that failed a check proves nothing."""
+    """Return the result of the effect that the checks prove; a response that failed a check proves nothing."""
     if isinstance(judgement, Released):
         return EffectResult.DONE
     if judgement.never_sent:

@@ -1,4 +1,4 @@
-"""Stops one child from inside the sidecar, a child of a dispatch or of a delegation."""
+"""Stops one child of a dispatch or of a delegation from inside the sidecar."""
 
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
@@ -6,7 +6,7 @@ from subagents_errors import CallFailure
 
 
 def stop_child(turn: Turn, child: Child, reason: CallFailure) -> None:
-    """Stop a child of a turn, unless it is over: its attempt ends, and no other one is made."""
+    """Stop a child of a turn, unless it is over: its attempt ends, and no further one starts."""
     above = child.contract.parent_child_id
     if above is None:
         dispatch = turn.dispatches.get(child.dispatch_id)

@@ -1,7 +1,8 @@
-"""The turns that are open here, and how one is found again from its surface token."""
+"""The open turns of this process, and the look-up of a turn by its surface token."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from sys import getsizeof
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -25,34 +26,59 @@ SLIM_FOR_EACH_WHOLE: Final = 4
 """Turns of which only the end is kept, for each that is kept whole; of older ones the record knows."""
 
 
+def text_bytes(turn: Turn) -> int:
+    """Return the size of a turn's answers and requests, which is nearly all that a turn with large answers takes."""
+    size = 0
+    for dispatch in turn.dispatches.values():
+        for call in dispatch.request.calls:
+            size += getsizeof(call.arguments_json)
+    for child in turn.children.values():
+        if child.outcome is not None:
+            answer = child.outcome.answer
+            size += getsizeof(answer.narration)
+            for each in answer.components:
+                size += getsizeof(each.tool_input_json) + getsizeof(each.component_data_json)
+    return size
+
+
 class EndedTurns:
-    """The turns that ended last: what is kept of them gets less with their age, so that memory has a limit.
+    """The newest ended turns. Older ones keep less data, so that memory is limited.
 
     Args:
         whole: how many are kept with their dispatches.
+        most_bytes: room for their answers and requests; the oldest are kept without them if there is too little.
+
+    Attributes:
+        bytes: what the answers and requests of the turns that are kept whole take.
     """
 
-    def __init__(self, whole: int) -> None:
-        self._most_whole = whole
+    def __init__(self, whole: int, most_bytes: int) -> None:
+        self._most_whole, self._most_bytes = whole, most_bytes
+        self.bytes = 0
+        self._bytes: dict[TurnId, int] = {}
         # The oldest ones go all the time: to find the first key, a plain dictionary walks over those that are gone.
         self._whole: OrderedDict[TurnId, Turn] = OrderedDict()
         self._slim: OrderedDict[TurnId, Turn] = OrderedDict()
 
     def add(self, turn: Turn) -> Iterator[Turn]:
-        """Keep a turn, if it is not kept; yield those that are too old to be kept at all."""
+        """Keep a turn, unless it is kept already; yield those that are too old to be kept."""
         if turn.turn_id not in self._slim and turn.turn_id not in self._whole:
             turn.put_away()
             self._whole[turn.turn_id] = turn
-        while len(self._whole) > self._most_whole:
+            self._bytes[turn.turn_id] = size = text_bytes(turn)
+            self.bytes += size
+        while len(self._whole) > self._most_whole or self.bytes > self._most_bytes:
             turn_id, older = self._whole.popitem(last=False)
+            self.bytes -= self._bytes.pop(turn_id)
             older.slim()
             self._slim[turn_id] = older
         while len(self._slim) > self._most_whole * SLIM_FOR_EACH_WHOLE:
             yield self._slim.popitem(last=False)[1]
 
     def drop(self, turn: Turn) -> None:
-        """Keep a turn no longer."""
-        self._whole.pop(turn.turn_id, None)
+        """Drop a turn."""
+        if self._whole.pop(turn.turn_id, None) is not None:
+            self.bytes -= self._bytes.pop(turn.turn_id)
         self._slim.pop(turn.turn_id, None)
 
 
@@ -73,11 +99,11 @@ class Turns:
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
         self._idle: OrderedDict[TurnId, Turn] = OrderedDict()
-        self._ended = EndedTurns(rules.admission.ended_turns)
+        self._ended = EndedTurns(rules.admission.ended_turns, rules.admission.ended_turn_bytes)
         self._give_up: Callable[[Turn], None] = self.forget
 
     def __iter__(self) -> Iterator[Turn]:
-        """Return the turns in order of binding; a copy, so that turns may come and go meanwhile."""
+        """Return the turns in order of binding; a copy, so that turns may be added and removed during the iteration."""
         return iter(list(self._turns.values()))
 
     @property
@@ -90,8 +116,13 @@ class Turns:
         """How many have not ended although nothing runs in them."""
         return sum(1 for turn in self._idle.values() if turn.ending.closed is None)
 
+    @property
+    def ended_bytes(self) -> int:
+        """What the answers and requests of ended turns take."""
+        return self._ended.bytes
+
     def known(self, turn_id: TurnId) -> Turn | None:
-        """Return a turn by id, open or ended, if it is kept here."""
+        """Return a turn by id, open or ended, if this process holds it."""
         return self._turns.get(turn_id)
 
     def gives_up_by(self, give_up: Callable[[Turn], None]) -> None:
@@ -99,7 +130,7 @@ class Turns:
         self._give_up = give_up
 
     def add(self, turn: Turn) -> None:
-        """Keep a turn; the oldest idle ones are given up if there are too many.
+        """Add a turn; if there are too many idle turns, the oldest ones are ended.
 
         Raises:
             AdmissionRefused: work runs in as many turns as allowed.
@@ -115,7 +146,7 @@ class Turns:
         self._rest(turn)
 
     def begins_work(self, turn: Turn) -> None:
-        """Work in a turn begins; `ends_work` has to follow."""
+        """Work in a turn begins; `ends_work` must follow."""
         turn.works += 1
         self._idle.pop(turn.turn_id, None)
         self.working.take(id(turn))
@@ -146,7 +177,7 @@ class Turns:
             self._idle[turn.turn_id] = turn
 
     def ended(self, turn: Turn) -> None:
-        """Take note of an end; of the oldest ended turns nothing is kept."""
+        """Move a turn to the ended ones; the oldest of these are dropped."""
         self._idle.pop(turn.turn_id, None)
         for old in self._ended.add(turn):
             self.forget(old)
@@ -161,7 +192,7 @@ class Turns:
             turn.slim()  # its dispatches lead back to it: they are to be freed without the garbage collector
 
     def held(self, token: str) -> Turn | None:
-        """Return the turn of a token that was made or checked here before: there is nothing to check again."""
+        """Return the turn of a token that was created or checked here before, without another check."""
         return self._by_token.get(token)
 
     def claims_of(self, token: str) -> SurfaceClaims:
@@ -179,7 +210,7 @@ class Turns:
         return claims
 
     def of_token(self, token: str, fetched: Mapping[Digest, Card] = NONE_FETCHED) -> Turn:
-        """Return the turn a token belongs to, rebuilding it from kept definitions if this process has not seen it.
+        """Return the turn a token belongs to, rebuilt from stored definitions if this process has not seen it.
 
         Args:
             token: as sent.

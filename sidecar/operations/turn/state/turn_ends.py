@@ -1,4 +1,4 @@
-"""How a turn and its children ended: what a repeated end is answered with."""
+"""The ends of turns and their children: the answers to repeated `EndTurn` requests."""
 
 from typing import Final
 
@@ -43,7 +43,7 @@ class ChildSummary(Struct, frozen=True):
 
 
 class TurnClosed(Struct, frozen=True):
-    """How a turn ended."""
+    """The end of a turn."""
 
     children: tuple[ChildSummary, ...]
     routing: RoutingRecord
