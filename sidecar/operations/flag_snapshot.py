@@ -16,7 +16,7 @@ from msgspec import Struct
 from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.ports import Clock
-from sidecar.policy.protocols import AsksByName, FlagBackend
+from sidecar.policy.protocols import FlagBackend, NamedFlagBackend
 
 LONGEST_DETAIL: Final = 200
 """Characters of a backend's own error text that are kept for the operator."""
@@ -128,7 +128,7 @@ class FlagSnapshotKeeper:
             named: returns the names of all flags that a backend, given by its name, may be read for.
         """
         self._named = named
-        await self.refresh([name for name, each in self._backends.items() if isinstance(each, AsksByName)])
+        await self.refresh([name for name, each in self._backends.items() if isinstance(each, NamedFlagBackend)])
 
     @property
     def backends(self) -> Mapping[str, FlagBackend]:
@@ -179,8 +179,8 @@ class FlagSnapshotKeeper:
         begun, limit = self._clock.monotonic(), self._timing.fetch_deadline.total_seconds()
         try:
             async with asyncio.timeout(limit) as guard:
-                if isinstance(backend, AsksByName):
-                    backend.ask_for(self._named(name))
+                if isinstance(backend, NamedFlagBackend):
+                    backend.set_names(self._named(name))
                 report = _checked(await backend.fetch())
         except GeneratorExit:
             raise

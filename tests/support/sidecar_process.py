@@ -141,7 +141,7 @@ class SidecarProcess:
 
     def client(self, limits: ClientTimeouts = PATIENT) -> SidecarClient:
         """Return a client with the boot secret; unless told otherwise it waits longer than usual for an answer."""
-        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, limits=limits)
+        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, timeouts=timeouts)
 
     async def page(self, path: str, **headers: str) -> httpx.Response:
         """Return a page of the ops address."""
