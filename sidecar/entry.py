@@ -8,8 +8,6 @@ import os
 import sys
 from typing import Final
 
-from sidecar.cli.health import health_alone
-
 OBJECTS: Final = 100_000
 """Made before the interpreter looks for cyclic garbage; its own 700 cost a sixth of the start: what is imported stays.
 `sidecar serve` sets a number of its own when it has started."""
@@ -17,9 +15,12 @@ OBJECTS: Final = 100_000
 
 def main() -> None:
     """Run the command line; does not return."""
-    code = health_alone(sys.argv[1:], os.environ, sys.stdout)
-    if code is not None:
-        sys.exit(code)
+    if "health" in sys.argv:
+        from sidecar.cli.health import health_alone  # noqa: PLC0415  no other command needs it
+
+        code = health_alone(sys.argv[1:], os.environ, sys.stdout)
+        if code is not None:
+            sys.exit(code)
     gc.set_threshold(OBJECTS)
     from sidecar.command_line import main as whole  # noqa: PLC0415  this is what a health check must not import
 

@@ -55,7 +55,7 @@ class Varied:
         policies: whether lifecycle policies are asked about steps.
         turns: most turns open at a time.
         turn_lifetime: after which a turn is closed; ended ones are kept so long.
-        lanes: whether session lanes are offered.
+        lanes: session lanes are offered, in revisions too where that is not the default.
         ended_turns, episodes: how many are kept in memory.
     """
 
@@ -95,7 +95,7 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
                 "ended_turns": varied.ended_turns,
             },
         },
-        "session": {"enabled": varied.lanes},
+        **({"session": {"enabled": True}} if varied.lanes else {}),
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
     }

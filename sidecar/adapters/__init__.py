@@ -1,1 +1,1 @@
-"""One folder per outside thing, one port each."""
+"""One folder per external system, one port each."""

@@ -1,4 +1,4 @@
-"""Numbered SQL files that make and change the tables of a database; the same code for every dialect."""
+"""Numbered SQL files that create and change the tables of a database; the same code for every dialect."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Reports as files below one directory of the operator's, and nowhere else, whatever links others put there.
+"""Reports as files below one directory of the operator, whatever links other programs put there.
 
-Every part of a path is opened from the directory before it without following links, so that nothing that happens
-meanwhile can lead outside. A file is written under a name of its own and then renamed: a link in its place is replaced,
-never followed, and a report becomes visible only when it is complete.
+Every part of a path is opened relative to its parent directory without following links, so that no concurrent change
+can lead outside. A file is written under a temporary name and then renamed: a link in its place is replaced, never
+followed, and a report becomes visible only when it is complete.
 """
 
 import asyncio

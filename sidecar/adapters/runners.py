@@ -1,7 +1,7 @@
 """Chooses the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
 
-Objects are made when they are first needed, one for each (runner, target) and one for each connector, and kept until
-the end: a breaker and a connection pool are worth something only as long as their target stays the same object.
+An object is created at its first use, one per (runner, target) and one per connector, and kept until the end: a
+circuit breaker and a connection pool work only while their target remains the same object.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Gate clients and lifecycle policies as the settings choose them, each behind a border of its own.
+"""Gate clients and lifecycle policies that the settings select, each behind its own boundary.
 
-One that cannot be made holds, or denies, the steps of the verticals that chose it, with the reason; so does one that
-hangs. Everything else works on.
+If one cannot be created, or hangs, it holds or denies the steps of the verticals that selected it, with the reason.
+Everything else continues.
 
-A policy is ordinary code that may loop for ever; in the event loop it would stop every turn of the process. A thread
-that does not come back is left alone, and its policy denies until it does.
+A policy is ordinary code that may loop forever; on the event loop it would stop every turn of the process. A thread
+that does not return is abandoned, and its policy denies until it does.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Time that passes at once: an event loop that jumps to the next timer, where a given chance decides who runs next.
+"""Virtual time: an event loop that jumps to the next timer, in which a seed decides the order of callbacks.
 
-For replays of recorded turns, and for the simulation. Nothing in it depends on the machine, so that the same chance
-always gives the same run. Handles that were scheduled by the same step keep their order, as asyncio promises; those of
-different steps may overtake each other, as they do when sockets and other tasks come in between.
+For replays of recorded turns, and for the simulation. Nothing depends on the machine, so the same seed always gives
+the same run. Handles that were scheduled by the same step keep their order, as asyncio guarantees. Those of different
+steps may overtake each other, as they do if sockets and other tasks come in between.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""The command line. What a command needs of the rest is handed in, so that this imports nothing heavy.
+"""The command line. Its dependencies are passed in, so that importing it loads nothing heavy.
 
-Of the groups of commands only the one that is asked for is imported; all of them where none is, as for `--help`.
+Only the group of the requested command is imported; without one, e.g. for `--help`, all groups are.
 """
 
 import sys

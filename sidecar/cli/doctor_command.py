@@ -1,4 +1,4 @@
-"""`sidecar doctor`: says what a start would fail at, what would serve no user, and what to do about it."""
+"""`sidecar doctor`: reports what would make a start fail or serve no user, with the remedy."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator

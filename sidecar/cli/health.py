@@ -1,6 +1,6 @@
-"""`sidecar health`: ask the running sidecar whether it takes turns; for an image's health check and for people.
+"""`sidecar health`: asks the running sidecar whether it accepts turns; for health checks of images and for people.
 
-Imports as little as can be: see `sidecar/entry.py`.
+Imports as little as possible: see `sidecar/entry.py`.
 """
 
 import socket
@@ -18,6 +18,8 @@ PATIENCE: Final = 2.0
 """Seconds for each step of asking."""
 OPS_ADDRESS: Final = "127.0.0.1:9464"
 """What `server.ops_address` is by default."""
+OF_ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  asked, not bound
+"""Where a listener on all addresses is asked: not every system connects to the address that means all."""
 VARIABLE: Final = "SIDECAR__SERVER__OPS_ADDRESS"
 
 
@@ -68,8 +70,9 @@ def health(ops_address: str, patience: float, out: TextIO) -> int:
 def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
     """Return status and body of what `/readyz` answers. Raises `OSError`, or `ValueError` if the answer is no HTTP."""
     host, _, port = ops_address.rpartition(":")
+    host = host.strip("[]")
     answer = b""
-    with closing(socket.create_connection((host.strip("[]"), int(port)), patience)) as connection:
+    with closing(socket.create_connection((OF_ALL.get(host, host), int(port)), patience)) as connection:
         connection.sendall(REQUEST % ops_address.encode())
         while len(answer) < LONGEST_ANSWER and (part := connection.recv(LONGEST_ANSWER)):
             answer += part

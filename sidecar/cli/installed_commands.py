@@ -1,4 +1,4 @@
-"""Commands that other distributions bring: the entry-point group `sidecar.commands`."""
+"""Commands of other distributions: the entry-point group `sidecar.commands`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points

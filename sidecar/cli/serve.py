@@ -1,4 +1,7 @@
-"""`sidecar serve` without the whole command line, which is a tenth of what a start costs: see `sidecar/entry.py`."""
+"""`sidecar serve` without the rest of the command line, which is a tenth of the cost of a start.
+
+See `sidecar/entry.py`.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`sidecar token`: the key that an operator holds, and the short-lived role tokens made of it."""
+"""`sidecar token`: an operator's key, and the short-lived role tokens that it signs."""
 
 import re
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""The one place that builds objects and joins them: `running.py` builds, `process.py` runs it as a process."""
+"""The one place that builds and connects objects: `running.py` builds, `process.py` runs the result as a process."""

@@ -1,4 +1,4 @@
-"""Loads the chosen plugins, and checks now what would else fail at the first call."""
+"""Loads the selected plugins, and makes the checks that would otherwise fail at the first call."""
 
 from collections.abc import Sequence
 

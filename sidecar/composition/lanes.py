@@ -1,11 +1,10 @@
-"""Joins the session lane to settings, metrics and log; loaded only where lanes are offered."""
+"""Connects the session lane to settings, metrics and log; loaded only if lanes are offered."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sidecar.composition.parts import Components
 from sidecar.core.session.outgoing import Credit, OutgoingLimits
-from sidecar.core.session.stalls import Stall
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
@@ -13,6 +12,9 @@ from sidecar.rpc.methods import Method
 from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.settings import Settings
+
+if TYPE_CHECKING:
+    from sidecar.core.session.stalls import Stall
 
 NAMED: Final = 16
 """Operations in a line of the log."""
@@ -38,7 +40,7 @@ class LaneReports:
             "code",
         )
 
-    def stalled(self, stall: Stall) -> None:
+    def stalled(self, stall: "Stall") -> None:
         """A lane was given up, since it was not read."""
         self._stalls.add()
         self._log.warning(

@@ -1,9 +1,9 @@
-"""Holds what the settings name against the definitions: at the start, and at each change of the definitions.
+"""Checks the names in the settings against the definitions, at the start and at each change of the definitions.
 
-Settings are read once, definitions change under a running sidecar. A name that nothing has refuses the start, for it is
-most likely misspelt. A name that was right once does not: the sub-agent is on record, and a decommission must not keep
-a sidecar from starting again. Nor does a change of the definitions stop a sidecar that runs; the log says which names
-match nothing any more.
+Settings are read once; definitions change while a sidecar runs. A name that never existed prevents the start, because
+it is most likely misspelt. A name that existed earlier does not: its sub-agent is recorded, and a decommission must
+not prevent a restart. A change of the definitions never stops a running sidecar; the log lists the names that match
+nothing any more.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Joins the operations to everything they need from outside, and says which services each listener offers."""
+"""Connects the operations to their dependencies, and lists the services of each listener."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -77,7 +77,7 @@ def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequen
     if not parts.settings.session.enabled:
         return DispatchServicer(operations, write_timeout).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
-    from sidecar.rpc.session.hello import contract  # noqa: PLC0415  the same reason
+    from sidecar.rpc.session.rules import contract  # noqa: PLC0415  the same reason
 
     rules = session_rules(parts.settings)
     methods = DispatchServicer(operations, write_timeout, contract(rules)).methods()

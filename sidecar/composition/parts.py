@@ -1,4 +1,4 @@
-"""What is built before anything else of a process, and what a test puts in the place of the real thing."""
+"""The objects that are built before everything else, and the replacements that tests pass in."""
 
 from collections.abc import Sequence
 

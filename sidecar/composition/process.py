@@ -1,4 +1,4 @@
-"""Runs the sidecar as a process and turns whatever ends it into an exit code."""
+"""Runs the sidecar as a process and maps its end to an exit code."""
 
 import asyncio
 import resource

@@ -1,4 +1,4 @@
-"""Replays a recorded turn: the operations as they are, in virtual time, with the recording for everything outside."""
+"""Replays a recorded turn: the real operations in virtual time, with the recording in place of everything outside."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Builds the whole, yields it, and closes everything in reverse order, also when building fails half-way."""
+"""Builds all objects, yields the sidecar, and closes everything in reverse order, also if building fails half-way."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,1 +1,1 @@
-"""What is decided, without any outside: no I/O, no clock, no randomness, no await."""
+"""Pure decisions: no I/O, no clock, no randomness, no await."""

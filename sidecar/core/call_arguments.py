@@ -1,7 +1,7 @@
-"""Reads the arguments of a tool call, and says what is wrong with them in words that a model can act on.
+"""Reads the arguments of a tool call, and describes problems so that a model can correct them.
 
-A problem names the path, the rule and the allowed values, all from the schema. Nothing that the caller wrote is in it:
-neither a value nor a name that the schema does not have, since both may hold what a user said.
+A problem names the path, the rule and the allowed values, all from the schema. It contains nothing from the caller:
+neither a value nor a name that the schema does not have, because both may contain what a user said.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,9 @@
-"""The one place where bytes and text from outside become values: files, messages, rows, tokens, answers.
+"""The one place that decodes bytes and text from outside: files, messages, rows, tokens, answers.
 
-The libraries raise more than their documentation names: `msgspec` lets `UnicodeDecodeError` through for a string that
-is not UTF-8, and both JSON libraries `RecursionError` for deep nesting. Here all of it is `DecodeError`, so that no
-caller forgets one of them; `tests/architecture/test_decoding_is_one_place.py` keeps other modules from decoding.
+The libraries raise more exceptions than their documentation names: `msgspec` raises `UnicodeDecodeError` for a string
+that is not UTF-8, and both JSON libraries raise `RecursionError` for deep nesting. Here every failure is
+`DecodeError`, so that no caller misses one; `tests/architecture/test_decoding_is_one_place.py` keeps other modules
+from decoding.
 """
 
 import base64

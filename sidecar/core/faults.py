@@ -1,4 +1,4 @@
-"""Where the way to a host or a data service broke: what an operator needs to act, and nothing of a user."""
+"""Where the connection to a host or a data service failed: what an operator needs to act, without user data."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

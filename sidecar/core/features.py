@@ -1,4 +1,4 @@
-"""What a client may require of a sidecar before it relies on it."""
+"""The features that a client may require of a sidecar."""
 
 from collections.abc import Sequence
 from typing import Final

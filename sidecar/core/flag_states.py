@@ -1,7 +1,7 @@
 """Flag states as one frozen snapshot, merged from every flag backend in use.
 
-A decision reads a snapshot and nothing else: no await, no clock, no I/O (PF1-NFR-4b, TN-8). Who fetches and swaps
-snapshots is `operations/flag_snapshot.py`. Times here are monotonic seconds.
+A decision reads only a snapshot: no await, no clock, no I/O (PF1-NFR-4b, TN-8). `operations/flag_snapshot.py` fetches
+and swaps snapshots. Times are monotonic seconds.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What people and programs may be to a sidecar."""
+"""The roles of people and programs towards a sidecar."""
 
 from enum import StrEnum, unique
 from typing import Final

@@ -1,4 +1,4 @@
-"""What signs, and what is to be thought of a signature."""
+"""Interfaces for signing, and the results of a verification."""
 
 from enum import StrEnum, unique
 from typing import Protocol

@@ -1,1 +1,1 @@
-"""Metrics, logs and traces: what operations report, made visible."""
+"""Metrics, logs and traces of the operations."""

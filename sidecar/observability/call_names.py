@@ -1,4 +1,4 @@
-"""Names of the metrics of RPCs, calls, effects and costs; the same holds as in `names`."""
+"""Names of the metrics of RPCs, calls, effects and costs; the rules of `names` apply."""
 
 from typing import Final
 

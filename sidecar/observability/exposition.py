@@ -1,6 +1,6 @@
-"""Writes the metrics as a Prometheus server wants to read them.
+"""Writes the metrics in the Prometheus format.
 
-To be imported after the sidecar listens: the library takes longer to load than everything else the start needs.
+Import this after the sidecar listens: the library takes longer to load than everything else that the start needs.
 """
 
 from collections.abc import Callable, Iterator

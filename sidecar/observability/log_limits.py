@@ -1,7 +1,8 @@
-"""Limits how many warnings and errors of one kind reach the log: the first of a period do, the rest is counted.
+"""Limits the warnings and errors of one kind in the log: the first of a period are written, the others counted.
 
-One mechanism for the whole process, libraries included. When the period of a kind is over, one line says how many were
-left out. Information is never limited, and neither is what no level silences: that never comes here.
+One mechanism serves the whole process, libraries included. When the period of a kind is over, one line has the number
+of omitted lines. Info lines are never limited, and neither are lines that no level silences: they do not pass through
+here.
 """
 
 import logging

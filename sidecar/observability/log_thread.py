@@ -1,7 +1,7 @@
-"""Hands log records to a thread that writes them: all lines of ten milliseconds cost one wake-up and one write.
+"""Passes log records to a thread that writes them: all lines of ten milliseconds cost one wake-up and one write.
 
-The first line after a pause wakes the thread. As long as several lines come in each period, it looks by itself and
-nothing wakes it; an error ends the period at once. A process that is killed loses what came in the last period.
+The first line after a pause wakes the thread. As long as several lines arrive in each period, the thread polls and
+needs no wake-up; an error ends the period immediately. A process that is killed loses the lines of the last period.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Structured logging: one line per event on standard error, text for people or JSON for machines.
 
-The event loop only puts records into a bounded queue; a thread writes them. A reader that stops reading costs lines,
-which are counted, and never a turn.
+The event loop only puts records into a bounded queue; a thread writes them. If the reader stops reading, lines are
+lost and counted, but no turn is affected.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Reports an event loop that is held up, and names the plugin that holds it.
+"""Reports a blocked event loop, and names the plugin that blocks it.
 
-One blocking call stops every turn of every vertical, and the loop itself cannot report it. A thread therefore asks the
-loop for a sign of life and reads the loop's stack if none comes. The thread cannot end the call: Python has no safe way
-to do that. C code that keeps the interpreter lock delays the report until the lock is free again.
-Source: issue "Trust", section 2.
+One blocking call stops every turn of every vertical, and the loop itself cannot report it. A thread therefore asks
+the loop for a sign of life and reads the loop's stack if none comes. The thread cannot end the call: Python has no
+safe way to do that. C code that holds the interpreter lock delays the report until the lock is released. Source:
+issue "Trust", section 2.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Counters and histograms as plain integers: nothing is called, locked or exported when something is counted.
+"""Counters and histograms as plain integers: counting calls, locks and exports nothing.
 
-An event costs a dict look-up and an addition. What a scraper reads is made when it asks, by `exposition.py`. For one
-event loop only.
+An event costs a dict look-up and an addition. `exposition.py` formats the values when a scraper asks. For one event
+loop only.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """Every name of a metric and log event; `rollout_names` has the metrics of rollouts, `span_names` spans and attributes.
 
-Metric names stand as OpenTelemetry writes them; a Prometheus server that does not ask for UTF-8 names gets underscores
-for dots. No label holds a user, an episode or a turn. Units stand in the name: seconds, ratios without one.
+Metric names follow OpenTelemetry; a Prometheus server that does not request UTF-8 names gets underscores for dots. No
+label holds a user, an episode or a turn. A name ends with its unit, e.g. seconds; ratios have none.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Refusals on the operators' listener: each is counted, and each is a line of the log."""
+"""Counts and logs refusals on the operators' listener."""
 
 from collections.abc import Sequence
 

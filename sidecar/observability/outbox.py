@@ -1,7 +1,7 @@
-"""What goes to a collector: bounded queues, and one thread that empties them.
+"""Telemetry for a collector: bounded queues, and one thread that empties them.
 
-The event loop only appends. A collector that is slow or dead costs what it does not take, which is counted, and never
-a turn.
+The event loop only appends. Telemetry that a slow or dead collector does not accept is lost and counted; no turn is
+affected.
 """
 
 import threading

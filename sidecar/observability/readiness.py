@@ -1,4 +1,4 @@
-"""Whether the process takes new turns, and everything that a person would want to know beside that."""
+"""Whether the process accepts new turns, and the details that operators need."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

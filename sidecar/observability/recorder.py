@@ -1,4 +1,4 @@
-"""The port `Recorder`: what operations report becomes counts and log lines."""
+"""The port `Recorder`: turns reports of operations into counts and log lines."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Every name of a metric of the rollout of sub-agents, as PF1 gives it where it does; the same holds as in `names`."""
+"""Every name of a metric of rollouts, as in PF1 where it defines one; the rules of `names` apply."""
 
 from typing import Final
 

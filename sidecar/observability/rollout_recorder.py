@@ -1,4 +1,4 @@
-"""The port `RolloutRecorder`: what rollouts report becomes counts. The audit itself goes through its sinks."""
+"""The port `RolloutRecorder`: turns reports of rollouts into counts. The audit itself goes to its sinks."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

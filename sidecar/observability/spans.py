@@ -1,6 +1,6 @@
-"""The port `Tracing`: spans by OpenTelemetry's GenAI conventions, made for sampled traces only.
+"""The port `Tracing`: spans by OpenTelemetry's GenAI conventions, created for sampled traces only.
 
-To be imported after the sidecar listens: OpenTelemetry takes longer to load than everything else the start needs.
+Import this after the sidecar listens: OpenTelemetry takes longer to load than everything else that the start needs.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""OpenTelemetry's gRPC instrumentation, where the operator switches it on.
+"""OpenTelemetry's gRPC instrumentation, if the operator enables it.
 
-Off by default, and then nothing of OpenTelemetry is loaded: a span costs about a third of what a small call does. Spans
-go to the outbox if an OTLP endpoint is set, else to the log.
+It is off by default, and then no part of OpenTelemetry is loaded: a span costs about a third of a small call. Spans
+go to the outbox if an OTLP endpoint is set, otherwise to the log.
 """
 
 import secrets

@@ -1,1 +1,1 @@
-"""One file per thing a caller can ask for, and `ports.py`: what they need from outside."""
+"""One file per operation that a caller can request; `ports.py` declares what the operations need from outside."""

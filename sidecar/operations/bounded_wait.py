@@ -1,6 +1,6 @@
-"""Waiting with a limit for what is mostly there at once: a timer only for who really waits.
+"""Awaits a value that is usually ready; starts a timer only when it is not.
 
-A timer costs more than most lookups in memory, and memory is where a bind finds what it asks for.
+A timer costs more than most lookups in memory, and a bind finds most of its values in memory.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Waiting for the first of several things, without `asyncio.wait` and its sets: replay needs a fixed order.
+"""Waits for the first of several events, without `asyncio.wait` and its sets, because a replay needs a fixed order.
 
-An `FirstResult` is settled by the first event of several. Nothing here ever waits for work that ignores cancellation.
+The first event settles a `FirstResult`. No code here waits for work that ignores cancellation.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Keeps the flag states of every backend in one frozen snapshot that decisions read from memory.
 
-One loop per backend: fetch, then wait for the backend's own hint or for the timer. Whatever a backend does wrong
-(raises, hangs, answers with another type) is "no contact": its last report ages, and after `max_staleness` its flags
-read as unreachable. One backend never delays or spoils another. Source: PF1-NFR-4, PF1-T-19, TN-8, TN-57.
+Each backend has one loop: it fetches, then waits for the backend's own hint or for the timer. Any misbehaviour of a
+backend (it raises, hangs, or returns another type) is "no contact": its last report ages, and after `max_staleness`
+its flags read as unreachable. No backend delays or invalidates another. Source: PF1-NFR-4, PF1-T-19, TN-8, TN-57.
 """
 
 import asyncio

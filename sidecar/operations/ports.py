@@ -1,7 +1,7 @@
 """What the operations need from outside, each as one small protocol.
 
-The composition root joins them to real things; the simulation joins the same operations to a virtual clock, a seeded
-scheduler and faulty counterparts. Nothing in `operations` may reach outside by another way.
+The composition root connects the ports to the real systems; the simulation connects the same operations to a virtual
+clock, a seeded scheduler and faulty systems. Code in `operations` reaches the outside only through ports.
 """
 
 from collections.abc import Callable, Coroutine, Mapping

@@ -1,4 +1,4 @@
-"""What is ready to be done next for the calls of a dispatch: one drain does all of it together."""
+"""The list of ready steps for the calls of a dispatch. One drain takes all of them together."""
 
 import asyncio
 from collections.abc import Callable

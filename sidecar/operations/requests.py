@@ -1,4 +1,4 @@
-"""What callers ask for, as plain values; `rpc/translate` makes them from messages."""
+"""Requests of callers as plain values; `rpc/translate` creates them from messages."""
 
 import datetime as dt
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What an operator decided about dispatching, as plain values for the operations."""
+"""The operator's settings for dispatching, as plain values for the operations."""
 
 from datetime import timedelta
 

@@ -1,1 +1,1 @@
-"""What a plugin may implement, and how plugins are found, chosen and checked."""
+"""The interfaces of plugins, and their discovery, selection and checks."""

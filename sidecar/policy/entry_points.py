@@ -1,4 +1,4 @@
-"""Finds what installed distributions offer, from their metadata alone: no module of a plugin runs here.
+"""Finds the entry points of installed distributions from their metadata alone: no plugin code runs.
 
 Source: reliability row 56: a distribution must not run code merely because it is installed.
 """

@@ -1,4 +1,4 @@
-"""Makes runtime objects from chosen descriptors: settings are checked first, and the factory runs at a border."""
+"""Creates runtime objects from selected descriptors: checks the settings, then calls the factory behind a boundary."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Finds the operating system's error in what a transport raised, for `Fault.errno`."""
+"""Finds the operating system's error in an exception of a transport, for `Fault.errno`."""
 
 import re
 from collections.abc import Mapping

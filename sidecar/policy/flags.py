@@ -1,4 +1,4 @@
-"""The typed objects of flag backends: what each has to do, and what it may do beside that."""
+"""The interfaces of flag backends: required methods and optional ones."""
 
 from typing import Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""What a plugin can be."""
+"""The kinds of plugins."""
 
 from enum import StrEnum, unique
 

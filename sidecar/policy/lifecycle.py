@@ -1,7 +1,7 @@
-"""What gates and lifecycle policies are asked, and what they may answer. Source: DESIGN sections 8 and 9, PF1 §5.8.
+"""The questions to gates and lifecycle policies, and their allowed answers. Source: DESIGN sections 8 and 9, PF1 §5.8.
 
-A gate is asked over a network and may take its time; a policy decides from what it is given, at once. Both can only
-hold a step back: neither raises a ramp, clears a kill, or takes a platform gate away.
+A gate is called over a network and may take time; a policy decides immediately from its arguments. Both can only hold
+a step back: neither raises a ramp, clears a kill, or removes a gate of the platform.
 """
 
 import re

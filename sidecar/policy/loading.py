@@ -1,7 +1,7 @@
-"""Loads plugins: the built-ins, and of the installed ones only those the settings enable.
+"""Loads plugins: the built-ins, and the installed ones that the settings enable.
 
-No global: `load_plugins` returns a `PluginHost` that knows every descriptor and can list what is there. Entry points
-are imported one by one, each behind its own border. Source: DESIGN section 9, reliability rows 53 to 56.
+There is no global state: `load_plugins` returns a `PluginHost` with every descriptor. Entry points are imported one
+by one, each behind its own boundary. Source: DESIGN section 9, reliability rows 53 to 56.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""The episode memory port: where conversations are kept. Contract `episode-memory/1`.
+"""The episode memory port: stores conversations. Contract `episode-memory/1`.
 
-An adapter keeps turns, answers three keyed reads and one compare-and-set. What may be seen of that, and when an episode
-is due for compaction, the sidecar decides (`core/history`). Each call has a deadline; what an adapter raises is taken
-for an outage, unless it is named here. Nothing here says how it is stored: an adapter may keep layers apart.
+An adapter stores turns, and offers three keyed reads and one compare-and-set. The sidecar decides which parts may be
+read, and when an episode is due for compaction (`core/history`). Each call has a deadline. An exception counts as an
+outage, unless it is named here. The port does not prescribe the storage: an adapter may separate the layers.
 """
 
 from collections.abc import Sequence

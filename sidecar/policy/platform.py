@@ -1,7 +1,7 @@
-"""The lifecycle policy `platform`: the platform's own rules, asked before every other and in spite of every setting.
+"""The lifecycle policy `platform`: the platform's own rules, called before all others, independent of the settings.
 
-`sidecar.core.rollout.transitions` applies the rules of the rollout first. This policy repeats
-the two that no plugin and no setting may take away: a person asked for the step, and its gates were met.
+`sidecar.core.rollout.transitions` applies the rules of the rollout first. This policy repeats the two rules that no
+plugin and no setting may remove: a person requested the step, and its gates passed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What stops the start because of a plugin, and how it is said."""
+"""Problems of a plugin that stop the start, and their messages."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final

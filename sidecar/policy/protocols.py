@@ -1,8 +1,8 @@
-"""The typed objects that plugins provide: runners, connectors, flag backends.
+"""The interfaces of the objects that plugins provide: runners, connectors, flag backends.
 
-pluggy hooks only *register* descriptors (`hookspecs.py`); during a turn the sidecar calls these protocols, with a
-deadline around each call. Whatever such an object raises is caught at its border: it can fail its own call, never more.
-In-process plugins are inside the trust zone; these contracts protect against mistakes, not against malice.
+pluggy hooks only *register* descriptors (`hookspecs.py`). During a turn the sidecar calls these protocols, with a
+deadline around each call. An exception of such an object is caught at its boundary: it fails its own call and nothing
+else. In-process plugins are trusted; these contracts protect against mistakes, not against malice.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Registers one plugin: checks its hooks, asks each of them once, and checks what it answers.
+"""Registers one plugin: checks its hooks, calls each of them once, and checks the results.
 
-Everything a plugin does here happens at its border: whatever it raises, `SystemExit` too, becomes a `PluginProblem`,
-and a plugin that fails half-way leaves nothing behind.
+All plugin code runs behind a boundary: any exception, `SystemExit` included, becomes a `PluginProblem`, and a plugin
+that fails half-way leaves nothing registered.
 """
 
 import inspect

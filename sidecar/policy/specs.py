@@ -1,7 +1,7 @@
 """Descriptors: what a plugin registers, one dataclass for each kind of plugin.
 
-A spec only describes and holds a factory. Nothing is connected, read or started until the sidecar has chosen it by name
-and calls the factory.
+A spec only describes, and holds a factory. Nothing is connected, read or started before the sidecar selects it by
+name and calls the factory.
 """
 
 from collections.abc import Callable, Mapping

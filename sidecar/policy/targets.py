@@ -1,4 +1,4 @@
-"""Which targets stay on this machine, and what the address of an HTTP service has to be."""
+"""Decides which targets are on this machine, and which addresses of HTTP services are valid."""
 
 import ipaddress
 from typing import Final

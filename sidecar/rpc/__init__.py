@@ -1,1 +1,1 @@
-"""gRPC in: a servicer for each service, one wrapper around all of them, and the translation of messages."""
+"""The gRPC servers: a servicer for each service, one wrapper around all handlers, and the translation of messages."""

@@ -1,6 +1,6 @@
-"""Who may call what: one table, default deny, checked before a message is parsed (DESIGN section 12).
+"""Which caller may call which method: one table, default deny, checked before a message is parsed (DESIGN section 12).
 
-Each listener has one kind of caller. No caller may call a method without a row.
+Each listener has one kind of caller. A method without a row is refused for every caller.
 """
 
 import hmac

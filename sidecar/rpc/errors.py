@@ -1,4 +1,4 @@
-"""The one table from exceptions to gRPC statuses, and what travels with a status.
+"""The one table from exceptions to gRPC statuses, and the details of a status.
 
 Source: STYLE_EXAMPLES section 6, AIP-193.
 """

@@ -1,6 +1,6 @@
-"""What every handler is guarded by, whether its call came as an RPC or as an operation of a lane.
+"""The guard around every handler, for RPCs and for operations of a lane.
 
-Lets in, counts what a limit refused, and turns whatever a handler raises into one error of the tree.
+It admits a call, counts refusals by a limit, and maps every exception of a handler to one error of the tree.
 """
 
 import asyncio

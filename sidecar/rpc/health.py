@@ -1,4 +1,4 @@
-"""`grpc.health.v1`: whether the process takes new work. Served whatever the load is."""
+"""`grpc.health.v1`: reports whether the process accepts new work. It is served under any load."""
 
 import asyncio
 from collections.abc import Sequence

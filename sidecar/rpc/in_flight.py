@@ -1,10 +1,10 @@
-"""Which calls are being served: what a drain waits for. gRPC's own count is not used, it misses what outlives it.
+"""The calls that are being served: a drain waits for them. gRPC's own count misses work that outlives its call.
 
-And when they start: calls that arrive close together start in one pass of the event loop, and run the same code side by
-side. A dispatch runs hundreds of functions once. When gRPC's threads, the kernel and other dispatches run in
-between, the processor's caches hold none of that code when the next dispatch needs it, and the same work takes twice as
-long (docs/benchmarks.md). Calls that start together stay together: each step runs for all of them before the next one.
-Source: Larus, Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX 2002.
+This module also decides when calls start: calls that arrive close together start in one pass of the event loop and
+run the same code side by side. A dispatch runs hundreds of functions once. If gRPC's threads, the kernel and other
+dispatches run in between, the processor's caches no longer hold that code when the next dispatch needs it, and the
+same work takes twice as long (docs/benchmarks.md). Calls that start together stay together: each step runs for all of
+them before the next one. Source: Larus, Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX 2002.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`LifecycleService`: translate, call the operation, translate back. Who acts is the subject of the role token."""
+"""`LifecycleService`: translate, call the operation, translate back. The actor is the subject of the role token."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Starts the gRPC listeners, with reflection where the operator says so. Options: research/reliability.md section 3."""
+"""Starts the gRPC listeners, with reflection if the settings enable it. Options: research/reliability.md section 3."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What a servicer offers: one row for each RPC, without anything of gRPC in it."""
+"""The methods of a servicer: one row for each RPC, independent of gRPC."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Who may do what on the operator listener: one table from methods to roles, default deny (DESIGN section 12)."""
+"""Which role may call which method of the operator listener: one table, default deny (DESIGN section 12)."""
 
 from collections.abc import Mapping
 from datetime import datetime

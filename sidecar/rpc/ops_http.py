@@ -1,7 +1,7 @@
-"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
+"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
 
-One request a connection: what asks here does so every few seconds. A probe always
-has room: the connection that has been there longest makes it, one that has not asked anything yet before all others.
+A connection carries one request, because its clients ask only every few seconds. A new probe always gets a
+connection: if all are in use, the oldest one is closed, those without a request first.
 """
 
 import asyncio

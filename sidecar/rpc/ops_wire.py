@@ -1,4 +1,7 @@
-"""HTTP/1.1 as the ops listener speaks it, read and written by h11: one request, one answer, and the connection ends."""
+"""The HTTP/1.1 of the ops listener, parsed and written by h11.
+
+A connection carries one request and one response.
+"""
 
 import asyncio
 from typing import Final, NamedTuple

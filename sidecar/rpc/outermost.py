@@ -1,7 +1,7 @@
-"""The one wrapper around every handler of gRPC: turns whatever happens into a status.
+"""The one wrapper around every gRPC handler: maps every result and exception to a status.
 
-It is a handler of its own and no `grpc.aio` interceptor, which would cost a task and a queue for each call. Requests
-arrive as bytes, so that parsing happens inside.
+It is a handler and not a `grpc.aio` interceptor, which would cost a task and a queue for each call. Requests arrive
+as bytes, so parsing happens inside the wrapper.
 """
 
 import asyncio

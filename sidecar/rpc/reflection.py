@@ -1,4 +1,4 @@
-"""Describes services to tools such as `buf curl`, in v1 and v1alpha, whose messages are the same bytes."""
+"""Describes the services to tools such as `buf curl`, in v1 and v1alpha, whose messages have the same bytes."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, cast

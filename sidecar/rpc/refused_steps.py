@@ -1,4 +1,4 @@
-"""Reads of a refused call which step it would have been, for the audit."""
+"""Derives from a refused call the step that it requested, for the audit."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

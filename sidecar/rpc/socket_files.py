@@ -1,4 +1,4 @@
-"""A Unix socket that only we serve, in a directory that only we can enter."""
+"""A Unix socket that only this process serves, in a directory that only its user can enter."""
 
 import fcntl
 import os

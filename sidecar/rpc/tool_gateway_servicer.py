@@ -1,4 +1,4 @@
-"""`ToolGatewayService`: the way of sub-agents in other processes to data, to their own turns, and to each other."""
+"""`ToolGatewayService`: gives sub-agents in other processes access to data, to their own turns, and to each other."""
 
 from collections.abc import Sequence
 from typing import Final

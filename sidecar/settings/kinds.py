@@ -1,4 +1,4 @@
-"""Reads a value of a setting by the setting's annotation; every problem is told by its place, none shows the value."""
+"""Parses a setting's value by its annotation; a problem names its place and never shows the value."""
 
 import math
 import re

@@ -1,7 +1,7 @@
-"""What settings say of definitions, held against them: names that nothing has, and addresses without a scheme.
+"""Checks what settings say about definitions: names that do not exist, and addresses without a scheme.
 
-A name that matches nothing would have no effect and no message: a host that is never asked, a policy that never holds,
-a signature that is never demanded.
+A name that matches nothing would have no effect and no message: a host that is never called, a policy that never
+applies, a signature that is never required.
 """
 
 from collections.abc import Collection, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What is wrong with the settings, all of it at once."""
+"""The problems of the settings, reported together."""
 
 from collections.abc import Sequence
 

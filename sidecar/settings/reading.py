@@ -1,7 +1,7 @@
 """Reads the settings: a TOML file, overridden by variables such as `SIDECAR__DISPATCH__FAN_OUT_CAP`.
 
-Nothing is skipped in silence: an unknown key, and a variable that no setting claims, refuse the start. All problems are
-found in one go.
+Nothing is ignored silently: an unknown key, or a variable without a setting, prevents the start. All problems are
+reported together.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Writes the settings down: an example file and a table, both made from the settings themselves."""
+"""Generates an example file and a reference table from the settings."""
 
 import json
 from collections.abc import Iterator

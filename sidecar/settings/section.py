@@ -1,6 +1,6 @@
-"""A table of the settings file: what it may hold, and how what is said is taken in.
+"""A table of the settings file: its allowed keys, and the parsing of its values.
 
-Made of plain classes: only what a file or a variable says is looked at, so that a start pays for nothing else.
+Plain classes: only configured values are processed, so a start pays for nothing else.
 """
 
 from collections.abc import Callable, Mapping

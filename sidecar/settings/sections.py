@@ -1,4 +1,4 @@
-"""Every section but `[dispatch]`."""
+"""Every section except `[dispatch]`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.status_events.policy import TYPE_FORM, Handling
 from sidecar.settings.section import Section, setting
-from sidecar.settings.values import Duration, LoopbackAddress, SocketPath
+from sidecar.settings.values import Duration, OpsAddress, SocketPath
 
 
 class SignatureSettings(Section):
@@ -78,8 +78,10 @@ class ServerSettings(Section):
         Path("/run/sidecar/agents/sidecar.sock"),
         description="Unix socket of the tool gateway, for runner hosts. The same applies to its directory.",
     )
-    ops_address: LoopbackAddress = setting(
-        "127.0.0.1:9464", description="Loopback address of /metrics, /healthz and /readyz. Port 0: any free port."
+    ops_address: OpsAddress = setting(
+        "127.0.0.1:9464",
+        description="IP address and port of /metrics, /healthz and /readyz, over plain HTTP. In a pod: "
+        '`"0.0.0.0:9464"`, so that the kubelet and Prometheus reach it. Port 0: any free port.',
     )
     boot_secret_file: Path = setting(
         Path("/run/sidecar/dispatch/boot-secret"),

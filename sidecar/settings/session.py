@@ -15,7 +15,7 @@ MIB: Final = 1024 * 1024
 class SessionSettings(Section):
     """The session lane: all RPCs of the orchestrator over one long stream. See docs/session-lane.md."""
 
-    enabled: bool = setting(False, description="Offer the session lane.")
+    enabled: bool = setting(True, description="Offer the session lane.")
     max_age: Duration = setting(
         30 * MINUTE,
         ge=MINUTE,

@@ -1,4 +1,4 @@
-"""Forms of setting that several sections share: durations, sockets, loopback addresses."""
+"""Forms of setting that several sections share: durations, sockets, addresses."""
 
 import ipaddress
 import re
@@ -32,20 +32,23 @@ def socket_path(text: Any) -> Path:
     return Path(path)
 
 
-def loopback_address(text: Any) -> str:
-    """Return `127.0.0.1:9464` or `[::1]:9464` as it came. Raises `ValueError` for anything beyond this machine."""
+def ops_address(text: Any) -> str:
+    """Return an IP address with a port, e.g. `127.0.0.1:9464`, `[::1]:9464` or `0.0.0.0:9464`. Raises `ValueError`.
+
+    Host names are refused: a name can resolve to several addresses, and only one of them would be served.
+    """
     host, _, port = str(text).rpartition(":")
     if not port.isdigit() or int(port) > HIGHEST_PORT:
-        raise ValueError('must be a loopback address and a port, e.g. "127.0.0.1:9464"')
+        raise ValueError('must be an IP address and a port, e.g. "127.0.0.1:9464"')
     try:
-        local = ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
-        local = False
-    if not local:
-        raise ValueError("is not a loopback address; nothing is served beyond this machine before mutual TLS is built")
+        raise ValueError(
+            f'{host!r} is not an IP address; give 127.0.0.1 for this machine only, or in a pod "0.0.0.0:{port}"'
+        ) from None
     return str(text)
 
 
 Duration = Annotated[timedelta, duration]
 SocketPath = Annotated[Path, socket_path]
-LoopbackAddress = Annotated[str, loopback_address]
+OpsAddress = Annotated[str, ops_address]

@@ -158,3 +158,9 @@ def test_what_is_wrong_is_left_to_the_whole_command_line(arguments: list[str], c
     out = StringIO()
     assert health_alone([str(file) if each == "FILE" else each for each in arguments], {}, out) is None
     assert out.getvalue() == ""
+
+
+async def test_a_sidecar_that_listens_on_every_address_is_asked_on_this_machine() -> None:
+    """`0.0.0.0` is what a pod sets."""
+    async with answering(b"HTTP/1.1 200 OK\r\n\r\nyes") as (address, _):
+        assert await ask(f"0.0.0.0:{address.rpartition(':')[2]}") == (0, "ready (200): yes\n")

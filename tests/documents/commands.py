@@ -32,6 +32,7 @@ OF_THE_SYSTEM: Final = frozenset(
         "export",
         "git",
         "kill",
+        "kubectl",
         "mkdir",
         "node",
         "npm",
@@ -40,7 +41,7 @@ OF_THE_SYSTEM: Final = frozenset(
         "printf",
         "pytest",
     }
-    | {"rm", "sed", "set", "ssh"}
+    | {"rm", "sed", "set", "ssh", "umask"}
 )
 """Programs of others, and the shell's own words; what they are given is theirs to judge."""
 SEPARATORS: Final = frozenset({"|", "||", "&&", ";", "&", "(", ")"})

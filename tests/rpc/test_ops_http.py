@@ -130,3 +130,19 @@ async def test_an_address_that_cannot_be_had_is_told_apart() -> None:
     with pytest.raises(CannotListen):
         async with OpsHttp({}, lambda path, error: None).listening("192.0.2.1:9464"):
             pass
+
+
+@pytest.mark.parametrize(("address", "others_reach_it"), [("0.0.0.0:0", True), ("127.0.0.1:0", False)])
+async def test_an_address_of_the_pod_is_reached_from_outside_and_loopback_is_not(
+    address: str, others_reach_it: bool
+) -> None:
+    """127.0.0.2 stands for the pod's address here: it is another address of this machine."""
+    http = OpsHttp({"/shown": shown}, lambda _path, _error: None)
+    async with http.listening(address) as served:
+        elsewhere = f"127.0.0.2:{served.rpartition(':')[2]}"
+        if others_reach_it:
+            answer = await said(elsewhere, b"GET /shown HTTP/1.1\r\nhost: pod\r\naccept: yes\r\n\r\n")
+            assert answer.endswith(b"yes")
+        else:
+            with pytest.raises(ConnectionRefusedError):
+                await said(elsewhere, b"")

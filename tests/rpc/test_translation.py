@@ -26,7 +26,7 @@ from sidecar.operations.turn.state.turn_ends import ENDED, ENDED_BY_OPERATOR
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginState
 from sidecar.rpc.admin_servicer import PLUGIN_KIND, PLUGIN_STATE
-from sidecar.rpc.translate import enums
+from sidecar.rpc.translate import enums, rollout_enums
 from sidecar.rpc.translate.fields import duration, timestamp
 from sidecar.rpc.translate.steps import STOP_REACH
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
@@ -58,10 +58,10 @@ def test_every_value_of_ours_has_a_number_and_no_number_is_left_over(table: Any,
         (enums.EVENT_ACTOR, (SIDECAR, PARENT, SUB_AGENT, OPERATOR)),
         (enums.TURN_CLOSE_REASON, ("", ENDED, PARENT_LOST, ENDED_BY_OPERATOR)),
         (enums.CHILD_CLOSE_REASON, (*CHILD_CLOSE_REASONS, PARENT_LOST, ENDED_BY_OPERATOR)),
-        (enums.ROLLOUT_EVENT_KIND, tuple(RolloutEventKind)),
-        (enums.DECOMMISSION_EVENT_KIND, ("begin", "decide", "undo", *CleanupStep)),
-        (enums.ACTOR_ROLE, ("", *Role)),
-        (enums.GATE_VERDICT, tuple(GateVerdict)),
+        (rollout_enums.ROLLOUT_EVENT_KIND, tuple(RolloutEventKind)),
+        (rollout_enums.DECOMMISSION_EVENT_KIND, ("begin", "decide", "undo", *CleanupStep)),
+        (rollout_enums.ACTOR_ROLE, ("", *Role)),
+        (rollout_enums.GATE_VERDICT, tuple(GateVerdict)),
         (STOP_REACH, ("replica", "flag", "record")),
         (PLUGIN_KIND, tuple(PluginKind)),
         (PLUGIN_STATE, tuple(PluginState)),

@@ -42,8 +42,7 @@ from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.session.hello import contract
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings, contract
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import LimitsSettings

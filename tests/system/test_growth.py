@@ -64,10 +64,10 @@ async def test_a_record_gives_back_the_copies_that_it_was_filled_with(tmp_path: 
             for draft in copy.by(store.instance):
                 await store.append([draft])
 
-        read = [await store.turn(each.turn.turn_id) for each in (first, second)]
+        read = [await store.turn(each.turn_id) for each in (first, second)]
 
-    assert [_as_read(turn) for turn in read] == [_as_read(first.turn), _as_read(second.turn)]
-    assert not _ids(first.turn) & _ids(second.turn)
+    assert [_as_read(turn) for turn in read] == [_as_read(first.turn()), _as_read(second.turn())]
+    assert not _ids(first.turn()) & _ids(second.turn())
     assert len(first.drafts) == copies.facts == 9
 
 

@@ -116,14 +116,18 @@ async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None
                 "SIDECAR__LOG__LEVEL: must be 'debug', 'info', 'warning' or 'error'",
             ],
         ),
-        ("", {"SIDECAR__SERVER__OPS_ADDRESS": "0.0.0.0:9464"}, ["SIDECAR__SERVER__OPS_ADDRESS: is not a loopback"]),
+        (
+            "",
+            {"SIDECAR__SERVER__OPS_ADDRESS": "pod:9464"},
+            ["OPS_ADDRESS: 'pod' is not an IP address"],
+        ),
         ("", {"SIDECAR__SERVER__DISPATCH_SOCKET": "0.0.0.0:7000"}, ["before mutual TLS is built"]),
         ('[policy.verticals.shop]\nflags = "fiel"\n', {}, ["no flag-backend named `fiel`", "did you mean `file`?"]),
         ('[flags.file]\npath = "x.yaml"\n', {}, ["flags.file.path: "]),
         ('[plugins]\nenabled = ["flags-nowhere"]\n', {}, ["`flags-nowhere` is not installed"]),
         ('[keys.files]\na = "/nowhere/key"\n', {}, ["keys.files.a: /nowhere/key cannot be read"]),
     ],
-    ids=["unknown names", "ops beyond loopback", "TCP", "unknown plugin", "unused section", "not installed", "no key"],
+    ids=["unknown names", "ops at a name", "TCP", "unknown plugin", "unused section", "not installed", "no key"],
 )
 async def test_a_start_that_is_refused_says_everything_that_is_wrong(
     folder: Path, more: str, environment: dict[str, str], said: list[str]

@@ -25,12 +25,24 @@ class Copy(msgspec.Struct, frozen=True):
     """A turn that differs from all others.
 
     Attributes:
-        turn: as it is read once it is on record.
         drafts: one for each of its facts, in order.
     """
 
-    turn: StoredTurn
     drafts: tuple[Draft, ...]
+
+    @property
+    def turn_id(self) -> TurnId:
+        """Return its id."""
+        return self.drafts[0].turn_id
+
+    def turn(self) -> StoredTurn:
+        """Return the turn as it is read once it is on record. Raises `LookupError`: it breaks the rules."""
+        taken = KeptTurn(self.turn_id).take(self.drafts)
+        if isinstance(taken, str):
+            raise LookupError(f"a copy of a turn breaks the rules: {taken}")
+        turn = state_of(self.turn_id, taken.facts).stored(frozenset())
+        assert turn is not None  # noqa: S101  for the type checker: it has facts
+        return turn
 
     def by(self, instance: InstanceId) -> list[Draft]:
         """Return the drafts as they are made by an instance."""
@@ -46,6 +58,7 @@ class Copies:
         self._minutes = {found: datetime.strptime(found, FORMAT) for found in MINUTE.findall(self._text)}  # noqa: DTZ007  only minutes are counted on
         self._random = Random(seed)  # noqa: S311  ids that differ, no secrets
         self._made = 0
+        self._decoder = msgspec.json.Decoder(tuple[Draft, ...])
         self.facts = len(drafts)
 
     def next(self) -> Copy:
@@ -58,15 +71,9 @@ class Copies:
             text = text.replace(found, (minute + timedelta(minutes=self._made)).strftime(FORMAT))
         drafts = tuple(
             msgspec.structs.replace(each, salt=self._random.randbytes(SALT_BYTES))
-            for each in msgspec.json.decode(text, type=tuple[Draft, ...])
+            for each in self._decoder.decode(text)
         )
-        turn_id = drafts[0].turn_id
-        taken = KeptTurn(turn_id).take(drafts)
-        if isinstance(taken, str):
-            raise LookupError(f"a copy of a turn breaks the rules: {taken}")
-        turn = state_of(turn_id, taken.facts).stored(frozenset())
-        assert turn is not None  # noqa: S101  for the type checker: it has facts
-        return Copy(turn, drafts)
+        return Copy(drafts)
 
 
 async def copies_of(journal: JournalReads, turn_id: TurnId, seed: int = 1) -> Copies:

@@ -16,7 +16,8 @@ from scripts.benchmark.growth.processes import KILOBYTE, MEGABYTE, MILLISECONDS,
 from scripts.benchmark.growth.records import opened_store, original
 from scripts.benchmark.load import p99_of
 from scripts.benchmark.sidecar_server import SQLITE
-from sidecar.core.executing.stored_record import StoredTurn, TurnQuery
+from sidecar.core.executing.stored_record import TurnQuery
+from sidecar.core.identifiers import TurnId
 from sidecar.operations.record.ports import Store
 
 APPEND: Final = "append, p50"
@@ -39,8 +40,8 @@ STEPS: Final = (100_000, 250_000, 500_000, 1_000_000)
 MEASURED: Final = 200
 LISTED: Final = 20
 PAGE: Final = 50
-AT_ONCE: Final = 64
-"""Turns that are handed over at a time: their commits are shared, as under load."""
+AT_ONCE: Final = 200
+"""Turns that are handed over at a time: as many as a commit takes, so that filling waits for few of them."""
 TOLD_EVERY: Final = 20
 KEPT_TURNS: Final = 10_000
 """Of which some are read: spread over the whole file."""
@@ -80,7 +81,7 @@ class _Filling:
         self._place = place
         self._facts = 0
         self._random = Random(1)  # noqa: S311  which turns are read, no secret
-        self._turns: list[StoredTurn] = []
+        self._turns: list[TurnId] = []
         self._made = 0
 
     async def up_to(self, facts: int) -> None:
@@ -98,7 +99,7 @@ class _Filling:
         """Append openings of turns that stay open, and read; one after the other. In milliseconds."""
         openings = [self._copies.next().by(self._store.instance)[:1] for _ in range(MEASURED)]
         appends = [await _timed(self._store.append, opening) for opening in openings]
-        turns = [await _timed(self._store.turn, self._random.choice(self._turns).turn_id) for _ in range(MEASURED)]
+        turns = [await _timed(self._store.turn, self._random.choice(self._turns)) for _ in range(MEASURED)]
         lists = [await _timed(self._store.turns, TurnQuery(limit=PAGE)) for _ in range(LISTED)]
         left = [await _timed(self._store.left_behind, PAGE) for _ in range(LISTED)]
         return {
@@ -116,9 +117,9 @@ class _Filling:
         await self._store.append(copy.by(self._store.instance))
         self._made += 1
         if len(self._turns) < KEPT_TURNS:
-            self._turns.append(copy.turn)
+            self._turns.append(copy.turn_id)
         elif self._random.randrange(self._made) < KEPT_TURNS:
-            self._turns[self._random.randrange(KEPT_TURNS)] = copy.turn
+            self._turns[self._random.randrange(KEPT_TURNS)] = copy.turn_id
 
 
 async def _timed(call: Callable[..., Awaitable[object]], *arguments: object) -> float:

@@ -1,4 +1,4 @@
-"""Ed25519 keys, and the file that signed checkpoints go to."""
+"""Ed25519 keys, and the file of signed checkpoints."""
 
 from sidecar.adapters.checkpoints.checkpoint_file import CheckpointFile
 from sidecar.adapters.checkpoints.keys import (

@@ -1,7 +1,7 @@
-"""The second place as a file: one signed line each, appended under a lock and synchronised before it counts.
+"""The second place as a file: one signed line each, appended under a lock and synced before it counts.
 
-Several sidecars on one machine may append to one file. A file on another disk, or one that only ever grows
-(`chattr +a`), protects more than one beside the database; the adapter only ever appends.
+Several sidecars on one machine may append to one file. A file on another disk, or an append-only file (`chattr +a`),
+protects better than one beside the database; the adapter only appends.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""One connection for each data service, made when it is first asked and kept while there is room."""
+"""One connection per data service, opened at the first call and kept while there is room."""
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""Connector `grpc`, and what a failed call means to the gateway."""
+"""Connector `grpc`, and the meaning of a failed call for the gateway."""
 
 import asyncio
 from typing import Any, Final

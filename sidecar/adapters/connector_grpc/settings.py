@@ -1,4 +1,4 @@
-"""How connector `grpc` uses the network."""
+"""The network settings of connector `grpc`."""
 
 from sidecar.settings.section import Section, setting
 

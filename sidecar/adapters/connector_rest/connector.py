@@ -1,4 +1,4 @@
-"""Connector `rest`. Faults are told without anything that the service or the user wrote."""
+"""Connector `rest`. Its faults contain nothing that the service or the user wrote."""
 
 import asyncio
 import ssl

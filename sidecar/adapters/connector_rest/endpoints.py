@@ -1,4 +1,4 @@
-"""Where a request may go: only to an endpoint that the configuration spells out."""
+"""The allowed targets of a request: only endpoints that the configuration names completely."""
 
 from typing import Final
 from urllib.parse import urlsplit

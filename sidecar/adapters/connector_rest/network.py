@@ -1,7 +1,8 @@
-"""The connections of connector `rest`: what arrives is bounded before an HTTP parser sees it.
+"""The connections of connector `rest`: incoming data is limited before an HTTP parser sees it.
 
-The parser skips any number of interim responses (1xx) and takes all headers at once, without ever giving the event
-loop a turn. So a head arrives in small slices, with a turn of the loop before each, and only so many of them.
+The parser skips any number of interim responses (1xx) and processes all headers at once, without yielding to the
+event loop. Headers are therefore passed in small slices, with a yield before each, and the number of slices is
+limited.
 """
 
 import asyncio

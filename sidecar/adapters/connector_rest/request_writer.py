@@ -1,4 +1,4 @@
-"""The request as it goes over the wire."""
+"""Serialises the request of connector `rest`."""
 
 from typing import Any, Final
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Reading an answer without ever holding more of it than allowed, or holding up the event loop over it."""
+"""Reads a response without holding more of it than allowed, and without blocking the event loop."""
 
 import asyncio
 import zlib

@@ -1,4 +1,4 @@
-"""How connector `rest` uses the network."""
+"""The network settings of connector `rest`."""
 
 from sidecar.settings.section import Section, setting
 

@@ -1,4 +1,4 @@
-"""Finds the `# minor-change:` comments of a YAML file, which parsing forgets."""
+"""Finds the `# minor-change:` comments of a YAML file, which the parser drops."""
 
 import re
 from bisect import bisect_right

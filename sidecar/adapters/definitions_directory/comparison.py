@@ -1,6 +1,6 @@
-"""Reads the two states that `sidecar validate-refs` compares: the files as they are, and a base out of git or a folder.
+"""Reads the two versions that `sidecar validate-refs` compares: the files, and a base from git or a folder.
 
-Of the base only what differs from the head is read and parsed; git says which that is by the names of contents.
+Only what differs between base and head is read and parsed; git determines the differences by its content hashes.
 """
 
 import subprocess

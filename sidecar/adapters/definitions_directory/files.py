@@ -1,7 +1,7 @@
 """Finds and reads the files of a configuration without ever leaving its root.
 
-Links are followed only where they end inside the root, which is what Kubernetes does with its `..data` link: the whole
-state is swapped by one rename. Hidden entries are skipped, and the root itself may be a link.
+Links are followed only if they end inside the root, like the `..data` link of Kubernetes, which swaps a whole version
+by one rename. Hidden entries are skipped, and the root itself may be a link.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Finds the commit in which a definition's digest first appeared, if the configuration is a git checkout.
 
-Walks back from HEAD over the commits that touched the configuration and loads each state: a digest's commit is the
-oldest of the unbroken run that ends at HEAD. A change that is not committed, a root outside git, no git at all, or a
-walk that does not end in time leave a digest without one; it is then its own commit, as in a plain directory.
+The search walks back from HEAD over the commits that touched the configuration and loads each version: a digest's
+commit is the oldest of the unbroken run that ends at HEAD. A digest has no commit if its change is not committed, the
+root is outside git, git is missing, or the search takes too long. It is then its own commit, as in a plain directory.
 """
 
 import subprocess

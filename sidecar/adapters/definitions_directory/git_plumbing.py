@@ -1,4 +1,4 @@
-"""Asks git about one checkout without touching it: no checkout, no index, no hook, no setting of a person."""
+"""Queries git about a checkout without changing it and without index, hooks or personal settings."""
 
 import os
 import subprocess

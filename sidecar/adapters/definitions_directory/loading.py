@@ -1,4 +1,4 @@
-"""Loads one state of a configuration: find, read, parse, then all that the core does with it."""
+"""Loads one version of a configuration: finds, reads and parses the files, then calls the core."""
 
 from pathlib import Path
 

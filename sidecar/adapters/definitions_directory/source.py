@@ -1,9 +1,9 @@
-"""Watches a configuration and holds the newest state that loads.
+"""Watches a configuration and holds the newest version that loads.
 
-Contents are compared, never times: an in-place write, a rename, a swapped link and a file with an older time all show.
-Every look reads all files; a configuration is bounded to a few MiB, usually some KiB. A state is taken only when two
-looks in a row saw the same bytes, so that a file caught half-written is not; whoever writes slower than that should
-write beside and rename.
+Contents are compared, never times: an in-place write, a rename, a swapped link and a file with an older time are all
+noticed. Every check reads all files; a configuration is limited to a few MiB and usually has some KiB. A version is
+accepted only when two checks in a row saw the same bytes, so that a half-written file is not loaded. Programs that
+write more slowly should write a new file and rename it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Parses one YAML file into a `Document`, refusing whatever could surprise its author or exhaust the process.
+"""Parses one YAML file into a `Document`; refuses input that could surprise its author or exhaust the process.
 
-Works on the parser's events, so that depth, aliases and tags are refused before anything is built from them. Plain
-words that YAML 1.1 and 1.2 read differently (`no`, `012`, `1:30`, a date) must be quoted: whichever reading were
-chosen, some author would mean the other.
+It works on the parser's events, so depth, aliases and tags are refused before anything is built. Plain words that
+YAML 1.1 and 1.2 read differently (`no`, `012`, `1:30`, a date) must be quoted, because either reading would be wrong
+for some authors.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The episode memory port over PostgreSQL, and its tables. What is kept is durable, and there for every replica."""
+"""The episode memory port over PostgreSQL, and its tables. Writes are durable and visible to every replica."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the tables hold, read and written on one connection."""
+"""Reads and writes the tables of conversations on one connection."""
 
 from collections.abc import Sequence
 from datetime import datetime

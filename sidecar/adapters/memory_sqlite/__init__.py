@@ -1,4 +1,4 @@
-"""Conversations in a SQLite file of their own."""
+"""Conversations in a separate SQLite file."""
 
 from sidecar.adapters.memory_sqlite.memory import SqliteMemory
 

@@ -1,4 +1,4 @@
-"""The episode memory port over a SQLite file. What is kept is durable when a call returns."""
+"""The episode memory port over a SQLite file. A write is durable when its call returns."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the tables hold, read and written inside a transaction of the engine's threads."""
+"""Reads and writes the tables of conversations inside a transaction of the engine's threads."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Role tokens of an OIDC issuer: its keys, fetched in the background, and what its tokens have to say."""
+"""Role tokens of an OIDC issuer: its keys, fetched in the background, and the checks of its tokens."""
 
 from sidecar.adapters.oidc_issuer.key_source import KeySource, fetching
 from sidecar.adapters.oidc_issuer.keys import IssuerKeys, KeysUnusable, keys_of

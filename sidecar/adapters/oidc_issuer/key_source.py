@@ -1,4 +1,4 @@
-"""Keeps the keys of an issuer: fetched in the background, kept for a while when it is away, then given up."""
+"""Holds the keys of an issuer: fetched in the background, kept for a while during an outage, then dropped."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

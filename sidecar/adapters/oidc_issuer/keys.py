@@ -1,4 +1,4 @@
-"""The public keys of an issuer, as its JWKS names them. A key fits one algorithm, which no token can change."""
+"""The public keys of an issuer, from its JWKS. A key allows one algorithm, which no token can change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

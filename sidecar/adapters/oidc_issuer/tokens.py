@@ -1,4 +1,7 @@
-"""Opens the tokens of an issuer. Signature, audience and issuer are the library's to check; times and role are ours."""
+"""Verifies the tokens of an issuer.
+
+The library checks signature, audience and issuer; this module checks times and role.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""PostgreSQL: connections that every wait on has an end, hints about changes, and the steps of a schema."""
+"""PostgreSQL: connections with limited waits, notifications of changes, and schema migrations."""
 
 from sidecar.adapters.postgresql.changes import Changes
 from sidecar.adapters.postgresql.connections import Connection, Connections, ConnectionTimeouts

@@ -1,7 +1,7 @@
-"""Notices that something was committed, here or by another sidecar.
+"""Detects that this or another sidecar has committed a change.
 
-A notification is only a hint: poolers and dead networks swallow it. What counts is a version that the database keeps;
-it is read at every hint, and once a second in any case, which shows a dead connection, too.
+A notification is only a hint, because poolers and dead networks lose it. The version number in the database decides.
+It is read at every hint, and once a second in any case, which also detects a dead connection.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A few connections to one database. Every wait has an end on this side: a network may die without a word.
+"""A few connections to one database. Every wait has a limit on this side, because a network can fail silently.
 
-A connection on which anything went wrong but the statement itself is given up at once, never waited for; the next use
-makes another one. While that fails, uses are refused at once, for longer and longer, one second at most.
+A connection with any error except a failed statement is dropped immediately and never waited for; the next use opens
+another one. While that fails, uses are refused immediately, for a growing interval of at most one second.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Opens a database: what stands between us and it, and at which version its schema is."""
+"""Opens a database: detects a pooler in between, and checks the version of the schema."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""Statements over a few connections, with what their failures mean for the caller."""
+"""Runs statements over a few connections, and maps their failures for the caller."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar

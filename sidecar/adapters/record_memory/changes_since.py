@@ -1,4 +1,4 @@
-"""What has changed in a journal in memory since it was read for lists."""
+"""The changes of a journal in memory since lists last read it."""
 
 from typing import Final
 

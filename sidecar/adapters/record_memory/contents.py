@@ -1,4 +1,4 @@
-"""What is in a journal in memory, and how much of it is kept."""
+"""The contents of a journal in memory, and their limits."""
 
 from collections import OrderedDict
 from datetime import date

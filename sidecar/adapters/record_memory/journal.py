@@ -1,4 +1,4 @@
-"""The journal in memory. "Durable" means here: as long as the process lives."""
+"""The journal in memory. "Durable" means here: as long as the process runs."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime

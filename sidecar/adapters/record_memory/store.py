@@ -1,4 +1,4 @@
-"""A store whose journal is in memory: nothing has to be waited for."""
+"""A store whose journal is in memory, so that no call has to wait."""
 
 import os
 from collections.abc import Callable, Iterator

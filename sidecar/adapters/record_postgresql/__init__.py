@@ -1,4 +1,4 @@
-"""The journal in PostgreSQL: several sidecars append to one, each in one statement a commit."""
+"""The journal in PostgreSQL: several sidecars append to it, with one statement per commit."""
 
 from sidecar.adapters.record_postgresql.journal import JournalOptions, PostgresJournal
 from sidecar.adapters.record_postgresql.opening import SCHEMA, open_postgres_journal

@@ -1,4 +1,4 @@
-"""What was decided about turns, as the arguments of `journal_append`: arrays, one for each column."""
+"""Turns decided appends into the arguments of `journal_append`: arrays, one per column."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What has changed in the journal since it was read for lists. Facts are numbered by instance."""
+"""The changes of the journal since lists last read it. Facts are numbered by instance."""
 
 from collections.abc import Sequence
 from typing import Any, Final

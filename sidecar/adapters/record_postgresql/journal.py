@@ -1,4 +1,4 @@
-"""The journal port over PostgreSQL. Appends are compared with the head of their turn, and set, in one statement."""
+"""The journal port over PostgreSQL. One statement compares an append with the head of its turn and updates the head."""
 
 import asyncio
 from collections.abc import Callable, Sequence

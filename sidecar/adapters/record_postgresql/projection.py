@@ -1,4 +1,7 @@
-"""The rows of lists, in the database of the journal. Each sidecar takes its own facts, and those of dead ones."""
+"""The rows of lists, in the database of the journal.
+
+Each sidecar projects its own facts, and those of dead sidecars.
+"""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is asked of the journal. Facts are read by the day of their turn, so that only one partition is looked at."""
+"""Reads of the journal. Facts are read by the day of their turn, so that only one partition is searched."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime

@@ -1,4 +1,4 @@
-"""Keeps what was decided about turns, in one transaction. Runs in the writer's thread."""
+"""Writes decided appends in one transaction. Runs in the writer's thread."""
 
 from collections import OrderedDict
 from collections.abc import Sequence

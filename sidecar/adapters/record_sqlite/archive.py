@@ -1,4 +1,4 @@
-"""What verifying reads, and what retention removes."""
+"""Reads for the verification, and removals by retention."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""What has changed in the journal since it was read for lists."""
+"""The changes of the journal since lists last read it."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,7 @@
-"""Reads the record of a file that a sidecar may have open, or of a copy of one: no lock, no thread, no change.
+"""Reads the record of a file that a sidecar may have open, or of a copy: no lock, no thread, no change.
 
-Every page is read on one state of the file; nothing is held between two pages, so that a running sidecar is not kept
-from shortening its write-ahead log.
+Each page is read from one state of the file. Nothing is held between two pages, so the running sidecar can truncate
+its write-ahead log.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Keeps and finds the rows of lists. Each function works within one transaction."""
+"""Writes and finds the rows of lists. Each function works within one transaction."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date

@@ -1,6 +1,6 @@
-"""The rows of lists in a SQLite file of their own, so that keeping them never holds the lock of the record's.
+"""The rows of lists in a separate SQLite file, so that writing them never holds the lock of the record.
 
-Everything in it follows from the record: a file that cannot be used is made anew, and the projector fills it again.
+All contents follow from the record: an unusable file is created again, and the projector fills it.
 """
 
 import asyncio

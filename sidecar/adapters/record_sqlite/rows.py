@@ -1,4 +1,4 @@
-"""Turns facts into the values of rows and back, so that what is read equals what was appended."""
+"""Converts facts to the values of rows and back; a fact that is read equals the fact that was appended."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta

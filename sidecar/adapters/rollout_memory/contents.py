@@ -1,4 +1,4 @@
-"""What is kept of rollouts, as plain objects, and the rules of changing it: the reference for every database."""
+"""The stored rollouts as plain objects, and the rules for changing them: the reference for every database."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The port of rollouts over what is kept in memory."""
+"""The port of rollouts over contents in memory."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta

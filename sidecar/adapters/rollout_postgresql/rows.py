@@ -1,4 +1,4 @@
-"""Turns rows into what is kept of rollouts, and back."""
+"""Converts rows to values of rollouts and back."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""What is written of rollouts, inside one transaction."""
+"""Writes rollouts, inside one transaction."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What is read of rollouts, inside a transaction of one of the engine's threads."""
+"""Reads rollouts, inside a transaction of one of the engine's threads."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is written of rollouts, inside a transaction of the engine's writer."""
+"""Writes rollouts, inside a transaction of the engine's writer."""
 
 from collections.abc import Sequence
 from datetime import datetime

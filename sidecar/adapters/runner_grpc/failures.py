@@ -1,6 +1,6 @@
-"""What a failed `Run` says about the attempt: whether another may succeed, and whether the host was there at all.
+"""Classifies a failed `Run`: whether another attempt may succeed, and whether the host was reachable.
 
-What a host writes goes to the operator's timeline only, cut short and without control characters.
+Texts of a host go only to the operator's timeline, truncated and without control characters.
 """
 
 from typing import Final

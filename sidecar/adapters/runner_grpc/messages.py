@@ -1,4 +1,4 @@
-"""What a host is asked and what it reports, to and from messages."""
+"""Translates requests to a host and its reports to and from messages."""
 
 from datetime import timedelta
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""How runner `grpc` uses the network."""
+"""The network settings of runner `grpc`."""
 
 from sidecar.settings.section import Section, setting
 

@@ -1,6 +1,6 @@
-"""SQLite files through `apsw`: one writer thread, one reader thread, one that checkpoints. For adapters that keep rows.
+"""SQLite files through `apsw`: a writer thread, a reader thread, and a checkpoint thread.
 
-What an adapter hands over runs in one of the threads, in a transaction of its own; it never sees the event loop.
+The functions of an adapter run in one of the threads, each in its own transaction, and never on the event loop.
 """
 
 from sidecar.adapters.sqlite.engine import SqliteEngine, Tuning

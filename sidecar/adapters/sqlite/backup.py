@@ -1,4 +1,4 @@
-"""Copies a database while it is written."""
+"""Copies a database while it is being written."""
 
 import os
 from pathlib import Path

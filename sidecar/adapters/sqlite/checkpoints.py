@@ -1,4 +1,4 @@
-"""Moves what is in the write-ahead log into the database file, in a thread of its own."""
+"""Moves the contents of the write-ahead log into the database file, in a separate thread."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""One SQLite file, opened by this process alone, and what its errors mean; their text may hold paths and contents."""
+"""One SQLite file, opened by this process alone; error texts stay here, because they may contain paths and contents."""
 
 import asyncio
 from collections.abc import Callable, Mapping

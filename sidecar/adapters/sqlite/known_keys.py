@@ -1,7 +1,7 @@
-"""Knows without a look into the file that a key is not there, so that what begins anew waits for no thread.
+"""Knows without reading the file that a key is new, so that new work waits for no thread.
 
-A Bloom filter: it may take a key for one of those in the file that is not, and then the file is asked; never the other
-way round. Only for a file that this process alone writes to.
+This is a Bloom filter. It may report a new key as known, and then the file is read; it never reports a known key as
+new. It works only for a file that no other process writes.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Opens a database file: which SQLite, whose file, alone, with which settings, and at which version of its schema."""
+"""Opens a database file: checks SQLite's version, takes the lock, applies the settings, and checks the schema."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Time, chance, ids, tasks and secrets of the real world; the simulation has its own."""
+"""Time, randomness, ids, tasks and secrets of the real system; the simulation has its own."""
 
 from sidecar.adapters.system.entropy import SystemClock, SystemIds, SystemRandomness
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret

@@ -1,4 +1,4 @@
-"""Secrets in files: made or read, with their modes checked."""
+"""Creates or reads secrets in files, and checks their modes."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Keeps the background loops going, and the interpreter from looking for garbage all the time."""
+"""Restarts background loops that fail, and tunes the garbage collector."""
 
 import asyncio
 import gc

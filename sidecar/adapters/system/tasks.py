@@ -1,4 +1,4 @@
-"""Owns every task that outlives the call that began it, and runs long computations beside the event loop."""
+"""Owns every task that outlives its caller, and runs long computations outside the event loop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

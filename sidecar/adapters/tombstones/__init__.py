@@ -1,4 +1,4 @@
-"""Kills and ramp-downs as one process knows them: in a file of its own, or in memory."""
+"""Kills and ramp-downs of one process: in a file, or in memory."""
 
 from sidecar.adapters.tombstones.file import TombstonesInFile, TombstonesUnusable, opened_tombstones
 from sidecar.adapters.tombstones.memory import TombstonesInMemory

@@ -1,7 +1,8 @@
-"""Stops in an append-only file that only this process writes; each is on disk before its answer says so.
+"""Stops in an append-only file that only this process writes; each is on disk before its answer is sent.
 
-What cannot be written holds in memory, and is written together with the next stop that can be. A file that has grown
-is replaced by one with what still counts: a watchdog may ramp down for months, and a start must not fail of that.
+A stop that cannot be written is in effect in memory, and is written together with the next stop that can be. A large
+file is replaced by one with the entries that still count: a watchdog may ramp down for months, and that must not make
+a start fail.
 """
 
 import asyncio

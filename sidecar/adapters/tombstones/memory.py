@@ -1,4 +1,4 @@
-"""Stops in memory: for a process that may forget them when it ends, and the part of the others that is read."""
+"""Stops in memory: for a process that may lose them, and the in-memory part of the other implementations."""
 
 from collections.abc import Iterable, Sequence
 

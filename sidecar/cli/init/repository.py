@@ -1,4 +1,4 @@
-"""What `sidecar init` writes: a repository from which its README leads to a first dispatch."""
+"""The repository that `sidecar init` writes; its README leads to a first dispatch."""
 
 import re
 from collections.abc import Mapping

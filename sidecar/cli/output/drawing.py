@@ -1,4 +1,4 @@
-"""Lines for a terminal, and the same lines in plain ASCII for everything else."""
+"""Lines for a terminal, and their plain ASCII form for everything else."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""How the commands take their parameters."""
+"""Parses the parameters of commands."""

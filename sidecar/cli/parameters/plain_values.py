@@ -1,7 +1,7 @@
-"""Takes plain, well-formed values of a command's parameters as they are.
+"""Accepts plain, well-formed values of a command's parameters unchanged.
 
-Typer coerces every value by a pydantic adapter, and importing pydantic costs more CPU than most commands. Texts,
-numbers, switches, choices and paths need none of it. Every other value goes to Typer, which also words all errors.
+Typer converts every value with a pydantic adapter, and importing pydantic costs more CPU than most commands. Texts,
+numbers, switches, choices and paths do not need it. Every other value goes to Typer, which also words all errors.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Asks `examination` in a process of its own, and says what became of it."""
+"""Runs `examination` in a separate process, and interprets how it ended."""
 
 import json
 import os

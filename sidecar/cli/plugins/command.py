@@ -1,4 +1,4 @@
-"""`sidecar plugins`: what can be plugged in, whether it works, and how to begin one."""
+"""`sidecar plugins`: lists plugins, checks them, and creates new ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `sidecar plugins doctor` finds: each installed plugin, enabled or not, tried in a process of its own."""
+"""The findings of `sidecar plugins doctor`: each installed plugin, enabled or not, tried in a separate process."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What `sidecar plugins new` writes: a small complete plugin, which passes its conformance suite as it stands."""
+"""What `sidecar plugins new` writes: a small complete plugin that passes its conformance suite unchanged."""
 
 import keyword
 import re

@@ -1,4 +1,4 @@
-"""Asks a running sidecar for what is on record, over its dispatch socket."""
+"""Queries a running sidecar about the record, over its dispatch socket."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""`sidecar history`: read a legacy export into the conversations, and write one conversation out."""
+"""`sidecar history`: imports an export of an earlier system, and exports one conversation."""
 
 import asyncio
 import json

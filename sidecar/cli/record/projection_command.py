@@ -1,4 +1,4 @@
-"""`sidecar projection rebuild` derives the rows of lists anew from the record."""
+"""`sidecar projection rebuild`: rebuilds the rows of lists from the record."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`sidecar replay`: send what was recorded of a turn through the code as it is, and say what differs."""
+"""`sidecar replay`: sends the recording of a turn through the present code, and reports differences."""
 
 import json
 from collections.abc import Callable

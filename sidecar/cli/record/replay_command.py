@@ -1,4 +1,4 @@
-"""The options of `sidecar replay`; what it does stands in `replay`, which is loaded when the command runs."""
+"""The options of `sidecar replay`. Its implementation, `replay`, is imported only when the command runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

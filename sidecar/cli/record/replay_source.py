@@ -1,4 +1,4 @@
-"""Gets what a replay needs from a running sidecar."""
+"""Gets the input of a replay from a running sidecar."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a record is that is to be verified, as the options and the settings say it."""
+"""The location of a record to verify, from the options and the settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

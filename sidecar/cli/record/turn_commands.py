@@ -1,4 +1,4 @@
-"""The commands that show turns. What they need beside this is imported when one of them runs."""
+"""The commands that show turns. Further imports wait until a command runs."""
 
 import sys
 from collections.abc import Callable

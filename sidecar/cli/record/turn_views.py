@@ -1,4 +1,4 @@
-"""`sidecar turns`, `sidecar turn`, `sidecar episodes`: ask the running sidecar, show what it says."""
+"""`sidecar turns`, `sidecar turn`, `sidecar episodes`: query the running sidecar and show its answer."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

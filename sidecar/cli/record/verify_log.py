@@ -1,4 +1,4 @@
-"""`sidecar verify-log`: say whether the record is whole, and if not, what is wrong with it."""
+"""`sidecar verify-log`: reports whether the record is complete, and all findings."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Writes a new project from templates: as a whole, or not at all."""
+"""Writes a new project from templates, completely or not at all."""
 
 import tempfile
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Asks a running sidecar's `LifecycleService` and `AdminService`, over its operator listener, with a role token."""
+"""Calls a running sidecar's `LifecycleService` and `AdminService`, over its operator listener, with a role token."""
 
 import re
 from collections.abc import Iterator, Sequence

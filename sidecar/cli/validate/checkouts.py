@@ -1,4 +1,4 @@
-"""What commands ask of a checkout of the configuration repository; nothing of it ever writes into the checkout."""
+"""Queries of commands about a checkout of the configuration repository; nothing writes into the checkout."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`sidecar validate DIR`: check a configuration as the sidecar would, without one running. Source: PC1-D-49, TN-45."""
+"""`sidecar validate DIR`: checks a configuration like the sidecar, without a running one. Source: PC1-D-49, TN-45."""
 
 import json
 from collections.abc import Callable

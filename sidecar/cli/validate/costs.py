@@ -1,4 +1,4 @@
-"""What `sidecar validate` prints of tokens and, with `--costs`, of prices: what a turn costs at least."""
+"""The output of `sidecar validate` about tokens and, with `--costs`, the minimum cost of a turn."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`sidecar doctor`: examines a deployment before it starts, or beside the sidecar that runs, and changes nothing."""
+"""`sidecar doctor`: checks a deployment before its start, or beside a running sidecar, and changes nothing."""
 
 from sidecar.composition.doctor.examine import examine
 

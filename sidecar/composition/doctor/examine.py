@@ -1,4 +1,4 @@
-"""The whole examination, in the order in which a start would fail."""
+"""The complete check, in the order in which a start would fail."""
 
 import asyncio
 from collections.abc import Iterator

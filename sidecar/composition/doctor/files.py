@@ -1,4 +1,4 @@
-"""Sockets, their directories, and files with secrets: who may enter, who holds them, what is missing."""
+"""Checks sockets, their directories and files with secrets: permissions, owners, missing files."""
 
 import fcntl
 import os

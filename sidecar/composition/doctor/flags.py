@@ -1,4 +1,4 @@
-"""Flag backends: whether they answer, and whether they know the flags that definitions name."""
+"""Checks flag backends: whether they answer, and whether they know the flags of the definitions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Processes that the sidecar talks to: runner hosts, data services, and the sidecar itself if it runs."""
+"""Checks peers: runner hosts, data services, and the sidecar itself if it runs."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The record: whether it can be opened, what its schema lacks, how much room there is, and how its clock goes."""
+"""Checks the record: whether it can be opened, its schema, its free space, and its clock."""
 
 import asyncio
 import os

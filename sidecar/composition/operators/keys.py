@@ -1,4 +1,4 @@
-"""The keys of operators as the settings name them, and what each may be used for."""
+"""The keys of operators from the settings, with the limits of each."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The operators' listener: who gets in, and what they may ask for."""
+"""The operators' listener: its callers and their permissions."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager

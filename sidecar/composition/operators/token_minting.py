@@ -1,4 +1,4 @@
-"""What `sidecar token` does its work with."""
+"""The dependencies of `sidecar token`."""
 
 from collections.abc import Mapping
 from functools import partial

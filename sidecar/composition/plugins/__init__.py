@@ -1,1 +1,1 @@
-"""Builds the plugins that the settings choose."""
+"""Builds the plugins that the settings select."""

@@ -1,7 +1,7 @@
-"""Makes the episode memory that the settings choose, and opens it before the first user is served.
+"""Creates the episode memory that the settings select, and opens it before the first user is served.
 
-Conversations have a file of their own beside the record's, or tables of their own in its database: their writer never
-stands before that of contracts and events, and they can be backed up, kept and removed apart from the record.
+Conversations have a separate file beside the record's, or separate tables in its database. Their writer therefore
+never delays that of contracts and events, and they can be backed up, retained and removed separately.
 """
 
 from collections.abc import AsyncIterator, Mapping

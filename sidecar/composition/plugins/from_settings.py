@@ -1,4 +1,4 @@
-"""Turns settings into the plain values that operations and plugins take."""
+"""Converts settings to the plain values that operations and plugins take."""
 
 import secrets
 from collections.abc import Mapping

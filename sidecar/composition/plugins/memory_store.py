@@ -1,6 +1,6 @@
 """The episode memory `store`: conversations in the sidecar's own database, SQLite or PostgreSQL.
 
-What its settings leave out, the `[record]` section says: see `conversations`.
+Its defaults come from the `[record]` section (see `conversations`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Joins checkpointing and retention to a record, and shows how they fare."""
+"""Connects checkpointing and retention to a record, and reports their state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence

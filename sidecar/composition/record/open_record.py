@@ -1,4 +1,4 @@
-"""Opens the record that the settings choose, makes a store of it, and shows whether it can be written."""
+"""Opens the record that the settings select, creates a store for it, and reports whether it is writable."""
 
 import asyncio
 import os

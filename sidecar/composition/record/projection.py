@@ -1,4 +1,4 @@
-"""Derives the rows of lists anew: with SQLite for a record that no sidecar has open, with PostgreSQL at any time."""
+"""Rebuilds the rows of lists: with SQLite for a record that no sidecar has open, with PostgreSQL at any time."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What is done to a record beside serving: its schema, and copies of it."""
+"""Maintenance of a record: its schema, and copies of it."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Makes the audit sinks that the settings choose, each behind its border."""
+"""Creates the audit sinks that the settings select, each behind its boundary."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Which flags each backend is read for, and who switches the flags of which vertical."""
+"""The flags that are read from each backend, and the writer of each vertical's flags."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

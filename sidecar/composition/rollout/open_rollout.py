@@ -1,4 +1,4 @@
-"""Joins the rollout: where it is kept, what binds read of it, who takes its steps, where its audit goes."""
+"""Connects the rollout: its store, the view of binds, its steps, its audit."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,1 +1,1 @@
-"""Joins metrics, logs and traces to collectors and background reports."""
+"""Connects metrics, logs and traces to collectors and background reports."""

@@ -1,4 +1,4 @@
-"""What the background work reports, made visible in log, metrics and readiness."""
+"""Shows reports of background work in log, metrics and readiness."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Joins what is measured to a collector, where one is set; loaded after the sidecar listens."""
+"""Connects telemetry to a collector, if one is configured; loaded after the sidecar listens."""
 
 import asyncio
 import logging

@@ -1,1 +1,1 @@
-"""Flags and cohort decide the surface of a turn."""
+"""Decides the surface of a turn from flags and cohort."""

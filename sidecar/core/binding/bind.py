@@ -1,4 +1,4 @@
-"""Decides what a turn may call, from values that are in memory already.
+"""Decides which sub-agents a turn may call, from values in memory.
 
 Source: PC2-FR-1, PC2-FR-2, PC1-D-10, TN-51, DESIGN section 8 (first bullet).
 """

@@ -1,4 +1,7 @@
-"""Decides who serves each slot for one user, from memory. Source: DESIGN section 8, TN-51, TN-58, TN-62."""
+"""Selects the definition that serves each slot for one user, from memory.
+
+Source: DESIGN section 8, TN-51, TN-58, TN-62.
+"""
 
 from collections.abc import Callable
 

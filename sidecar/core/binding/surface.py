@@ -1,4 +1,4 @@
-"""What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
+"""The surface of one turn: immutable values from its bind to its end."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache

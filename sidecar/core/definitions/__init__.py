@@ -1,1 +1,1 @@
-"""Agent Definitions, the registries they refer to, and the prompts they become (PC1)."""
+"""Agent Definitions, the registries that they refer to, and their prompts (PC1)."""

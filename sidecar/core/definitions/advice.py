@@ -1,7 +1,7 @@
-"""Advice on a configuration that loads: what makes an orchestrator's model choose badly, or hides a change.
+"""Advice on a valid configuration: what makes an orchestrator's model choose badly, or hides a change.
 
-Nothing here keeps a configuration from loading; `sidecar validate` prints it, and `--strict` fails on it. The rules
-look at words, not at meaning: what a description is worth, evaluations show.
+Advice never prevents loading; `sidecar validate` prints it, and `--strict` fails on it. The rules check words, not
+meaning; only evaluations show the quality of a description.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""What changed between two states of one definition, and whether it may change in place.
+"""Classifies the changes between two versions of one definition, and decides whether they may be made in place.
 
 A major change makes a new definition: another model, an entry added to or removed from `tools` or `prompt_blocks`, or
-another slot. Everything else is minor. The table of fields is in `docs/definitions.md`; `Card.shape` changes exactly
-with the major changes inside a slot. Source: PF1-FR-12a, PF1-FR-12e, PF1-D-58, TN-68.
+another slot. Everything else is minor. The table of fields is in `docs/definitions.md`. Within a slot, `Card.shape`
+changes exactly with the major changes. Source: PF1-FR-12a, PF1-FR-12e, PF1-D-58, TN-68.
 """
 
 from collections import Counter

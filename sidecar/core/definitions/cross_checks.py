@@ -1,4 +1,4 @@
-"""Checks what entries say about each other: every reference resolves, and the whole can be served. Source: PC1-FR-2."""
+"""Checks references between entries: each resolves, and the configuration can be served. Source: PC1-FR-2."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

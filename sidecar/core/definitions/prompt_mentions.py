@@ -1,6 +1,6 @@
 """Names in prompt blocks: a model that is told to use a tool or an argument must have it.
 
-A block is prose, so this looks for what is written like a name: words joined by `_`, and words in backticks.
+A block is prose, so the check looks for text in the form of a name: words joined by `_`, and words in backticks.
 """
 
 import re

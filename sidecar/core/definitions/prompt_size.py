@@ -1,7 +1,7 @@
-"""How much of a model's context window a prompt takes, and each tool of it.
+"""The share of a model's context window that a prompt and each tool take.
 
-The count is an estimate: UTF-8 bytes / 4 unless a deployment plugs in its model's own tokeniser. Of a tool, name,
-description and JSON schema count; what a provider puts around them does not.
+The count is an estimate: UTF-8 bytes / 4, unless a deployment configures the tokeniser of its model. For a tool it
+includes name, description and JSON schema, but not what a provider adds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From parsed files to a catalogue: read, check, resolve every reference, weigh, identify. Pure."""
+"""Turns parsed files into a catalogue: reads, checks, resolves every reference, weighs, computes digests. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

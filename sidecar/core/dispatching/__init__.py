@@ -1,1 +1,1 @@
-"""The calls of one model response: cap, intents, order, outcomes, and the record of what was routed (PC2)."""
+"""The calls of one model response: cap, intents, order, outcomes, and the routing decision (PC2)."""

@@ -1,4 +1,4 @@
-"""What the orchestrator's model emitted."""
+"""The tool calls that the orchestrator's model emitted."""
 
 import msgspec
 

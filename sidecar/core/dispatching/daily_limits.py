@@ -1,4 +1,4 @@
-"""Refuses the calls of a plan that a principal has no calls left for today."""
+"""Refuses the calls of a plan that exceed the user's daily limits."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

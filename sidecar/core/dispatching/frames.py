@@ -1,6 +1,6 @@
-"""What a listener of a dispatch is told, and the log it is told from.
+"""The frames that a listener of a dispatch receives, and the log of events behind them.
 
-Only coalesced frames travel: whatever happened while the last frame was on its way goes into the next one.
+Frames are coalesced: events that happen while a frame is being sent go into the next frame.
 """
 
 from collections.abc import Mapping, Sequence

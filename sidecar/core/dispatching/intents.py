@@ -1,4 +1,4 @@
-"""How many intents a response had, and whether it turned to sub-agents that were not in the conversation before."""
+"""The number of intents of a response, and whether it called sub-agents that are new in the conversation."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""What tokens cost, exactly: whole units of a trillionth of a US dollar, never a binary fraction.
+"""Exact costs of tokens: whole trillionths of a US dollar, never a binary fraction.
 
-A price has at most six decimals of US dollars for a million tokens, hence one token costs a whole number of units. An
-unknown price, or tokens that a runner did not report, make the cost unknown (None), which is not zero.
+A price has at most six decimals of US dollars per million tokens, so one token costs a whole number of units. If a
+price is unknown, or a runner reports no tokens, the cost is unknown (None), which is not zero.
 """
 
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What became of one call."""
+"""The outcome of one call."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Decides, for each call of a model response, whether it runs, and with which arguments.
+"""Decides for each call of a model response whether it runs, and with which arguments.
 
 Source: PC2-FR-7c, PC2-D-1, PC2-D-3, TN-17, TN-18.
 """

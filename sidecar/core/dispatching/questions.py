@@ -1,4 +1,4 @@
-"""What a sub-agent asks back, what is answered, and what the sub-agent that continues is given."""
+"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,7 +1,7 @@
-"""Signed receipts of questions: what they bind, and why one is refused.
+"""Signed receipts of questions: what a receipt binds, and why one is refused.
 
-A receipt is signed with the keys of surface tokens, under a purpose of its own. It says which child asked what, for
-whom, and until when. That a receipt is used once is not the receipt's to say: the record says it (`QuestionAnswered`).
+A receipt is signed with the keys of surface tokens, under its own purpose. It states which child asked which
+question, for which user, and until when. It does not prevent a second use; the record does (`QuestionAnswered`).
 """
 
 from datetime import datetime

@@ -1,8 +1,8 @@
 """Decides which of a turn's waiting calls may run now.
 
-A call runs as soon as nothing that came before it owns something in common and its dispatch has a parallel place free.
-Different sub-agents own different things unless their cards say otherwise (TN-21); two calls to the same sub-agent
-always share its slot, so they run one after the other (TN-17).
+A call runs as soon as no earlier call owns the same data and its dispatch has a free place. Different sub-agents own
+different data unless their cards declare otherwise (TN-21). Two calls of one sub-agent always share its slot, so they
+run one after the other (TN-17).
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""What a data service answered: released to the sub-agent, or withheld.
+"""Releases the response of a data service to the sub-agent, or withholds it.
 
-`judging.judge` is the only way from the bytes of an answer to a payload (TN-33).
+`judging.judge` is the only way from the bytes of a response to a payload (TN-33).
 """
 
 from sidecar.core.envelopes.forms import EnvelopeEncoding

@@ -1,4 +1,4 @@
-"""The outside of an envelope, whichever its form: members by name, each read only when the checks have come to it."""
+"""The members of an envelope in either form, each read only when a check needs it."""
 
 from dataclasses import dataclass, field
 from typing import Protocol

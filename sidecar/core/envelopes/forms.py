@@ -1,4 +1,4 @@
-"""How an envelope is written on the wire. Either form is judged by the same checks in the same order."""
+"""The two wire forms of an envelope. The same checks in the same order apply to both."""
 
 from enum import StrEnum, unique
 

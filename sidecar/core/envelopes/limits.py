@@ -1,4 +1,4 @@
-"""How large an answer of a data service may be."""
+"""The maximum size of a data service's response."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Opening a payload, once it is known to be for the right user."""
+"""Parses a payload after the envelope has been found to be for the right user."""
 
 import math
 from typing import Any, Final

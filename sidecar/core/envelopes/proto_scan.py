@@ -1,8 +1,9 @@
-"""Reads the outside of a serialised `EnricherResponse`, as `scanning` does for JSON: fields as they stand, twice too.
+"""Reads the fields of a serialised `EnricherResponse` without protobuf, duplicates included.
 
-A protobuf parser keeps the last of two equal fields, so a producer could say one principal to a parser that keeps the
-first and another to one that keeps the last. And it would open the payload's text together with everything else. So the
-few lines of the wire format that are needed are read here. Unknown fields and `partial` are skipped.
+`scanning` does the same for JSON. A protobuf parser keeps the last of two equal fields, so a producer could state one
+principal for a parser that keeps the first and another for one that keeps the last. It would also decode the payload
+together with everything else. This module therefore reads the few necessary parts of the wire format itself. It skips
+unknown fields and `partial`.
 """
 
 from dataclasses import dataclass, field

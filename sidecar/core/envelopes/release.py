@@ -2,8 +2,8 @@
 
     size, one JSON object → principal → duplicate members → nonce → signature → version → status → key → schema
 
-The principal comes first, on `partial` and `error` too; until it has passed, nothing but the names of the members and
-the principal itself is read. `partial[]` is never looked at (PC2-FR-10e), `cache_meta` never acted on (PC2-D-28).
+The principal comes first, also on `partial` and `error`. Before it has passed, only the names of the members and the
+principal itself are read. `partial[]` is never read (PC2-FR-10e), and `cache_meta` has no effect (PC2-D-28).
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""Whether an answer was signed by a data service that shares a key with this deployment.
+"""Verifies that a data service with a shared key signed a response.
 
-`v1:<key id>:<hex>`: HMAC-SHA256, in 64 lower-case hexadecimal digits, over the answer's own bytes without the signature
-(`outside`: a JSON body keeps the empty string in its place, a message loses the field). Nothing is parsed and written
-anew on the way, so an altered byte anywhere shows. Source: PC2-D-35, DESIGN section 6.
+`v1:<key id>:<hex>` is an HMAC-SHA256 in 64 lower-case hexadecimal digits. It covers the response's own bytes without
+the signature (`outside`: a JSON body has the empty string in its place, a message lacks the field). Nothing is parsed
+and re-encoded before, so any altered byte is detected. Source: PC2-D-35, DESIGN section 6.
 """
 
 import hmac

@@ -1,8 +1,4 @@
-"""Which JSON schema a payload of `(domain_type, enricher_id)` has. Source: PC2-D-23, PC2-T-4.
-
-Built from the tool registry of one catalogue. Schemas are compiled once; a rebuild after a configuration change takes
-over the validators whose schema text is unchanged.
-"""
+"""The JSON schema of a payload, by `(domain_type, enricher_id)`. Source: PC2-D-23, PC2-T-4."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

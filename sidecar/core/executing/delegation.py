@@ -1,7 +1,7 @@
-"""What a child may hand on to another: never more than it has itself.
+"""What a child may delegate: never more than it has itself.
 
-Everything here is decided from the contract of the child that delegates and from what the sidecar measured of it;
-nothing that the child says about itself counts. Source: SX-14 .. SX-17, TN-101.
+All decisions use the contract of the delegating child and what the sidecar measured of it; the child's own claims do
+not count. Source: SX-14 .. SX-17, TN-101.
 """
 
 from datetime import timedelta

@@ -1,8 +1,8 @@
-"""Idempotency keys of tool calls, and what the events of children say of the effects that were sent.
+"""Idempotency keys of tool calls, and the sent effects that the events of children show.
 
-The key of a call is derived from its child, its tool, its arguments and its number among the same calls of the attempt.
-Another attempt of the child, here or at a sidecar that took it over, therefore derives the same key for the same call
-without reading anything. Two equal calls of one attempt have two keys: they are two calls.
+The key of a call is derived from its child, its tool, its arguments and its number among equal calls of the attempt.
+Another attempt of the child, also at a sidecar that took it over, derives the same key for the same call without
+reading anything. Two equal calls of one attempt have two keys, because they are two calls.
 """
 
 from collections.abc import Iterable, Mapping

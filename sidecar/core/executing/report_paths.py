@@ -1,7 +1,7 @@
-"""Where the report of a child goes, below the directory that the operator names: parts of a path, never a way out.
+"""The path of a child's report below the operator's directory. No part of a path can lead out of it.
 
-Turn ids come from clients and patterns from contracts; neither may reach anything but a file of its own. The links that
-others may have put into the directory are the adapter's matter.
+Turn ids come from clients and patterns from contracts; neither can name a file outside. The adapter guards against
+links that other programs put into the directory.
 """
 
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""What is read back from a store."""
+"""The values that a store returns."""
 
 from datetime import datetime
 from enum import StrEnum, unique

@@ -1,8 +1,8 @@
-"""Turns what the classifier path kept into turns as they are kept now. Source: PC1-D-30, PC1-D-50, PC1 R-2, R-3.
+"""Converts turns of the earlier system into present turns. Source: PC1-D-30, PC1-D-50, PC1 R-2, R-3.
 
-A message is a sub-agent's only if something says so: its tag, or labels that all mean the same sub-agent by the
-operator's own mapping. Everything else stays in the conversation and belongs to no sub-agent; nothing is guessed, for
-a wrong guess would show one sub-agent what another said.
+A message belongs to a sub-agent only if it is tagged, or if all its labels mean the same sub-agent by the operator's
+mapping. Every other message stays in the conversation without a sub-agent. Nothing is guessed, because a wrong guess
+would show one sub-agent the messages of another.
 """
 
 from collections.abc import Mapping, Sequence

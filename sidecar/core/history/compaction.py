@@ -1,6 +1,6 @@
-"""When an episode is to be compacted, and what a summary may stand in for. Source: PC1-FR-11, TN-15.
+"""When an episode must be compacted, and which turns a summary may replace. Source: PC1-FR-11, TN-15.
 
-The sidecar only says that it is time; the orchestrator makes the summary with a model of its own and writes it.
+The sidecar only reports that it is time; the orchestrator's own model writes the summary.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Lines of the classifier path's history, as an export gives them: one JSON object for each message.
+"""Lines of an export of the earlier system's history: one JSON object per message.
 
 Fields that are not named here are ignored. `docs/history.md` shows the form.
 """

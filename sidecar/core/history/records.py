@@ -1,7 +1,7 @@
-"""What an episode memory keeps, in layers: narration, tool messages, the rolling summary. Source: REQUIREMENTS 6.9.
+"""The layers of an episode memory: narration, tool messages, the rolling summary. Source: REQUIREMENTS 6.9.
 
-No layer holds a part of another: bodies are narration only, components are in tool messages only, and the summary
-stands beside the turns that it covers without changing them.
+No layer contains a part of another: bodies are narration only, components are in tool messages only, and the summary
+does not change the turns that it covers.
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What a database is asked to keep of a turn, and what it tells of its journal as a whole."""
+"""What a database is asked to store of a turn, and what it returns about its journal."""
 
 from datetime import date, datetime
 

@@ -1,6 +1,6 @@
-"""What the facts so far say of one dispatch: its record, its request, and the outcomes of its calls.
+"""The state of one dispatch after its facts: its record, its request, and the outcomes of its calls.
 
-The routing decision of a turn comes from its dispatches, its claims, and what only its end says.
+The routing decision of a turn is derived from its dispatches, its claims, and values of its end.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A fact on its way into the journal: drafted, linked, stored."""
+"""The stages of a fact: drafted, linked, stored."""
 
 from datetime import datetime
 

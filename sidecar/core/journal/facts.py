@@ -1,8 +1,8 @@
-"""The facts of a turn: what the journal keeps, one type for each kind. `docs/journal.md` has the table.
+"""The facts of a turn, one type for each kind. `docs/journal.md` has the table.
 
-A fact has a *body*, which is all that the rules and indexes read, and *texts*: what a user, a model or a sub-agent
-wrote, and what names the user. Texts can be erased; every decision stays as it was. What the rest of the record says is
-in neither: `reading` derives it.
+A fact has a *body* and *texts*. The rules and indexes read only the body. The texts are what a user, a model or a
+sub-agent wrote, and what names the user. Erasing texts changes no decision. Values that the rest of the record
+implies are in neither: `reading` derives them.
 """
 
 from sidecar.core.dispatching.cap import CapBehaviour

@@ -1,6 +1,6 @@
-"""Where a turn stands after its facts so far: all that the rules need to decide about the next one. A value.
+"""The state of a turn after its facts: everything that the rules need to decide about the next fact. A value.
 
-The head of a turn is derived from bodies alone, so that it is the same once texts were erased.
+The head of a turn is derived from bodies alone, so an erasure of texts does not change it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Signed statements about what is gone from the journal. They lie outside of its partitions, and stay for ever."""
+"""Signed statements about data that was removed from the journal. They are kept permanently, outside its partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime

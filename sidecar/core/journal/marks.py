@@ -1,7 +1,7 @@
-"""The events of a child as facts hold them: a code and a time for the rules, and the few values that nothing else says.
+"""The events of a child in facts: a code and a time for the rules, and the values that cannot be derived.
 
-Name, actor, summary and details of an event are derived from these and from what earlier facts say of its child. One
-table, `FORMS`, is used in both directions: to derive an event, and to find the mark that an event comes from.
+Name, actor, summary and details of an event are derived from these and from earlier facts of its child. One table,
+`FORMS`, works in both directions: it derives an event, and it finds the mark of an event.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Why a fact is refused: one reason for each rule, and its sentence."""
+"""The reasons for which a fact is refused: one for each rule, with its sentence."""
 
 from collections.abc import Mapping
 from enum import StrEnum, unique

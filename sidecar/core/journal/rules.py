@@ -1,6 +1,6 @@
-"""Which fact may follow which state of a turn, and what the state becomes. Every database applies this function.
+"""Decides which fact may follow which state of a turn, and the resulting state. Every database applies this function.
 
-`docs/journal.md` says for each rule what it keeps from happening, and where it was before.
+`docs/journal.md` explains what each rule prevents.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Where a turn stands after its facts, read from their bodies alone: what a writer has to know of it."""
+"""The state of a turn after its facts, from their bodies alone, as a writer needs it."""
 
 from collections.abc import Iterable
 from datetime import UTC, date

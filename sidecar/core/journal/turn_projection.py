@@ -1,6 +1,6 @@
 """Derives the records of `core/executing` from the facts of a turn: rows, events, outcomes, the end, in one order.
 
-What is derived from the first facts never changes when another fact comes: each fact adds records at the end.
+Records of earlier facts never change when another fact arrives: each fact appends records.
 """
 
 from collections.abc import Iterator, Sequence

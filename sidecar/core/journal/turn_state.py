@@ -1,4 +1,4 @@
-"""One turn as its facts leave it: what the rules need, and what is read of it."""
+"""One turn after its facts: what the rules need, and what readers get."""
 
 from collections.abc import Iterable, Set
 

@@ -1,1 +1,1 @@
-"""Lists of turns and episodes: their rows, derived from facts, and what has changed since they were derived."""
+"""Lists of turns and episodes: their rows, derived from facts, and the changes since then."""

@@ -1,4 +1,4 @@
-"""How far the journal was read for lists, and what has changed since."""
+"""The watermarks of lists in the journal, and the changes after them."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,8 +1,8 @@
-"""Where the next page of a list begins, as a text that only the list that made it takes.
+"""The position of a list's next page, as a token that only the same list accepts.
 
-Layout: base64url of 8 bytes that stand for the list and its filters, 8 bytes that stand for all of the token, and the
-place as JSON. Nothing in it is secret, and no key is needed: any sidecar takes the token of another one. A token that
-was changed, or comes with other filters, is noticed.
+Layout: base64url of 8 bytes that identify the list and its filters, 8 bytes of a checksum over the whole token, and
+the position as JSON. The token contains no secret and needs no key: any sidecar accepts the token of another one. A
+changed token, or one with other filters, is rejected.
 """
 
 from hashlib import sha256

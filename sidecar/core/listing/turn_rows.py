@@ -1,6 +1,6 @@
 """The line of a turn in lists, and the line of an episode, derived from facts.
 
-Lists are long, so that a line is derived from what it shows alone: no event is made, no link is checked.
+Lists are long, so a line is derived only from what it shows: no event is created, and no link is verified.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """Role tokens: `rt1.<base64url of the claims as JSON>.<Ed25519 signature in hex>`.
 
-The signature covers `role-token`, 0x1f and all before the last dot. There is one algorithm, and the token does not
-name it: what cannot be chosen cannot be confused. A token may be used as often as its life allows; it is no proof that
-a call is new, which is what `request_id` is for.
+The signature covers `role-token`, 0x1f and everything before the last dot. There is one algorithm, and the token does
+not name it, so a caller cannot choose a weaker one. A token may be used any number of times until it expires; the
+`request_id` of a call detects repetitions.
 """
 
 import re

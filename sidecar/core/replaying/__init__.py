@@ -1,1 +1,1 @@
-"""The recorded messages of runners, and whether a turn that is replayed from them gives the same result."""
+"""Recorded runner messages, and the comparison of a replayed turn with the original."""

@@ -1,4 +1,4 @@
-"""Compares what a replay joined with what the parent was told."""
+"""Compares the joined result of a replay with the result that the parent received."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

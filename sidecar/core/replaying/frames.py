@@ -1,7 +1,7 @@
-"""One recorded attempt: everything that came from outside while it ran, with the time at which it came.
+"""One recorded attempt: every input from outside while it ran, with its time.
 
-Offsets are microseconds since the attempt began, each later than the one before, so that their order is never in doubt.
-Kept as JSON in `AttemptRecorded.frames_json`.
+Offsets are microseconds since the attempt began. Each is greater than the previous one, so the order is unambiguous.
+Stored as JSON in `AttemptRecorded.frames_json`.
 """
 
 from enum import StrEnum, unique

@@ -1,1 +1,1 @@
-"""How a definition reaches users: its state, its ramp, who is served, and every step an operator may take (PF1)."""
+"""The rollout of a definition: its state, its ramp, the users it serves, and every step of an operator (PF1)."""

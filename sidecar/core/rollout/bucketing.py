@@ -1,7 +1,7 @@
-"""Which users are inside a ramp: our own versioned, pinned function, so that a library update moves no user.
+"""Decides which users are inside a ramp, by a versioned function of our own, so that a library update moves no user.
 
-`b1`: h is the first 8 bytes, unsigned big-endian, of SHA-256 over UTF-8 `b1`, 0x1f, salt, 0x1f, key; a key is inside a
-ramp of `basis_points` iff `(h * 10000) >> 64 < basis_points`. Raising a ramp therefore only ever adds keys.
+`b1`: h is the first 8 bytes, unsigned big-endian, of SHA-256 over UTF-8 `b1`, 0x1f, salt, 0x1f, key; a key is inside
+a ramp of `basis_points` iff `(h * 10000) >> 64 < basis_points`. Raising a ramp therefore only adds keys.
 
 Source: PF1-D-66.
 """

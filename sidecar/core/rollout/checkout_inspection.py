@@ -1,6 +1,6 @@
-"""What is asked about a checkout of the configuration repository in a decommission, and what is answered. Values only.
+"""Questions about a checkout of the configuration repository in a decommission, and their answers. Values only.
 
-`adapters/definitions_directory/cleanup` does it, and never writes into the checkout. Source: PF1-FR-6, PF1-D-62.
+`adapters/definitions_directory/cleanup` answers them and never writes into the checkout. Source: PF1-FR-6, PF1-D-62.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""What is on record of taking a definition away for good. Source: PF1-FR-6, PF1-D-41, PF1-D-42, REQUIREMENTS 6.16.
+"""The recorded state of a decommission. Source: PF1-FR-6, PF1-D-41, PF1-D-42, REQUIREMENTS 6.16.
 
-It is no state: the definition stays in `rollback` (PF1-FR-6f). A definition in `rollback` of which nothing is on record
-here is only paused, and no clock runs for it (PF1-D-76).
+It is not a lifecycle state: the definition stays in `rollback` (PF1-FR-6f). A definition in `rollback` without a
+decommission is only withdrawn, and no deadline applies to it (PF1-D-76).
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What is written of each step: lifecycle audit events, and apart from them rollout events.
+"""The events of each step: lifecycle audit events, and separate rollout events.
 
 Source: PF1-FR-10, PF1 §5.7, TN-85.
 """

@@ -1,7 +1,7 @@
-"""What is known of the rollout of one slot: one value, one revision, compared and set as a whole.
+"""The rollout of one slot: one value with one revision, compared and set as a whole.
 
-Three facts per definition are independent of each other: its lifecycle state, its ramp, whether it was killed. Which
-definition is active in a slot and which one is its recorded rollback target are facts of the slot (PF1-D-29).
+Three properties of a definition are independent of each other: its lifecycle state, its ramp, and whether it was
+killed. The active definition of a slot and its recorded rollback target are properties of the slot (PF1-D-29).
 """
 
 from collections.abc import Mapping

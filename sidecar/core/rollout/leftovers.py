@@ -1,7 +1,7 @@
-"""What a configuration still holds of a definition that is being decommissioned, as far as a sidecar can see it.
+"""What a configuration still contains of a definition that is being decommissioned, as far as a sidecar can see it.
 
-Python modules and the eval suite are in no catalogue: `sidecar subagent decommission` looks for them in the work tree
-of the configuration repository, and an operator answers for them. Source: PF1-FR-6, PF1-FR-11a, PF1-AC-7b.
+Python modules and the eval suite are in no catalogue: `sidecar subagent decommission` looks for them in the checkout
+of the configuration repository, or an operator confirms their removal. Source: PF1-FR-6, PF1-FR-11a, PF1-AC-7b.
 """
 
 from collections.abc import Callable, Iterator

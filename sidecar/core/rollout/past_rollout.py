@@ -1,7 +1,7 @@
-"""A rollout as it stood at a time, from what the audit says. Source: PF1-D-50, PF1-FR-10.
+"""A rollout at a time in the past, derived from the audit. Source: PF1-D-50, PF1-FR-10.
 
-What the audit does not keep (salt, names of flags, verticals) is taken from the rollout as it is now: salt and names do
-not change in the life of a definition. A rollout begins in mode `experiment`.
+Values that the audit lacks (salt, names of flags, verticals) come from the present rollout: salt and names do not
+change during the life of a definition. A rollout begins in mode `experiment`.
 """
 
 from collections.abc import Iterable

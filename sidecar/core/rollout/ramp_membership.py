@@ -1,7 +1,7 @@
-"""What of a user decides who serves a slot: on which side of its ramps the user stands.
+"""The properties of a user that decide which definition serves a slot: inside or outside of each ramp.
 
-`served_by` asks no more of a user than that, and the arm. So everybody on the same sides is served alike, and need not
-be judged anew at each bind. Source: PF1-NFR-4, DESIGN sections 8 and 14 (row 8).
+`served_by` needs only these and the arm. Users with the same memberships are therefore served alike, and a bind
+reuses the decision. Source: PF1-NFR-4, DESIGN sections 8 and 14 (row 8).
 """
 
 from collections.abc import Iterable

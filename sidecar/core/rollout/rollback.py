@@ -1,4 +1,4 @@
-"""Taking a definition back, and who serves in its place. Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65."""
+"""Rolls a definition back and selects its replacement. Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
-"""The rollout config of a slot as an operator declares it: its mode, and the steps of its ramp.
+"""The rollout config of a slot: its mode, and the allowed steps of its ramp.
 
-Both are declared for each sub-agent and the platform imposes neither. What else such a config holds (states, ramps,
-which definition is active, whom a rollback brings back) is changed by steps of its own. Source: PF1-D-2, D-19, D-40.
+Operators declare both for each sub-agent; the platform imposes neither. Separate steps change the rest (states,
+ramps, the active definition, the rollback target). Source: PF1-D-2, D-19, D-40.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What every step of a rollout is made of: who takes it, what it changes, what is written."""
+"""The parts of every rollout step: its actor, its change, and its events."""
 
 from datetime import datetime
 

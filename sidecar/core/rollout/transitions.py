@@ -1,7 +1,7 @@
-"""Every step that can be taken with a rollout, as pure functions from the rollout before to the one after.
+"""Every step of a rollout, as a pure function from the rollout before to the rollout after.
 
-Gates, policies and flags have been asked before; here it is decided what they had to be asked, and whether the step is
-possible at all. Nothing steps by itself: no clock is read here, and no step follows from another (PF1-D-4).
+The functions decide whether a step is possible, and which gates it needs; gates, policies and flags are checked
+elsewhere. No clock is read, and no step triggers another (PF1-D-4).
 """
 
 from datetime import datetime

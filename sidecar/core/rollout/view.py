@@ -1,4 +1,4 @@
-"""What binds read of all rollouts: one immutable value, swapped as a whole."""
+"""The view of all rollouts that binds read: one immutable value, replaced as a whole."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

@@ -1,1 +1,1 @@
-"""The session lane, as far as it needs no clock and no stream: what may be asked, and what may leave when."""
+"""The rules of the session lane that need no clock and no stream: what may be sent, and when."""

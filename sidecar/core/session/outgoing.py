@@ -1,9 +1,9 @@
-"""What waits to leave over a lane: credit of the lane and of each operation, and what goes into one message.
+"""The results that wait to be sent over a lane: credit of the lane and of each operation, and the next message.
 
-A result leaves while both credits are above 0, and then costs its size: one larger than the whole credit leaves, too,
-and the credit is below 0 until the client has granted as much. What has no credit waits with its operation and
-holds up no other one. The end of an operation without a result costs nothing: it is what a client is told that has
-granted too little.
+A result is sent while both credits are above 0, and then costs its size. A result larger than the whole credit is
+therefore sent, too; the credit is then negative until the client has granted as much. A result without credit waits
+and delays only its own operation. The end of an operation without a result costs nothing, so that a client that
+granted too little credit is informed.
 """
 
 from collections import deque

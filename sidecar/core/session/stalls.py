@@ -1,4 +1,4 @@
-"""Reports of lanes that were given up because they were not read, kept until the client comes back with another one."""
+"""Reports of lanes that were closed because their client did not read, kept until the client opens another lane."""
 
 from datetime import datetime
 from typing import Final

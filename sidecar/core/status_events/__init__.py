@@ -1,1 +1,1 @@
-"""Typed progress reports: which are known, and what the orchestrator's policy makes of each (PC2 §5.7)."""
+"""Typed progress reports: the known types, and the platform's policy for each (PC2 §5.7)."""

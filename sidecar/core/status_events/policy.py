@@ -1,6 +1,7 @@
-"""What becomes of a progress report: forward, transform, suppress or batch, by its type.
+"""The policy for a progress report: forward, transform, suppress or batch, by its type.
 
-Set per event type for the whole platform, never per sub-agent (PC2-D-21, TN-36). Words are made by the client (TN-39).
+The policy is set per event type for the whole platform, never per sub-agent (PC2-D-21, TN-36). The client chooses the
+words (TN-39).
 """
 
 import re

@@ -1,7 +1,9 @@
-"""When a sub-agent has run without a report for so long that users should hear of it. Source: PC2-NFR-5, PC2-D-57.
+"""Detects a sub-agent that has run without a report for so long that users should be informed.
 
-Each further silence of the same sub-agent is twice as long as the one before, until it reports by itself: a long run
-is neither silent nor a flood. Time comes in as monotonic seconds.
+Source: PC2-NFR-5, PC2-D-57.
+
+Each further interval of the same sub-agent is twice as long as the one before, until it reports itself: a long run is
+then neither silent nor noisy. Times are monotonic seconds.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What signed checkpoints cover, and what shows that the journal is not as they say."""
+"""Verifies the journal against signed checkpoints."""

@@ -1,12 +1,9 @@
 """The chain of the audit of rollouts: each row is linked to the row before it, and the newest link is signed."""
 
-from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Protocol
 
 import msgspec
-
-from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class AuditHead(msgspec.Struct, frozen=True):
@@ -57,75 +54,3 @@ class AuditRemoved(Protocol):
 def audit_link(previous: str, number: int, slot: str, kind: str, body: str) -> str:
     """Return the link of a row behind the row with the link `previous`; 64 hex digits."""
     return sha256(b"audit\x1f" + msgspec.msgpack.encode((previous, number, slot, kind, body))).hexdigest()
-
-
-class AuditWalk:
-    """Goes through the rows that are kept, in order.
-
-    Args:
-        begin: where retention has removed up to.
-        claims: links that signed checkpoints state, by number.
-
-    Attributes:
-        rows: so far.
-    """
-
-    def __init__(self, begin: AuditHead, claims: Mapping[int, str]) -> None:
-        self._at = begin
-        self._claims = claims
-        self._contradicted = False
-        self.rows = 0
-
-    def begin(self) -> Iterator[Finding]:
-        """Yield what is wrong with where the walk begins."""
-        yield from self._against_claims("the marker of retention")
-
-    def take(self, row: LinkedRow) -> Iterator[Finding]:
-        """Yield what is wrong with the next row."""
-        self.rows += 1
-        if row.number != self._at.number + 1:
-            text = f"rows {self._at.number + 1} to {row.number - 1} of the audit of rollouts are missing"
-            yield Finding(FindingKind.AUDIT_MISSING, text, sequence=self._at.number + 1)
-        elif audit_link(self._at.link, row.number, row.slot, row.kind, row.body) != row.link:
-            text = f"row {row.number} of the audit of rollouts was altered: it and the row before do not give its link"
-            yield Finding(FindingKind.AUDIT_ALTERED, text, sequence=row.number)
-        self._at = AuditHead(row.number, row.link)
-        yield from self._against_claims("the record")
-
-    def go_on_behind(self, removed: AuditHead) -> None:
-        """Go on behind what retention has removed meanwhile."""
-        self._at = removed
-
-    def end(self, head: AuditHead, again: AuditHead) -> Iterator[Finding]:
-        """Yield what is missing at the end.
-
-        Args:
-            head: where the record said that the chain stands, before the rows were read.
-            again: the same, read afterwards; the same as before unless rows came meanwhile.
-        """
-        there, signed = self._at.number, max(self._claims, default=0)
-        stands = head if head.number >= there else again
-        if signed > there or head.number > there:
-            said = f"a signed checkpoint has {signed}" if signed > there else f"the record says {head.number}"
-            text = f"the end of the audit of rollouts was cut off: it ends at row {there}, {said}"
-            yield Finding(FindingKind.AUDIT_MISSING, text, sequence=there + 1)
-        elif stands.number < there or (stands.number == there and stands.link != self._at.link):
-            text = f"row {there} of the audit of rollouts is not the one that the record says it ends with"
-            yield Finding(FindingKind.AUDIT_ALTERED, text, sequence=there)
-
-    @property
-    def number(self) -> int:
-        """Of the newest row so far."""
-        return self._at.number
-
-    @property
-    def unsigned(self) -> int:
-        """How many rows come after the newest checkpoint."""
-        return max(0, self._at.number - max(self._claims, default=0))
-
-    def _against_claims(self, by: str) -> Iterator[Finding]:
-        number, link = self._at.number, self._at.link
-        if not self._contradicted and self._claims.get(number, link) != link:
-            self._contradicted = True
-            text = f"row {number} of the audit of rollouts: {by} and a signed checkpoint differ"
-            yield Finding(FindingKind.AUDIT_CONTRADICTED, text, sequence=number)

@@ -1,4 +1,4 @@
-"""What can be wrong with the record, each as one sentence with its place."""
+"""The findings of a verification, each as one sentence with its place."""
 
 from datetime import date
 from enum import StrEnum, unique

@@ -1,4 +1,4 @@
-"""Compares what running roots cover of a turn with the facts that are in it."""
+"""Compares the facts of a turn with what running roots cover of it."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date

@@ -1,4 +1,4 @@
-"""Verifies that texts are gone only where a signed marker of an erasure says so."""
+"""Verifies that every missing text is covered by a signed marker of an erasure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date

@@ -1,4 +1,4 @@
-"""Verifies one running root: the facts under it, where the record says that it stands, and what was signed."""
+"""Verifies one running root: its facts, its recorded state, and its signatures."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,6 +1,6 @@
-"""Verifies the facts of one turn: what each follows, what the rules allow, and what the turn is looked for by.
+"""Verifies the facts of one turn: their links, the rules, and the turn's index.
 
-Of a turn the first thing that is wrong is named: what comes after it cannot be judged.
+Only the first error of a turn is reported, because what follows it cannot be judged.
 """
 
 from collections.abc import Iterator, Sequence

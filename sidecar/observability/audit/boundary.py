@@ -1,4 +1,4 @@
-"""The border around one audit sink: it may hang, cling to a batch that was given up, or raise what ends a process."""
+"""The boundary around one audit sink: it may hang, hold on to an abandoned batch, or raise what ends a process."""
 
 import asyncio
 from collections.abc import Sequence

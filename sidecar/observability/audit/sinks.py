@@ -1,7 +1,7 @@
 """The built-in audit sinks: the log of the process, and OTLP. Source: PF1-FR-10c.
 
-All sinks write the same fields, those of PF1 §5.7 by their own names. The log line is for people; what is handed to a
-collector counts as taken only once the collector says so.
+All sinks write the same fields, those of PF1 §5.7 under their own names. The log line is for people; an event for a
+collector counts as accepted only when the collector confirms it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Sends spans, log records and metrics over OTLP/gRPC, from the thread of the outbox.
 
-To be imported after the sidecar listens, and only where an endpoint is set: OpenTelemetry takes long to load, and the
-exporters are an optional extra.
+Import this after the sidecar listens, and only if an endpoint is configured: OpenTelemetry takes long to load, and
+the exporters are an optional extra.
 """
 
 import json

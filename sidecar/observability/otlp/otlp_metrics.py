@@ -1,4 +1,4 @@
-"""A reading of all metrics, as OpenTelemetry's exporters take it."""
+"""Converts a reading of all metrics for OpenTelemetry's exporters."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What all metrics say at one moment, copied so that another thread may take its time; goes to the outbox."""
+"""The values of all metrics at one moment, copied for the thread of the outbox."""
 
 import asyncio
 import time

@@ -1,9 +1,12 @@
-"""Keeps what ended turns leave, beside their results and without delaying them. Source: PC1-D-12, DESIGN section 7.
+"""Stores the conversations of ended turns, beside their results and without delaying them.
 
-A turn is put into a bounded queue when its end is on record; one task at a time hands the queue to the episode memory.
-A memory that is away is asked again, at growing intervals, as long as the process lives; turns of one episode stay in
-order, and one that cannot be kept holds up no other episode's. What is not kept when the process ends, or does not fit
-into the queue, is on record: `catch_up` finds it there. History never fails a turn. Source: PC1-FR-9a.
+Source: PC1-D-12, DESIGN section 7.
+
+A turn enters a bounded queue when its end is recorded. One task passes the queue to the episode memory. If the memory
+is unavailable, the task retries at growing intervals as long as the process runs. The turns of one episode stay in
+order, and a turn that cannot be stored delays no other episode. Turns that are not stored when the process ends, or
+that do not fit into the queue, are in the record: `catch_up` finds them there. History never fails a turn. Source:
+PC1-FR-9a.
 """
 
 import asyncio

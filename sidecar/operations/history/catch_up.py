@@ -1,8 +1,8 @@
-"""Finds turns that ended on record and are not in the episode memory, and has them kept. Source: PC1-FR-9a.
+"""Finds recorded turns that ended but are not in the episode memory, and stores them. Source: PC1-FR-9a.
 
-At the start: a process that was killed between the end of a turn and its capture left them. Later: turns that did not
-fit into the queue. Turns that began before `catch_up_window`, and turns beyond `catch_up_max_turns`, are not checked.
-Appending is idempotent, so that several replicas may do this at once.
+At the start, these are turns of a process that was killed between the end of a turn and its capture. Later, they are
+turns that did not fit into the queue. Turns that began before `catch_up_window`, and turns beyond
+`catch_up_max_turns`, are not checked. Appending is idempotent, so several replicas may do this at the same time.
 """
 
 import asyncio

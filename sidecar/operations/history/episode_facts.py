@@ -1,4 +1,4 @@
-"""What is known of an episode when a turn is bound: from what was seen here, else from one short read, else unknown."""
+"""The facts of an episode that a bind needs: from memory, else from one short read, else unknown."""
 
 from collections import OrderedDict
 from datetime import timedelta

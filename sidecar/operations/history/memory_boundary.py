@@ -1,4 +1,4 @@
-"""The border to the episode memory: each call has a limit, and whatever goes wrong is an outage, never more."""
+"""The boundary to the episode memory: each call has a time limit, and every failure is treated as an outage."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta

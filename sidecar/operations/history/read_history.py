@@ -1,4 +1,7 @@
-"""Read what is kept: the orchestrator its episode, a sub-agent its own turns. Source: PC1-FR-7, PC1-FR-10, TN-11."""
+"""Reads stored conversations: an orchestrator's episode, a sub-agent's own turns.
+
+Source: PC1-FR-7, PC1-FR-10, TN-11.
+"""
 
 import asyncio
 from enum import StrEnum, unique

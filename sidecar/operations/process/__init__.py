@@ -1,1 +1,1 @@
-"""Joins the operations to each other, and looks after the sidecar as a process."""
+"""Connects the operations to each other, and administers the sidecar as a process."""

@@ -1,4 +1,4 @@
-"""Looks after one sidecar as a process: how it is, its plugins, a drain, and whether its record is whole."""
+"""Administers one sidecar process: its state, its plugins, a drain, and the verification of its record."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing

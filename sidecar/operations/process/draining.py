@@ -1,7 +1,8 @@
 """Drains a sidecar before it stops: waits for running work, then leaves the turns that other sidecars can continue.
 
-A turn whose calls are over needs this process no more: its parent can end it at any sidecar on the same record, and if
-it never does, one of those closes it. A drain waits for it only for a moment. Source: DESIGN section 12.
+A turn without running calls no longer needs this process. Its parent can end it at any sidecar on the same record;
+otherwise one of those sidecars closes it. A drain therefore waits for such a turn only briefly. Source: DESIGN
+section 12.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What an examination of a deployment finds: one line for each thing that was looked at."""
+"""The findings of an examination of a deployment: one line for each checked item."""
 
 from enum import StrEnum, unique
 

@@ -1,4 +1,4 @@
-"""Joins everything that may be asked of rollouts. The composition root and the tests both call this."""
+"""Connects the operations on rollouts. The composition root and the tests both call this."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta

@@ -1,6 +1,6 @@
-"""Joins the operations to each other.
+"""Connects the operations on turns to each other.
 
-The composition root and the simulation both call this, so that what is simulated is what runs.
+The composition root and the simulation both call this, so the simulation runs the same objects as production.
 """
 
 from collections.abc import Callable, Coroutine

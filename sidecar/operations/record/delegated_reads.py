@@ -1,4 +1,4 @@
-"""The reads of a record, answered by another: what every store that adds something to writing alone has in common."""
+"""Delegates the reads of a record to another store: a base class for stores that change only the writes."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,6 +1,6 @@
-"""A store over a journal: one writer, which decides about a batch when the one before was committed or failed.
+"""A store over a journal. Its one writer decides about a batch after the previous commit has succeeded or failed.
 
-What is handed over while one commit runs goes into the next batch. No timer: an append waits for nothing when the
+Groups that arrive during a commit form the next batch. There is no timer: an append waits for nothing when the
 database is idle, and shares a commit when it is not (DESIGN section 14).
 """
 

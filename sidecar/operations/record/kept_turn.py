@@ -1,4 +1,4 @@
-"""A turn as its writer keeps it: where it stands, and which drafts are on record already."""
+"""The writer's view of a turn: its state, and the drafts that are already recorded."""
 
 from collections.abc import Iterable, Sequence
 

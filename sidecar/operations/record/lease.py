@@ -1,8 +1,8 @@
-"""Says whether this process may still act on what it owns on record.
+"""Tells whether this process may still act on the dispatches that it owns.
 
-Where several processes share a database, each has to say again and again that it is alive; one that was stopped or cut
-off for longer than its lease may have been taken for dead, and its dispatches taken over. What it appends is refused by
-the record itself; what it does besides, its sub-agents' data calls, is refused here. Source: DESIGN section 10.
+Processes that share a database renew a lease. A process that was suspended or disconnected for longer than its lease
+may have been considered dead, and its dispatches taken over. The record rejects the appends of such a process; the
+lease rejects its other actions, the data calls of its sub-agents. Source: DESIGN section 10.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Lists of turns and episodes: what was projected, and what has changed since.
+"""Lists of turns and episodes: the projected rows, and the changes since the projection.
 
-The watermarks are read first, then what changed after them, then the rows. So whatever was acknowledged before a list
-was asked for is in it; rows that come between are of turns that have changed as well. If too much has changed to be
-read for one list, the list says as of when it is.
+A list reads the watermarks first, then the changes after them, then the rows. It therefore contains everything that
+was acknowledged before the list was requested; rows that are written in between belong to turns that are also among
+the changes. If there are too many changes for one list, the list carries the time up to which it is complete.
 """
 
 from datetime import datetime

@@ -1,8 +1,8 @@
-"""What lists need of a database: rows of turns, derived from the journal, that can be made again at any time.
+"""What lists need of a database: rows of turns, derived from the journal, that can be rebuilt at any time.
 
-1. `apply` keeps lines and watermarks in one transaction: what is there follows from the facts up to the watermarks.
-2. The line of a turn is never replaced by one of an older version.
-3. Everything may be lost at any time, as a whole: the watermarks are gone with it then.
+1. `apply` writes lines and watermarks in one transaction: the rows follow from the facts up to the watermarks.
+2. A line of an older version never replaces the line of a turn.
+3. Everything may be lost at any time, but only as a whole: the watermarks are then lost, too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Read what is on record: lists of turns and episodes, one turn, and what happens in it as it happens.
+"""Reads the record: lists of turns and episodes, one turn, and its events as they happen.
 
-Everything comes from the store, so it does not matter which sidecar a turn runs at. Source: SX-39, SX-40.
+All data comes from the store, so the turn may run at any sidecar. Source: SX-39, SX-40.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, TurnId
 from sidecar.core.listing.turn_rows import mark_of
-from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.record.hints import RecordHints
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.record.turn_views import (
@@ -45,6 +44,8 @@ class ExportReplay:
             UnknownTurn: the record has nothing about it.
             StoreUnavailable: the store did not answer.
         """
+        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  asked for by people
+
         turn = await self._reads.turn(turn_id)
         if turn is None:
             raise unknown(turn_id)

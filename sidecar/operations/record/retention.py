@@ -1,4 +1,4 @@
-"""Removes what is old enough, once a day, and leaves signed markers of it.
+"""Removes old data once a day and leaves signed markers.
 
 Source: SX-38, DESIGN section 10.
 """

@@ -1,4 +1,4 @@
-"""The rows of lists in memory, beside a journal in memory."""
+"""The rows of lists in memory, for a journal in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date

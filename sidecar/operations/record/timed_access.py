@@ -1,4 +1,4 @@
-"""Reading and writing the record within a time."""
+"""Reads and writes the record with a time limit."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence

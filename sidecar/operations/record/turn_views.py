@@ -1,4 +1,4 @@
-"""A turn as it is shown: its line in a list, and as much of it as fits into one answer."""
+"""A turn as clients see it: its line in a list, and as much of the turn as fits into one answer."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,10 +1,14 @@
-"""Verifies the audit of rollouts: its chain, its markers, and what was signed of it. Rows may be added meanwhile."""
+"""Verifies the audit of rollouts: its chain, its markers and its signatures.
+
+Rows may be added during the verification.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from sidecar.core.signatures import SignatureVerifier, Verification
-from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, AuditWalk
+from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved
+from sidecar.core.verifying.audit_walk import AuditWalk
 from sidecar.core.verifying.checkpoint_lines import CheckpointClaims
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.operations.record.checkpoint_ports import AuditChain

@@ -1,7 +1,7 @@
 """Verifies a whole record against itself and against the signed checkpoints, one day after the other.
 
-Works while sidecars append to the record: the files were read first, then the running roots, then the facts, so that
-each part holds at least what the part before names; what seems to be missing is looked for once more.
+This works while sidecars append to the record. The checkpoint files are read first, then the running roots, then the
+facts, so each part holds at least what the previous part names. Anything that seems to be missing is read once more.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Plays what was recorded of a turn's attempts: the runners' frames, what the tool gateway did, stops, and waits."""
+"""Plays the recorded inputs of a turn's attempts: runner frames, results of the tool gateway, stops, and waits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Sends what was recorded of a turn through the code that runs turns, and gathers what it joins.
+"""Sends the recorded inputs of a turn through the code that runs turns, and collects the joined results.
 
-Recorded is what came from outside: the runners' frames, what the tool gateway did, stops, waits that were drawn, and
-when attempts could begin. Outcomes on record are never looked at here. To be run in virtual time.
+The recording holds the inputs only: runner frames, results of the tool gateway, stops, random waits, and the times at
+which attempts could begin. The replay never reads recorded outcomes. It runs in virtual time.
 """
 
 import asyncio

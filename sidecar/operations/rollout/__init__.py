@@ -1,1 +1,1 @@
-"""The steps of a rollout, as operators and automation ask for them, and what binds read of it."""
+"""The steps of a rollout that operators and automation request, and the views that binds read."""

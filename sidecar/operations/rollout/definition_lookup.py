@@ -1,4 +1,4 @@
-"""Finds the definition that a request means, in memory and on record."""
+"""Finds the definition that a request names, in memory and in the record."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What operators, automation and breakers ask for, as plain values; `rpc/translate` makes them from messages."""
+"""Requests of operators, automation and breakers as plain values; `rpc/translate` creates them from messages."""
 
 from datetime import datetime
 from hashlib import sha256

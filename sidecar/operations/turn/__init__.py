@@ -1,1 +1,1 @@
-"""What a caller can do with a turn: bind, dispatch, delegate, end, restore, take over."""
+"""The operations on a turn: bind, dispatch, delegate, end, restore, take over."""

@@ -1,7 +1,7 @@
-"""Bind a turn: decide from memory what it may call, freeze that, and sign it.
+"""Binds a turn: decides from memory which sub-agents the turn may call, freezes the decision and signs it.
 
-The factory invocation of TN-4. Nothing here waits for a flag backend, a file or the network; the one thing that may
-wait, what is known of the episode, has a limit of milliseconds and an answer for not knowing.
+The factory invocation of TN-4. A bind waits for no flag backend, file or network. Only the facts of the episode may
+need a read, which has a limit of milliseconds and the answer "unknown".
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Calls that answer a question: decides whether they may, has that on record, and finds what they continue."""
+"""Calls that answer a question: checks the answer, records it, and finds the work that the call continues."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a caller may do with a dispatch that runs or has run: listen again, cancel one call."""
+"""What a caller can do with a running or settled dispatch: listen again, cancel one call."""
 
 from datetime import timedelta
 from typing import Final

@@ -1,9 +1,9 @@
-"""Counts the calls that principals have left today of sub-agents that limit them.
+"""Counts the calls that users have left today for sub-agents with a daily limit.
 
-The count is read from the record each time, so that neither a restart nor another replica begins anew. Dispatches of
-one principal are counted one after the other in this process: what the one has opened is on record before the next one
-is counted. Two replicas may count at the same moment, and admit together more than the limit: at most the calls of one
-dispatch too many for each further replica.
+The count is read from the record each time, so it holds across restarts and replicas. In this process, dispatches of
+one user are counted one after the other: the calls of one are recorded before the next one is counted. Two replicas
+may count at the same moment and together admit too many calls: for each further replica at most the calls of one
+dispatch.
 """
 
 import asyncio

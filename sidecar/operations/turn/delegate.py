@@ -1,8 +1,8 @@
-"""Delegate: a running sub-agent has another one of the turn do part of its work.
+"""Delegation: a running sub-agent lets another sub-agent of the turn do part of its work.
 
-Off by default. What is asked is checked against what the sidecar itself knows of the child, never against its word. The
-child below is on record before it starts, is run like any other, and is always closed by the sidecar: when it is done,
-and when the attempt that waits for it ends in any way. Source: SX-14 .. SX-17, TN-101, DESIGN section 5.
+Off by default. A request is checked against what the sidecar itself knows about the child, never against the child's
+claims. The delegated child is recorded before it starts and runs like any other. The sidecar always closes it: when
+it is done, and when the waiting attempt ends in any way. Source: SX-14 .. SX-17, TN-101, DESIGN section 5.
 """
 
 import asyncio

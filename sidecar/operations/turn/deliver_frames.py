@@ -1,7 +1,7 @@
-"""Tell a listener what happens in a dispatch, as few frames as it can take, until the result.
+"""Streams a dispatch's events to one listener, coalesced into as few frames as possible, and ends with the result.
 
-Whatever happened while a frame was on its way goes into the next one: a slow reader gets fewer and larger frames, and
-never makes the dispatch wait.
+Events that happen while a frame is being sent go into the next frame. A slow reader therefore gets fewer and larger
+frames, and never delays the dispatch.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Dispatch: run the sub-agent calls of one model response and settle every one of them.
+"""Dispatches the sub-agent calls of one model response and settles every one of them.
 
-Begin decides and refuses; from then on nothing can keep a call from getting its one outcome. The work belongs to the
-process, not to the RPC that began it, so that a broken connection costs nothing but the connection.
+The begin makes every check that can refuse the dispatch; after that each call gets exactly one outcome. The work
+belongs to the process and not to the RPC that began it, so a broken connection does not stop it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Lay out the end of a turn: every child gets its verdict and is closed, and the routing decision is made.
+"""Prepares the end of a turn: every child gets its verdict and is closed, and the routing decision is built.
 
 Nothing here waits or writes.
 """

@@ -1,7 +1,7 @@
-"""End a turn: stop what runs, give every child its verdict, close it, and write the routing decision.
+"""Ends a turn: stops running calls, gives every child its verdict, closes it, and writes the routing decision.
 
-The same work is done by the reaper for a parent that is lost. What is to be written is prepared once, so that an end
-that failed to be recorded can be repeated and writes the same.
+The reaper does the same for a turn whose parent is lost. The facts are prepared once, so an end that could not be
+recorded can be repeated and writes the same facts.
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""End a turn that its parent does not end, because an operator says so."""
+"""Ends a turn on an operator's request, if its parent does not end it."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Carry out an accepted dispatch: every call ends with one outcome, joined in emission order.
+"""Executes an accepted dispatch: every call ends with one outcome, joined in emission order.
 
 Source: PC2-FR-6, PC2-FR-8a, TN-20.
 """

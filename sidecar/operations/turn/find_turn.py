@@ -1,4 +1,4 @@
-"""Find the turn of a token, with everything that is on record of it if this process did not bind it."""
+"""Finds the turn of a token, and restores it from the record if this process did not bind it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 

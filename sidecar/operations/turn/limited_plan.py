@@ -1,4 +1,4 @@
-"""Takes calls that a limit refuses out of the plan of a dispatch: daily limits first, then budgets in money."""
+"""Removes calls that a limit refuses from the plan of a dispatch: daily limits first, then budgets in money."""
 
 from collections.abc import Callable
 from typing import Final

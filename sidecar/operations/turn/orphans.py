@@ -1,4 +1,4 @@
-"""Settles what dead sidecars left behind, and closes turns whose parent is lost with them. Source: SX-25, SX-26."""
+"""Settles the dispatches of dead sidecars, and closes turns whose parents are gone as well. Source: SX-25, SX-26."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence

@@ -1,4 +1,4 @@
-"""Ends turns whose parent is lost, or has not asked for anything for long."""
+"""Ends turns whose parent is lost or has been silent for too long."""
 
 import asyncio
 

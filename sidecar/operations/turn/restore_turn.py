@@ -1,6 +1,6 @@
-"""Bring what is on record of a turn back to life here: after a restart, on another replica, after a lost answer.
+"""Restores a turn from the record: after a restart, at another replica, or after a lost answer.
 
-The record wins: what is known here and contradicts it is given up.
+The record decides: state in memory that contradicts it is dropped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

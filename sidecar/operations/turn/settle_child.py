@@ -1,7 +1,7 @@
-"""The parent's verdict on a child: integration decides, then the child is closed (SX-25, SX-30, SX-34).
+"""The parent's verdict on a child: the integration decides, then the child is closed (SX-25, SX-30, SX-34).
 
-`integrate` and `close_unintegrated` prepare; who calls makes the events durable. Preparing twice is prevented by the
-child's own state.
+`integrate` and `close_unintegrated` prepare the events; the caller makes them durable. The child's own state prevents
+a second preparation.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
-"""Continue a dispatch that another sidecar opened: follow it while that sidecar lives, take it over when it is dead.
+"""Continues a dispatch that another sidecar opened.
 
-This happens only on request: a parent resumes the dispatch, or the dispatch is meant to run without a listener.
-`orphans.py` settles the dispatches that are not asked for.
+It follows the dispatch while that sidecar lives, and takes it over when that sidecar is dead. This happens only on
+request: a parent resumes the dispatch, or the dispatch must run without a listener. `orphans.py` settles the
+dispatches that no parent asks for.
 """
 
 import asyncio

@@ -1,20 +1,11 @@
-"""The first message of a lane towards its client."""
+"""The sidecar's first message on a lane."""
 
 from datetime import timedelta
 
-from sidecar.core.session.incoming import SESSION_FEATURE, longest_deadline
 from sidecar.core.session.stalls import Stall
-from sidecar.rpc.dispatch_servicer import CONTRACT_VERSION, QUESTIONS_FEATURE
-from sidecar.rpc.session.rules import SessionRules
+from sidecar.rpc.session.rules import SessionRules, contract
 from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import dispatch_pb2 as pb
-
-
-def contract(rules: SessionRules) -> pb.Contract:
-    """Return what a sidecar with lanes offers."""
-    offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE, QUESTIONS_FEATURE])
-    offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
-    return offered
 
 
 def server_hello(

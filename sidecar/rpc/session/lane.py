@@ -13,9 +13,9 @@ from sidecar.core.session.outgoing import Credit, OutgoingQueue
 from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
-from sidecar.rpc.session.hello import contract, server_hello
+from sidecar.rpc.session.hello import server_hello
 from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
-from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings, contract
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 

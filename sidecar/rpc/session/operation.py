@@ -1,4 +1,4 @@
-"""One operation of a lane: the context of its call, as gRPC would give it, and the listener of its dispatch."""
+"""One operation of a lane: a call context like gRPC's, and the listener of its dispatch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,17 +1,22 @@
-"""What the operator decides of lanes, and what lanes need of the process."""
+"""The operator's limits for lanes, and the dependencies of lanes on the process."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from grpc import StatusCode
 from msgspec import Struct, field
 
+from sidecar.core.session.incoming import SESSION_FEATURE, longest_deadline
 from sidecar.core.session.outgoing import OutgoingLimits
-from sidecar.core.session.stalls import Stall
 from sidecar.operations.ports import Clock, Ids, Randomness, Spawner
+from sidecar.rpc.dispatch_servicer import CONTRACT_VERSION, QUESTIONS_FEATURE
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+if TYPE_CHECKING:
+    from sidecar.core.session.stalls import Stall
 
 SILENT_INTERVALS: Final = 3
 """A client that has promised heartbeats, and sends nothing for so many intervals, is gone."""
@@ -31,10 +36,17 @@ class SessionRules(Struct, frozen=True):
     message_bytes: int = 4 * 1024 * 1024
 
 
+def contract(rules: SessionRules) -> pb.Contract:
+    """Return what a sidecar with lanes offers."""
+    offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE, QUESTIONS_FEATURE])
+    offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
+    return offered
+
+
 class LaneReports(Protocol):
     """Hears of what an operator should know. Never raises, never waits."""
 
-    def stalled(self, stall: Stall) -> None:
+    def stalled(self, stall: "Stall") -> None:
         """A lane was given up, since it was not read."""
 
     def out_of_credit(self, credit: str) -> None:

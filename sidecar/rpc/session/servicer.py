@@ -1,17 +1,18 @@
-"""`DispatchService.Session`: lets lanes in."""
+"""`DispatchService.Session`: admits lanes."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sidecar.core.errors import AdmissionRefused, Draining
 from sidecar.core.session.incoming import check_deadline, longest_deadline
-from sidecar.core.session.stalls import Stalls
 from sidecar.rpc.dispatch_servicer import SERVICE
 from sidecar.rpc.methods import Call, Method, MethodShape
-from sidecar.rpc.session.lane import Lane, LaneParts
 from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+if TYPE_CHECKING:
+    from sidecar.rpc.session.lane import Lane, LaneParts
 
 METHOD: Final = f"/{SERVICE}/Session"
 LANES_LIMIT: Final = "lanes"
@@ -32,14 +33,10 @@ class SessionServicer:
         self._counts = around.counts
         self._lanes: dict[str, Lane] = {}
         self._draining = False
-        by_name = {method.name: method for method in methods}
-        self._parts = LaneParts(
-            rules=rules,
-            around=around,
-            methods={kind: by_name[f"/{SERVICE}/{name}"] for kind, name in OPERATIONS.items()},
-            instance_id=around.ids.new("instance"),
-            stalls=Stalls(),
-        )
+        self._around = around
+        self._methods = {method.name: method for method in methods}
+        self._instance_id = around.ids.new("instance")
+        self._parts: LaneParts | None = None
 
     def methods(self) -> Sequence[Method]:
         """Return the RPC. A drain does not wait for lanes, but for their operations."""
@@ -63,6 +60,10 @@ class SessionServicer:
             )
         if call.guard is None:
             raise RuntimeError("a lane needs what guards its operations")
+        from sidecar.rpc.session.lane import Lane  # noqa: PLC0415  loaded with the first lane, not at the start
+
+        if self._parts is None:
+            self._parts = self._made_parts()
         lane = Lane(self._parts, call.guard, call)
         self._lanes[lane.lane_id] = lane
         self._counts.lanes += 1
@@ -71,3 +72,15 @@ class SessionServicer:
         finally:
             self._counts.lanes -= 1
             del self._lanes[lane.lane_id]
+
+    def _made_parts(self) -> "LaneParts":
+        from sidecar.core.session.stalls import Stalls  # noqa: PLC0415  the same reason
+        from sidecar.rpc.session.lane import LaneParts  # noqa: PLC0415  the same reason
+
+        return LaneParts(
+            rules=self._rules,
+            around=self._around,
+            methods={kind: self._methods[f"/{SERVICE}/{name}"] for kind, name in OPERATIONS.items()},
+            instance_id=self._instance_id,
+            stalls=Stalls(),
+        )

@@ -1,4 +1,4 @@
-"""The one task that writes to a lane: whatever is queued when the last write has ended goes out in one message."""
+"""The one task that writes to a lane. After each write it sends everything that is queued in one message."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,1 +1,1 @@
-"""Protobuf messages to plain values and back; protobuf types go no further (STYLE_EXAMPLES section 9)."""
+"""Translates protobuf messages to plain values and back; protobuf types stay in this folder."""

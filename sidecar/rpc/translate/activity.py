@@ -1,11 +1,10 @@
-"""When a definition was active: the request to plain values, and the answer to a message."""
+"""The active periods of a definition: the request as plain values, and the answer as a message."""
 
 from collections.abc import Sequence
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.rollout.audit.queries import ActivityQuery, ActivityReport, Period
-from sidecar.rpc.translate import steps
 from sidecar.rpc.translate.fields import Fields, fill_timestamp
 from sidecar.rpc.translate.rollouts import LONGEST_PRINCIPAL
 from subagents.lifecycle.v1 import activity_pb2 as pb
@@ -14,8 +13,8 @@ from subagents.lifecycle.v1 import activity_pb2 as pb
 def active_periods(message: pb.ListActivePeriodsRequest) -> ActivityQuery:
     """Return what is asked. Raises `InvalidRequest`."""
     fields = Fields("ListActivePeriodsRequest")
-    definition_id = DefinitionId(steps.definition_name(fields, "definition_id", message.definition_id))
-    slot = Slot(steps.definition_name(fields, "slot", message.slot)) if message.slot else Slot("")
+    definition_id = DefinitionId(fields.definition_name("definition_id", message.definition_id))
+    slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else Slot("")
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
     share = fields.count("share_basis_points", message.share_basis_points, WHOLE)
     if bool(key) == bool(share):

@@ -4,7 +4,7 @@ from typing import Final
 
 from sidecar.core.rollout.decommission_facts import CleanupStep, CodeStatus
 from sidecar.operations.rollout import requests
-from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate import enums, rollout_enums, steps
 from sidecar.rpc.translate.fields import Fields
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
@@ -15,9 +15,9 @@ LONGEST_CONFIRMATION: Final = 1000
 def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommissionStep:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("TakeDecommissionStepRequest")
-    step = fields.member("step", message.step, enums.CLEANUP_STEPS, enums.names_of(reading_pb2.CleanupStep))
+    step = fields.member("step", message.step, rollout_enums.CLEANUP_STEPS, enums.names_of(reading_pb2.CleanupStep))
     code: CodeStatus | None = fields.member(
-        "code", message.code, enums.CODE_STATUSES, enums.names_of(reading_pb2.CodeStatus)
+        "code", message.code, rollout_enums.CODE_STATUSES, enums.names_of(reading_pb2.CodeStatus)
     )
     if step is CleanupStep.MODULES and code is None:
         fields.refuse("code", "is missing; step 3 says whether the modules are gone or only deprecated")
@@ -35,9 +35,11 @@ def decide(message: pb.DecideDecommissionRequest) -> requests.DecideDecommission
     """Return the decision. Raises `InvalidRequest`."""
     fields = Fields("DecideDecommissionRequest")
     matter = fields.member(
-        "subject", message.subject, enums.CLEANUP_SUBJECTS, enums.names_of(reading_pb2.CleanupSubject)
+        "subject", message.subject, rollout_enums.CLEANUP_SUBJECTS, enums.names_of(reading_pb2.CleanupSubject)
     )
-    choice = fields.member("choice", message.choice, enums.CLEANUP_CHOICES, enums.names_of(reading_pb2.CleanupChoice))
+    choice = fields.member(
+        "choice", message.choice, rollout_enums.CLEANUP_CHOICES, enums.names_of(reading_pb2.CleanupChoice)
+    )
     asked = steps.header(fields, message.header, requests.DecideDecommission, matter=matter, choice=choice)
     fields.check()
     return asked

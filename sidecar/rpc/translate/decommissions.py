@@ -1,9 +1,9 @@
-"""How decommissions stand, to messages."""
+"""Translates the state of decommissions to messages."""
 
 from sidecar.core.rollout.decommission_facts import CompletedStep, Decision, Decommission
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent
 from sidecar.operations.rollout.decommission.decommission_list import DecommissionReading
-from sidecar.rpc.translate import enums
+from sidecar.rpc.translate import rollout_enums
 from sidecar.rpc.translate.fields import fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2
 
@@ -33,7 +33,7 @@ def record_message(record: Decommission) -> reading_pb2.Decommission:
         started_by=record.by,
         reason=record.reason,
         steps=[_step(each) for each in record.steps],
-        next_step=reading_pb2.CLEANUP_STEP_UNSPECIFIED if following is None else enums.CLEANUP_STEP[following],
+        next_step=reading_pb2.CLEANUP_STEP_UNSPECIFIED if following is None else rollout_enums.CLEANUP_STEP[following],
         evals=_decision(record.evals),
         tools=_decision(record.tools),
     )
@@ -47,10 +47,10 @@ def record_message(record: Decommission) -> reading_pb2.Decommission:
 def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: DecommissionMark) -> None:
     """Fill in an audit row."""
     message.definition_id = event.subagent_id
-    message.kind = enums.DECOMMISSION_EVENT_KIND[mark.step]
-    message.source_state = enums.LIFECYCLE_STATE[mark.source_state]
-    message.target_state = enums.LIFECYCLE_STATE[mark.target_state]
-    message.trigger = enums.TRIGGER[mark.trigger]
+    message.kind = rollout_enums.DECOMMISSION_EVENT_KIND[mark.step]
+    message.source_state = rollout_enums.LIFECYCLE_STATE[mark.source_state]
+    message.target_state = rollout_enums.LIFECYCLE_STATE[mark.target_state]
+    message.trigger = rollout_enums.TRIGGER[mark.trigger]
     message.agent_definition_commit = mark.agent_definition_commit
     message.cohort.agent_definition_version = mark.cohort.agent_definition_version
     message.cohort.active_flags.extend(mark.cohort.active_flags)
@@ -60,12 +60,12 @@ def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: De
 
 def _step(taken: CompletedStep) -> reading_pb2.CleanupStepTaken:
     message = reading_pb2.CleanupStepTaken(
-        step=enums.CLEANUP_STEP[taken.step],
+        step=rollout_enums.CLEANUP_STEP[taken.step],
         taken_by=taken.by,
         reason=taken.reason,
         confirmed=taken.confirmed,
         agent_definition_version=taken.definition_version,
-        code=reading_pb2.CODE_STATUS_UNSPECIFIED if taken.code is None else enums.CODE_STATUS[taken.code],
+        code=reading_pb2.CODE_STATUS_UNSPECIFIED if taken.code is None else rollout_enums.CODE_STATUS[taken.code],
     )
     fill_timestamp(message.taken_at, taken.at)
     return message
@@ -75,7 +75,7 @@ def _decision(decided: Decision | None) -> reading_pb2.CleanupDecision | None:
     if decided is None:
         return None
     message = reading_pb2.CleanupDecision(
-        choice=enums.CLEANUP_CHOICE[decided.choice], decided_by=decided.by, reason=decided.reason
+        choice=rollout_enums.CLEANUP_CHOICE[decided.choice], decided_by=decided.by, reason=decided.reason
     )
     fill_timestamp(message.decided_at, decided.at)
     return message

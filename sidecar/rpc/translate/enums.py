@@ -1,4 +1,4 @@
-"""Numbers of proto enums to our values and back; each table is whole, which a test holds."""
+"""Maps proto enums to the sidecar's values and back; a test checks that each table is complete."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -10,20 +10,13 @@ from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.dispatching.questions import Answerer, Decision, QuestionKind
 from sidecar.core.executing.events import SUB_AGENT
 from sidecar.core.executing.stored_record import TurnState
-from sidecar.core.flag_states import FlagValue
 from sidecar.core.history.compaction import CompactionDue
-from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Subject
-from sidecar.core.rollout.events import GateVerdict
-from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
-from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.core.rollout.serving import CandidateVerdict
-from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.history.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents.lifecycle.v1 import flags_pb2, reading_pb2
 from subagents_errors import Axis, CallFailure
 
 Ours = TypeVar("Ours", bound=Enum)
@@ -45,14 +38,15 @@ def numbers_by_word(enum: Any, prefix: str) -> Mapping[str, Any]:
     return {"": 0, **names}
 
 
-def _values(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
+def values_of(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
+    """Return our values by number."""
     return {number: value for value, number in numbers.items()}
 
 
-SOURCES: Final = _values(numbers_of(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
+SOURCES: Final = values_of(numbers_of(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
 ON_DISCONNECTS: Final = {
     dispatch_pb2.ON_DISCONNECT_UNSPECIFIED: OnDisconnect.CANCEL,
-    **_values(numbers_of(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),
+    **values_of(numbers_of(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),
 }
 VERDICTS: Final[Mapping[int, Verdict]] = {
     dispatch_pb2.VERDICT_UNSPECIFIED: Verdict.AUTOMATIC,
@@ -61,57 +55,31 @@ VERDICTS: Final[Mapping[int, Verdict]] = {
 }
 QUESTION_KIND: Final = numbers_of(question_pb2.QuestionKind, "QUESTION_KIND", QuestionKind)
 ANSWERER: Final = numbers_of(question_pb2.Answerer, "ANSWERER", Answerer)
-ANSWERED_BY: Final[Mapping[int, Answerer]] = _values(ANSWERER)
+ANSWERED_BY: Final[Mapping[int, Answerer]] = values_of(ANSWERER)
 """Unspecified is refused: a client that does not say who answered could have the model approve."""
 DECISIONS: Final[Mapping[int, Decision | None]] = {
     question_pb2.DECISION_UNSPECIFIED: None,
-    **_values(numbers_of(question_pb2.Decision, "DECISION", Decision)),
+    **values_of(numbers_of(question_pb2.Decision, "DECISION", Decision)),
 }
 EPISODE_VIEWS: Final = {
     history_pb2.EPISODE_VIEW_UNSPECIFIED: EpisodeView.NARRATION,
-    **_values(numbers_of(history_pb2.EpisodeView, "EPISODE_VIEW", EpisodeView)),
+    **values_of(numbers_of(history_pb2.EpisodeView, "EPISODE_VIEW", EpisodeView)),
 }
 TURN_STATE: Final = numbers_of(record_pb2.TurnState, "TURN_STATE", TurnState)
 TURN_STATES: Final[Mapping[int, TurnState | None]] = {
     record_pb2.TURN_STATE_UNSPECIFIED: None,
-    **_values(TURN_STATE),
+    **values_of(TURN_STATE),
 }
 """As a filter: unspecified is any."""
 
 COMPACTION_DUE: Final = numbers_of(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
 CALL_STATE: Final = numbers_of(dispatch_pb2.CallState, "CALL_STATE", CallState)
 OUTCOME: Final = numbers_of(outcome_pb2.Outcome, "OUTCOME", Outcome)
-OUTCOMES_ASKED: Final[Mapping[int, Outcome | None]] = {outcome_pb2.OUTCOME_UNSPECIFIED: None, **_values(OUTCOME)}
+OUTCOMES_ASKED: Final[Mapping[int, Outcome | None]] = {outcome_pb2.OUTCOME_UNSPECIFIED: None, **values_of(OUTCOME)}
 """As a filter: unspecified is any."""
 CAP: Final = numbers_of(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
 CANDIDATE: Final = numbers_of(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
 REASON: Final = numbers_of(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)
-LIFECYCLE_STATE: Final = numbers_of(reading_pb2.LifecycleState, "LIFECYCLE_STATE", LifecycleState)
-LIFECYCLE_STATES: Final = _values(LIFECYCLE_STATE)
-LIFECYCLE_NAMES: Final = names_of(reading_pb2.LifecycleState)
-ROLLOUT_MODE: Final = numbers_of(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutMode)
-ROLLOUT_MODES: Final = _values(ROLLOUT_MODE)
-ROLLOUT_MODE_NAMES: Final = names_of(reading_pb2.RolloutMode)
-FLAG_PAIR: Final[Mapping[FlagPair, Any]] = {
-    FlagPair.ON: reading_pb2.FLAG_PAIR_SWITCHED_ON,
-    **numbers_of(reading_pb2.FlagPair, "FLAG_PAIR", [each for each in FlagPair if each is not FlagPair.ON]),
-}
-"""How far they have come, and not what they are: `on` would be said beside flags that are off."""
-FLAG_KIND: Final = numbers_of(flags_pb2.FlagKind, "FLAG_KIND", FlagKind)
-FLAG_KINDS: Final = _values(FLAG_KIND)
-FLAG_VALUE: Final = numbers_of(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
-CLEANUP_STEP: Final = numbers_of(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
-CLEANUP_STEPS: Final = _values(CLEANUP_STEP)
-CLEANUP_SUBJECTS: Final = _values(numbers_of(reading_pb2.CleanupSubject, "CLEANUP_SUBJECT", Subject))
-CLEANUP_CHOICE: Final = numbers_of(reading_pb2.CleanupChoice, "CLEANUP_CHOICE", Choice)
-CLEANUP_CHOICES: Final = _values(CLEANUP_CHOICE)
-CODE_STATUS: Final = numbers_of(reading_pb2.CodeStatus, "CODE_STATUS", CodeStatus)
-CODE_STATUSES: Final[Mapping[int, CodeStatus | None]] = {
-    reading_pb2.CODE_STATUS_UNSPECIFIED: None,
-    **_values(CODE_STATUS),
-}
-"""Of a step that is about no code: unspecified."""
-TRIGGER: Final = numbers_of(reading_pb2.Trigger, "TRIGGER", Trigger)
 AXIS: Final[Mapping[Axis, Any]] = {
     Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,
@@ -124,12 +92,3 @@ EVENT_ACTOR: Final = {
     **numbers_by_word(record_pb2.EventActor, "EVENT_ACTOR"),
     SUB_AGENT: record_pb2.EVENT_ACTOR_SUB_AGENT,
 }
-GATE_VERDICT: Final = numbers_of(reading_pb2.GateVerdict, "GATE_VERDICT", GateVerdict)
-ROLLOUT_EVENT_KIND: Final = numbers_by_word(reading_pb2.RolloutEventKind, "ROLLOUT_EVENT_KIND")
-DECOMMISSION_EVENT_KIND: Final = numbers_by_word(reading_pb2.DecommissionEventKind, "DECOMMISSION_EVENT_KIND")
-ACTOR_ROLE: Final = numbers_by_word(reading_pb2.ActorRole, "ACTOR_ROLE")
-
-
-def flag_pair(facts: DefinitionFacts) -> Any:
-    """Return how far the flags of a definition have come."""
-    return reading_pb2.FLAG_PAIR_WITHDRAWN if facts.withdrawn else FLAG_PAIR[facts.flags]

@@ -1,4 +1,4 @@
-"""Gathers all that is wrong with a request, so that its author hears it at once; times and durations of messages."""
+"""Collects all problems of a request, so that one answer reports them; converts times and durations of messages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.core.errors import FieldProblem, InvalidRequest
-from sidecar.core.identifiers import Principal, problem_with_run_side_id
+from sidecar.core.identifiers import DEFINITION_SIDE, Principal, problem_with_run_side_id
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,6 +88,20 @@ class Fields:
         if problem is not None:
             self._problems.append(problem)
         return value
+
+    def definition_name(self, field: str, value: str) -> str:
+        """An id of a definition or slot."""
+        if not DEFINITION_SIDE.match(value):
+            self.refuse(field, "must be 1 to 60 characters a-z, 0-9, _ and -, beginning with a letter or digit")
+        return value
+
+    def moment(self, field: str, value: Timestamp) -> datetime | None:
+        """A time; None if it is none."""
+        try:
+            return (EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)).astimezone(UTC)
+        except (OverflowError, ValueError):
+            self.refuse(field, "is no time between the years 1 and 9999")
+            return None
 
     def principal(self, field: str, value: str) -> Principal:
         """On whose behalf something happens; kept byte for byte."""

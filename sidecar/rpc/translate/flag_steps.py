@@ -4,7 +4,7 @@ from typing import Any
 
 from sidecar.core.rollout.manual_flags import FlagKind
 from sidecar.operations.rollout import requests
-from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate import enums, rollout_enums, steps
 from sidecar.rpc.translate.fields import Fields
 from subagents.lifecycle.v1 import flags_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
@@ -13,7 +13,7 @@ from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 def switch_on(message: pb.SwitchFlagOnRequest) -> requests.SwitchFlagOn:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("SwitchFlagOnRequest")
-    kind = fields.member("flag", message.flag, enums.FLAG_KINDS, enums.names_of(flags_pb2.FlagKind))
+    kind = fields.member("flag", message.flag, rollout_enums.FLAG_KINDS, enums.names_of(flags_pb2.FlagKind))
     version = _version(fields, message)
     asked = steps.header(fields, message.header, requests.SwitchFlagOn, flag=kind, expected_version=version)
     fields.check()
@@ -33,7 +33,7 @@ def switch_kill_off(message: pb.SwitchKillFlagOffRequest) -> requests.SwitchFlag
 def of_slot(message: flags_pb2.GetFlagsRequest) -> str:
     """Return which slot or definition. Raises `InvalidRequest`."""
     fields = Fields("GetFlagsRequest")
-    slot = steps.definition_name(fields, "slot", message.slot)
+    slot = fields.definition_name("slot", message.slot)
     fields.check()
     return slot
 

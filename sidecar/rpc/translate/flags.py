@@ -1,10 +1,10 @@
-"""What is known of flags, and what a switch did to one, as messages."""
+"""Translates the state of flags, and the effect of a switch, to messages."""
 
 from collections.abc import Iterable
 
 from sidecar.core.rollout.manual_flags import FlaggedDefinition, FlagSwitched, SwitchEffect
 from sidecar.operations.rollout.flags.flag_reading import DefinitionFlagsReading, FlagReading
-from sidecar.rpc.translate import enums
+from sidecar.rpc.translate import rollout_enums
 from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import flags_pb2 as pb
 
@@ -12,11 +12,11 @@ from subagents.lifecycle.v1 import flags_pb2 as pb
 def switch_message(switched: FlagSwitched) -> pb.FlagSwitch:
     """Return what a switch did."""
     return pb.FlagSwitch(
-        kind=enums.FLAG_KIND[switched.kind],
+        kind=rollout_enums.FLAG_KIND[switched.kind],
         name=switched.name,
         backend=switched.backend,
-        before=enums.FLAG_VALUE[switched.before],
-        after=enums.FLAG_VALUE[switched.after],
+        before=rollout_enums.FLAG_VALUE[switched.before],
+        after=rollout_enums.FLAG_VALUE[switched.after],
         version=switched.version,
         affected=[_affected(each) for each in switched.affected],
     )
@@ -34,9 +34,9 @@ def _definition(read: DefinitionFlagsReading) -> pb.DefinitionFlags:
         revision=rollout.revision,
         definition_id=facts.definition_id,
         digest=facts.digest,
-        state=enums.LIFECYCLE_STATE[facts.state],
+        state=rollout_enums.LIFECYCLE_STATE[facts.state],
         active=rollout.active == facts.digest,
-        flag_pair=enums.flag_pair(facts),
+        flag_pair=rollout_enums.flag_pair(facts),
         flags=[_flag(each) for each in read.flags],
         writable=read.writable,
     )
@@ -48,9 +48,9 @@ def _definition(read: DefinitionFlagsReading) -> pb.DefinitionFlags:
 
 def _flag(read: FlagReading) -> pb.NamedFlag:
     message = pb.NamedFlag(
-        kind=enums.FLAG_KIND[read.kind],
+        kind=rollout_enums.FLAG_KIND[read.kind],
         name=read.name,
-        value=enums.FLAG_VALUE[read.value],
+        value=rollout_enums.FLAG_VALUE[read.value],
         version=read.version,
         changed_by=read.changed_by,
         shared_with=[_shared(each) for each in read.shared_with],
@@ -72,6 +72,6 @@ def _affected(each: SwitchEffect) -> pb.AffectedDefinition:
         slot=each.slot,
         definition_id=each.definition_id,
         digest=each.digest,
-        state=enums.LIFECYCLE_STATE[each.state],
+        state=rollout_enums.LIFECYCLE_STATE[each.state],
         explanation=each.words,
     )

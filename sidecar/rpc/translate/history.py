@@ -1,4 +1,4 @@
-"""Requests of `HistoryService` to plain values, and what is kept to messages."""
+"""Translates requests of `HistoryService` to plain values, and stored conversations to messages."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The pages of lists: their sizes and tokens, in every `List` method the same."""
+"""The pages of lists: sizes and tokens, the same in every `List` method."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar

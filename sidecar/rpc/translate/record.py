@@ -1,4 +1,4 @@
-"""Requests to see turns to plain values, and what is on record to messages."""
+"""Translates requests for turns to plain values, and the record to messages."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, Stored
 from sidecar.core.identifiers import RUN_SIDE, ChildId, DefinitionId, EpisodeId, Principal, Slot, TurnId
 from sidecar.operations.record.read_record import EpisodePage, EventBatch, TurnPage
 from sidecar.operations.record.turn_views import TurnSummary
-from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields, timestamp
 from sidecar.rpc.translate.frames import fill_outcome
 from sidecar.rpc.translate.pages import AskedPage, asked_page
@@ -53,9 +53,7 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
     fields = Fields("ListTurnsRequest")
     episode_id = fields.run_side_id("episode_id", message.episode_id) if message.episode_id else None
     slot = fields.one_line("sub_agent_id", message.sub_agent_id, LONGEST_SLOT) if message.sub_agent_id else None
-    definition = (
-        steps.definition_name(fields, "definition_id", message.definition_id) if message.definition_id else None
-    )
+    definition = fields.definition_name("definition_id", message.definition_id) if message.definition_id else None
     page = asked_page(fields, message, TurnPlace)
     query = TurnQuery(
         episode_id=None if episode_id is None else EpisodeId(episode_id),
@@ -64,8 +62,8 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
         principal=fields.principal("principal", message.principal) if message.principal else None,
         outcome=fields.member("outcome", message.outcome, enums.OUTCOMES_ASKED, OUTCOME_NAMES),
         definition=DefinitionId(definition) if definition else None,
-        since=steps.timestamp(fields, "since", message.since) if message.HasField("since") else None,
-        until=steps.timestamp(fields, "until", message.until) if message.HasField("until") else None,
+        since=fields.moment("since", message.since) if message.HasField("since") else None,
+        until=fields.moment("until", message.until) if message.HasField("until") else None,
         before=page.after and (page.after.began_at, TurnId(page.after.turn_id)),
         limit=page.size,
     )

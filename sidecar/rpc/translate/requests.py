@@ -1,7 +1,9 @@
-"""Requests of `DispatchService` to plain values. Every field is checked, and every problem is told at once.
+"""Translates requests of `DispatchService` to plain values.
 
-Only the form is checked here. What a model wrote (tool names, arguments) is not refused for its contents: each such
-call gets an outcome of its own.
+Every field is checked, and all problems are reported at once.
+
+Only the form is checked. Contents that a model wrote (tool names, arguments) do not refuse the request: each such
+call gets its own outcome.
 """
 
 import datetime as dt

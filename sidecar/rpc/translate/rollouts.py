@@ -18,7 +18,7 @@ from sidecar.operations.rollout.views.rollout_reading import (
     RolloutsReading,
     SlotReading,
 )
-from sidecar.rpc.translate import decommissions, enums, steps
+from sidecar.rpc.translate import decommissions, enums, rollout_enums, steps
 from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -35,7 +35,7 @@ LARGEST_ANSWER: Final = 60 * 1024
 def get(message: pb.GetRolloutRequest) -> str:
     """Return which slot or definition. Raises `InvalidRequest`."""
     fields = Fields("GetRolloutRequest")
-    slot = steps.definition_name(fields, "slot", message.slot)
+    slot = fields.definition_name("slot", message.slot)
     fields.check()
     return slot
 
@@ -43,10 +43,10 @@ def get(message: pb.GetRolloutRequest) -> str:
 def explain(message: pb.ExplainServingRequest) -> tuple[str, BindSubject, datetime | None]:
     """Return slot, user and time of a request. Raises `InvalidRequest`."""
     fields = Fields("ExplainServingRequest")
-    slot = steps.definition_name(fields, "slot", message.slot)
+    slot = fields.definition_name("slot", message.slot)
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
     arm = fields.one_line("experiment_arm", message.experiment_arm, LONGEST_ARM)
-    at = steps.timestamp(fields, "at", message.at) if message.HasField("at") else None
+    at = fields.moment("at", message.at) if message.HasField("at") else None
     fields.check()
     return slot, BindSubject(key, arm), at
 
@@ -54,7 +54,7 @@ def explain(message: pb.ExplainServingRequest) -> tuple[str, BindSubject, dateti
 def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
     """Return which slot, which digest, and the ramp. Raises `InvalidRequest`."""
     fields = Fields("PreviewRampRequest")
-    slot = steps.definition_name(fields, "slot", message.slot)
+    slot = fields.definition_name("slot", message.slot)
     digest = fields.one_line("digest", message.digest, steps.LONGEST_DIGEST)
     to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
     fields.check()
@@ -64,9 +64,9 @@ def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
 def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
     """Return which rows. Raises `InvalidRequest`."""
     fields = Fields("WatchAuditRequest")
-    slot = Slot(steps.definition_name(fields, "slot", message.slot)) if message.slot else None
+    slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else None
     named = message.definition_id
-    definition_id = DefinitionId(steps.definition_name(fields, "definition_id", named)) if named else None
+    definition_id = DefinitionId(fields.definition_name("definition_id", named)) if named else None
     after = fields.count("after_sequence", message.after_sequence, MOST_NUMBER)
     fields.check()
     return AuditQuery(slot=slot, definition_id=definition_id, after=after)
@@ -92,7 +92,7 @@ def slot_message(reading: SlotReading) -> pb.SlotStatus:
         slot=rollout.slot,
         revision=rollout.revision,
         active_digest=rollout.active or "",
-        mode=enums.ROLLOUT_MODE[rollout.mode],
+        mode=rollout_enums.ROLLOUT_MODE[rollout.mode],
         curve_basis_points=rollout.curve,
         definitions=[_definition(each) for each in reading.definitions],
     )
@@ -158,7 +158,7 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
         digest=body.digest,
         actor=body.actor,
         actor_key=body.actor_key,
-        actor_role=enums.ACTOR_ROLE[body.actor_role],
+        actor_role=rollout_enums.ACTOR_ROLE[body.actor_role],
         reason=body.reason,
         request_id=body.request_id,
     )
@@ -174,9 +174,9 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
 
 def _fill_transition(message: pb.TransitionRow, event: TransitionEvent, effective_at: datetime | None) -> None:
     message.definition_id = event.subagent_id
-    message.source_state = enums.LIFECYCLE_STATE[event.source_state]
-    message.target_state = enums.LIFECYCLE_STATE[event.target_state]
-    message.trigger = enums.TRIGGER[event.trigger]
+    message.source_state = rollout_enums.LIFECYCLE_STATE[event.source_state]
+    message.target_state = rollout_enums.LIFECYCLE_STATE[event.target_state]
+    message.trigger = rollout_enums.TRIGGER[event.trigger]
     message.agent_definition_commit = event.agent_definition_commit
     message.cohort.agent_definition_version = event.cohort.agent_definition_version
     message.cohort.active_flags.extend(event.cohort.active_flags)
@@ -187,7 +187,7 @@ def _fill_transition(message: pb.TransitionRow, event: TransitionEvent, effectiv
 
 def _fill_rollout(message: pb.RolloutRow, event: RolloutEvent) -> None:
     message.definition_id = event.subagent_id
-    message.kind = enums.ROLLOUT_EVENT_KIND[event.what]
+    message.kind = rollout_enums.ROLLOUT_EVENT_KIND[event.what]
     message.before_basis_points = event.before
     message.after_basis_points = event.after
     message.detail = event.detail
@@ -207,11 +207,11 @@ def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
         definition_id=facts.definition_id,
         commit=facts.commit,
         vertical=facts.vertical,
-        state=enums.LIFECYCLE_STATE[facts.state],
+        state=rollout_enums.LIFECYCLE_STATE[facts.state],
         active=reading.active,
         ramp_basis_points=facts.ramp,
-        flag_pair=enums.flag_pair(facts),
-        flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in reading.flags],
+        flag_pair=rollout_enums.flag_pair(facts),
+        flags=[pb.FlagStatus(name=name, value=rollout_enums.FLAG_VALUE[value]) for name, value in reading.flags],
         flag_backend=reading.backend,
         target_digest=facts.target or "",
         target_recorded=facts.target_recorded,
@@ -259,9 +259,9 @@ def _verdict(found: Explained) -> pb.DefinitionVerdict:
         digest=found.digest,
         definition_id=found.definition_id,
         verdict=enums.CANDIDATE[found.verdict],
-        state=enums.LIFECYCLE_STATE[found.state],
+        state=rollout_enums.LIFECYCLE_STATE[found.state],
         ramp_basis_points=found.ramp,
-        flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in found.flags],
+        flags=[pb.FlagStatus(name=name, value=rollout_enums.FLAG_VALUE[value]) for name, value in found.flags],
         killed=found.killed,
         explanation=found.words,
     )

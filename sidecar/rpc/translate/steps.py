@@ -1,12 +1,10 @@
 """Translates rollout step requests to plain values, and the results of steps to messages."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from sidecar.core.errors import TransitionRefused
-from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Digest, Slot
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import GateResult
 from sidecar.core.rollout.rollback import Successor
@@ -14,9 +12,9 @@ from sidecar.core.rollout.rollout_config import MOST_STEPS
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
 from sidecar.policy.lifecycle import Step
-from sidecar.rpc.translate import enums
+from sidecar.rpc.translate import enums, rollout_enums
 from sidecar.rpc.translate.decommissions import record_message
-from sidecar.rpc.translate.fields import EPOCH, Fields
+from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.flags import switch_message
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
@@ -37,7 +35,9 @@ SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.Swi
 def transition(message: pb.TransitionRequest) -> requests.Transition:
     """Return the step. Raises `InvalidRequest`, `TransitionRefused`."""
     fields = Fields("TransitionRequest")
-    target = fields.member("target_state", message.target_state, enums.LIFECYCLE_STATES, enums.LIFECYCLE_NAMES)
+    target = fields.member(
+        "target_state", message.target_state, rollout_enums.LIFECYCLE_STATES, rollout_enums.LIFECYCLE_NAMES
+    )
     if target is LifecycleState.ROLLBACK:
         fields.refuse("target_state", "is LIFECYCLE_STATE_ROLLBACK; use RollBack or Kill")
     asked = header(fields, message.header, requests.Transition, step=STEPS.get(target, Step.TO_TEST))
@@ -59,7 +59,7 @@ def set_ramp(message: pb.SetRampRequest) -> requests.SetRamp:
 def configure(message: pb.ConfigureRolloutRequest) -> requests.Configure:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("ConfigureRolloutRequest")
-    mode = fields.member("mode", message.mode, enums.ROLLOUT_MODES, enums.ROLLOUT_MODE_NAMES)
+    mode = fields.member("mode", message.mode, rollout_enums.ROLLOUT_MODES, rollout_enums.ROLLOUT_MODE_NAMES)
     if len(message.curve_basis_points) > MOST_STEPS:
         fields.refuse("curve_basis_points", f"has more than {MOST_STEPS} steps")
     curve = tuple(message.curve_basis_points[:MOST_STEPS])
@@ -89,7 +89,7 @@ def acknowledge_breach(message: pb.AcknowledgeBreachRequest) -> requests.Acknowl
 def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.OverrideGate:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("OverrideGateRequest")
-    expires_at = timestamp(fields, "expires_at", message.expires_at) or now
+    expires_at = fields.moment("expires_at", message.expires_at) or now
     if not now < expires_at <= now + FURTHEST:
         fields.refuse("expires_at", f"must be in the future, and at most {FURTHEST.days} days away")
     gate = fields.required("gate", message.gate, 60, "the name of the gate")
@@ -136,10 +136,10 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
     if not message.reason.strip():
         fields.refuse("header.reason", "is empty; say why, for the audit")
     return kind(
-        definition_id=DefinitionId(definition_name(fields, "header.definition_id", message.definition_id)),
+        definition_id=DefinitionId(fields.definition_name("header.definition_id", message.definition_id)),
         request_id=fields.run_side_id("header.request_id", message.request_id),
         reason=fields.one_line("header.reason", message.reason, LONGEST_REASON),
-        slot=Slot(definition_name(fields, "header.slot", message.slot) if message.slot else ""),
+        slot=Slot(fields.definition_name("header.slot", message.slot) if message.slot else ""),
         digest=fields.one_line("header.digest", message.digest, LONGEST_DIGEST),
         expected_revision=revision,
         dry_run=message.dry_run,
@@ -147,27 +147,11 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
     )
 
 
-def definition_name(fields: Fields, field: str, value: str) -> str:
-    """Return an id of a definition or slot; notes if it is none."""
-    if not DEFINITION_SIDE.match(value):
-        fields.refuse(field, "must be 1 to 60 characters a-z, 0-9, _ and -, beginning with a letter or digit")
-    return value
-
-
-def timestamp(fields: Fields, field: str, value: Timestamp) -> datetime | None:
-    """Return a time; None, noted, if it is none."""
-    try:
-        return (EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)).astimezone(UTC)
-    except (OverflowError, ValueError):
-        fields.refuse(field, "is no time between the years 1 and 9999")
-        return None
-
-
 def gate_message(result: GateResult) -> reading_pb2.GateAnswer:
     """Return what one gate answered."""
     return reading_pb2.GateAnswer(
         gate=result.gate,
-        verdict=enums.GATE_VERDICT[result.verdict],
+        verdict=rollout_enums.GATE_VERDICT[result.verdict],
         summary=result.summary,
         overridden=result.overridden,
     )
@@ -179,7 +163,7 @@ def result_message(answer: requests.StepAnswer) -> pb.StepResult:
         slot=answer.slot,
         definition_id=answer.definition_id,
         digest=answer.digest,
-        state=enums.LIFECYCLE_STATE[LifecycleState(answer.state)],
+        state=rollout_enums.LIFECYCLE_STATE[LifecycleState(answer.state)],
         ramp_basis_points=answer.ramp,
         active=answer.active,
         revision=answer.revision,

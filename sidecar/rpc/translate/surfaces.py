@@ -1,4 +1,4 @@
-"""What a bound turn may call, as messages."""
+"""Translates a bound surface to messages."""
 
 from typing import Final
 

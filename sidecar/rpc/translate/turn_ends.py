@@ -1,4 +1,4 @@
-"""How children and turns end, as messages."""
+"""Translates the ends of children and turns to messages."""
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate

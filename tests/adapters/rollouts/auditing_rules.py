@@ -4,7 +4,8 @@ import asyncio
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk
+from sidecar.core.verifying.audit_chain import AuditHead
+from sidecar.core.verifying.audit_walk import AuditWalk
 from sidecar.operations.rollout.store.encoding import audit_body
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 from tests.adapters.rollouts.bench import RolloutBench

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk
+from sidecar.core.verifying.audit_chain import AuditHead
+from sidecar.core.verifying.audit_walk import AuditWalk
 from sidecar.operations.rollout.audit.retention import OldAudit, marker_of
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 from tests.adapters.rollouts.bench import RolloutBench, WholeStore

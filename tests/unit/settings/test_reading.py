@@ -100,10 +100,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "line", "said"),
     [
-        ("server", 'ops_address = "0.0.0.0:9464"', "is not a loopback address; nothing is served beyond this machine"),
-        ("server", 'ops_address = "[::]:1"', "is not a loopback address"),
-        ("server", 'ops_address = "localhost"', "must be a loopback address and a port"),
-        ("server", 'ops_address = "127.0.0.1:99999"', "must be a loopback address and a port"),
+        ("server", 'ops_address = "localhost:9464"', "'localhost' is not an IP address; give 127.0.0.1"),
+        ("server", 'ops_address = ":9464"', "'' is not an IP address; give 127.0.0.1"),
+        ("server", 'ops_address = "localhost"', "must be an IP address and a port"),
+        ("server", 'ops_address = "127.0.0.1:99999"', "must be an IP address and a port"),
         ("server", 'dispatch_socket = "0.0.0.0:7000"', "is a TCP address, which is not served before mutual TLS"),
         ("server", 'agents_socket = "127.0.0.1:7000"', "is a TCP address, which is not served before mutual TLS"),
         ("server", 'agents_socket = "run/x.sock"', "must be the path of a Unix socket, beginning with / or ./"),

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk, LinkedRow, audit_link
+from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow, audit_link
+from sidecar.core.verifying.audit_walk import AuditWalk
 from sidecar.core.verifying.findings import Finding, FindingKind
 
 K = FindingKind

@@ -1,4 +1,4 @@
-"""A YAML file that is changed as text and, beside it, as data: in the end both have to say the same."""
+"""A YAML file that is changed as text and, in parallel, as data: both must agree at the end."""
 
 import copy
 from typing import Any, Final

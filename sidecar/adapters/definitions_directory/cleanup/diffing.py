@@ -1,4 +1,4 @@
-"""Has git write the difference between files and what is to become of them, in a repository of its own elsewhere."""
+"""Lets git write the difference between old and new files, in a separate temporary repository."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
-"""Writes the change that the next steps of a decommission need, as a patch that people review. Source: PF1-D-41, D-62.
+"""Writes the change for the next steps of a decommission as a patch for review. Source: PF1-D-41, D-62.
 
-The checkout is only read. Each file that was changed line by line has to say exactly what it is to say, and the
-configuration has to load, before the patch is handed out.
+The checkout is only read. Before the patch is returned, each changed file must have exactly the intended content, and
+the configuration must load.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Finds what a checkout holds of one sub-agent: entry, references, modules, blocks, tools, evaluations."""
+"""Finds the parts of one sub-agent in a checkout: entry, references, modules, blocks, tools, evaluations."""
 
 import os
 import subprocess

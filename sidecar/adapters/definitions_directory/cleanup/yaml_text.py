@@ -1,7 +1,7 @@
-"""Changes a YAML file line by line, so that comments, order and spelling of everything else stay as they are.
+"""Changes a YAML file line by line, so that comments, order and spelling of everything else stay.
 
-The parser only says where things stand; nothing is dumped. What cannot be changed without touching something else is
-refused: a person does that by hand.
+The parser only provides positions; nothing is dumped. A change that would touch anything else is refused; a person
+makes it by hand.
 """
 
 import re

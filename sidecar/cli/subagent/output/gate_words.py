@@ -1,4 +1,4 @@
-"""What gates answered, for people."""
+"""Answers of gates, worded for people."""
 
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.output.json_output import enum_word

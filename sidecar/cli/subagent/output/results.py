@@ -1,4 +1,4 @@
-"""How the outcome of a step looks on a screen."""
+"""Formats the result of a step for a screen."""
 
 from typing import Any
 

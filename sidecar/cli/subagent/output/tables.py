@@ -1,4 +1,4 @@
-"""How rollouts look on a screen: the list, one slot, why a user gets what, a preview, and the audit."""
+"""Formats rollouts for a screen: the list, one slot, an explanation, a preview, and the audit."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
-"""The arguments of `ask_<slot>`: what a card declares, and two that every sub-agent tool takes.
+"""The arguments of `ask_<slot>`: those that a card declares, and two that every sub-agent tool accepts.
 
-The two are how the orchestrator's model declares its intent count and hands over context. The sidecar reads them; a
+With these two, the orchestrator's model declares its intent count and passes context. The sidecar reads them; a
 sub-agent whose card does not declare them never sees them. Source: DESIGN section 3, TN-12, TN-16.
 """
 

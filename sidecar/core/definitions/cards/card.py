@@ -1,6 +1,6 @@
-"""What a vertical ships: an Agent Definition and, once resolved, its card.
+"""An Agent Definition and, once its references are resolved, its card.
 
-Values only; reading and checking them is `reading.py` and `resolve.py`.
+These are values only; `reading.py` and `resolve.py` read and check them.
 """
 
 from collections.abc import Mapping

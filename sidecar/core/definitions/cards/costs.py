@@ -1,8 +1,8 @@
-"""What a turn costs at least, out of the prices in the model registry.
+"""The minimum cost of a turn, from the prices in the model registry.
 
-An estimate for comparing configurations, not a bill: each model is asked twice (for its calls, then for its answer);
-only the fixed part of its prompt counts, nothing of the conversation, of tool results or of a provider's cache; output
-counts in full where `tuning.max_output_tokens` bounds it, else not at all.
+This is an estimate for comparing configurations, not a bill. It assumes two calls of each model (for its calls, then
+for its answer). Only the fixed part of a prompt counts, not the conversation, tool results or a provider's cache.
+Output counts in full if `tuning.max_output_tokens` limits it, otherwise not at all.
 """
 
 from collections.abc import Mapping

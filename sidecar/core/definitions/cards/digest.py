@@ -1,4 +1,4 @@
-"""Content digests: the identity of a definition is what it says, not where or when it was written. Source: TN-66."""
+"""Content digests: content alone identifies a definition, not its place or time. Source: TN-66."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

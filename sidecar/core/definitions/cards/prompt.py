@@ -1,6 +1,6 @@
-"""Assembles the system prompt of one turn: a prefix shared by a whole cohort, then what differs per user.
+"""Assembles the system prompt of one turn: a prefix that a whole cohort shares, then the values of the user.
 
-Nothing is templated but the operator's cap (`placeholders`): no value of a user can get into the prefix.
+The only template value is the operator's cap (`placeholders`), so no value of a user can enter the prefix.
 """
 
 import datetime

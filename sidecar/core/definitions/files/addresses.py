@@ -1,4 +1,4 @@
-"""Whether an address says how it is to be reached. Without a scheme, gRPC takes it for a name of the DNS."""
+"""Checks that an address has a scheme. Without one, gRPC interprets the address as a DNS name."""
 
 from collections.abc import Sequence
 from typing import Final

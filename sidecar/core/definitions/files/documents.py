@@ -1,4 +1,4 @@
-"""One parsed file that still knows on which line each value stood."""
+"""A parsed file that keeps the line of each value."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar

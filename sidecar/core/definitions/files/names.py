@@ -1,4 +1,4 @@
-"""What the names in a configuration may look like."""
+"""The allowed forms of names in a configuration."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said so that its author can mend it."""
+"""Problems of a configuration, described so that the author can correct them."""
 
 from collections.abc import Iterable
 from enum import StrEnum, unique

@@ -1,4 +1,4 @@
-"""Checks that a JSON Schema in the configuration is one, and cannot make a validator reach outside."""
+"""Checks that a JSON Schema in the configuration is valid and cannot make a validator load anything from outside."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

@@ -1,6 +1,7 @@
-"""Check (d): what may not change under an id, and what may only with an override. Source: PF1-D-58, PF1-D-59, TN-67.
+"""Check (d): what may not change under an id, and what may change only with an override.
 
-The lifecycle state makes no difference (TN-69): the base branch is what counts, and an id that it has not is new.
+The lifecycle state makes no difference (TN-69): the base branch decides, and an id that it does not have is new.
+Source: PF1-D-58, PF1-D-59, TN-67.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Who reviews a change: the owners that blocks name, as the rules of a CODEOWNERS file. Source: PC1-D-48, PC1-D-49."""
+"""The reviewers of a change: the owners of blocks, as rules of a CODEOWNERS file. Source: PC1-D-48, PC1-D-49."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath

@@ -1,1 +1,1 @@
-"""What operations make facts of: marks of children, outcomes of calls."""
+"""Creates facts from marks of children and outcomes of calls."""

@@ -1,4 +1,4 @@
-"""What is written of work whose sidecar, or whose parent, is gone: from the record alone, without the definitions.
+"""Creates the facts for work whose sidecar or parent is gone, from the record alone, without the definitions.
 
 Source: SX-25, SX-26, SX-31, TN-97; DESIGN sections 2 and 10.
 """

@@ -1,4 +1,4 @@
-"""The append-only log of one child while it runs here: which marks there are, and in which order they may come.
+"""The append-only log of a running child: its marks, and their allowed order.
 
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """

@@ -1,4 +1,4 @@
-"""Outcomes of calls, and the end of a turn, as parts of facts: what settles together becomes one fact."""
+"""Outcomes of calls, and the end of a turn, as parts of facts. Outcomes that settle together become one fact."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,1 +1,1 @@
-"""What the first fact of a dispatch says: claims, request, and the contracts of the children that start."""
+"""The first fact of a dispatch: claims, request, and the contracts of the children that start."""

@@ -1,4 +1,4 @@
-"""What a turn was bound to, as facts hold it: column by column, without the turn's id and what names the user."""
+"""The claims of a turn as facts store them: column by column, without the turn's id and what names the user."""
 
 from datetime import datetime
 from enum import IntEnum, unique

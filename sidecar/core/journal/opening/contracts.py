@@ -1,7 +1,7 @@
-"""The contract of a child, taken apart for a fact and put together again.
+"""The contract of a child, reduced for a fact and restored from it.
 
-A contract says again what the request and the claims say, and where its child stands. Only what differs is kept: a text
-that is the request's is None, and so is a value that follows from the child's place.
+A contract repeats values of the request, of the claims and of its child's place. A fact stores only the differences:
+a text that equals the request's is None, and so is a value that follows from the child's place.
 """
 
 import msgspec

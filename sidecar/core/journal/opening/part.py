@@ -1,4 +1,4 @@
-"""What facts are made of: structs without field names, and digests as bytes."""
+"""The building blocks of facts: structs without field names, and digests as bytes."""
 
 from collections.abc import Iterable
 from typing import Final

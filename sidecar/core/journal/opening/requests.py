@@ -1,4 +1,4 @@
-"""The request of a dispatch, taken apart for a fact and put together again."""
+"""The request of a dispatch, reduced for a fact and restored from it."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Reads the audit: what is there, then each new row; and what gates last said of each definition."""
+"""Reads the audit: the existing rows, then each new row, and the last answers of gates about each definition."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence

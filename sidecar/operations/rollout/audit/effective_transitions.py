@@ -1,7 +1,7 @@
-"""Sees at which bind a transition first takes effect, and says so once over all replicas. Source: PF1-D-48, TN-85.
+"""Detects the bind at which a transition first takes effect, once over all replicas. Source: PF1-D-48, TN-85.
 
-A bind only compares two references; what is new in a view is worked out once for each view, and the store is told by a
-loop. Which of several replicas was first, the store decides.
+A bind only compares two references. The difference of a new view is computed once per view, and a loop informs the
+store. The store decides which of several replicas was first.
 """
 
 import asyncio

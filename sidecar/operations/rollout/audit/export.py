@@ -1,9 +1,9 @@
-"""Hands audit events to every sink, and forgets none. Source: PF1-FR-10c, TN-85, DESIGN section 8.
+"""Sends every audit event to every sink. Source: PF1-FR-10c, TN-85, DESIGN section 8.
 
-The rows are on record before anything is exported. One replica at a time hands them on, the first of those alive by its
-id; another one takes over what has waited for long. What a replica handed on just before it died may come twice: sinks
-know it by its `event_id`. Each sink has a loop of its own (`sink_export.py`): one that is away, or hangs, neither keeps
-a row from the others nor delays it, up to `sink_export.MOST` of them.
+The rows are recorded before anything is exported. One replica at a time exports, the first living one by id; another
+one takes over rows that have waited too long. A replica that dies after an export and before its confirmation causes
+a second delivery: sinks recognise it by the `event_id`. Each sink has its own loop (`sink_export.py`), so a sink that
+is unavailable or hangs delays no other sink, up to `sink_export.MOST` rows.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Answers from the stored audit when a sub-agent was active for a cohort. Source: PF1-D-50.
 
-A cohort is one key, by its bucket, or a share of all: the first `share` basis points. Flags are not part of it: that a
-flag was off for a while is its backend's history, not the rollout's.
+A cohort is one user, by bucket, or a share of all users: the first `share` basis points. Flags are not considered:
+their history belongs to the flag backend, not to the rollout.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,9 @@
-"""Puts steps on the audit that were refused before the rules looked at them, though the caller was who they said.
+"""Records refused steps of authenticated callers that were refused before the rules were applied.
 
-That is a genuine token whose role may not take the step, a key that is not for what its token says, a revision that
-is old, a request id that was used before. What `steps/take_step.py` refuses is kept with its answer.
-The answer never waits for this: a note is written in the background, and lost, counted and logged with the store away.
+These are a genuine token whose role may not take the step, a key that does not allow the token's contents, an
+outdated revision, and a request id that was used before. Refusals by `steps/take_step.py` are stored with their
+answer. The answer never waits for the row: a background task writes it. If the store is unavailable, the row is lost,
+counted and logged.
 """
 
 import asyncio

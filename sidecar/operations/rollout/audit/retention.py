@@ -1,4 +1,4 @@
-"""Removes audit rows that are old enough, once a day, under a signed marker; nothing else ever deletes from the audit.
+"""Removes old audit rows once a day, under a signed marker. Nothing else deletes audit rows.
 
 Source: PF1-NFR-3, SX-38.
 """

@@ -1,6 +1,6 @@
-"""Hands audit events to one sink: at its own pace, with a back-off of its own. Source: PF1-FR-10c, TN-85.
+"""Sends audit events to one sink, with its own pace and back-off. Source: PF1-FR-10c, TN-85.
 
-A row is ticked off on record when all sinks have taken it, by whichever loop sees that first.
+The loop that first sees that all sinks have accepted a row marks it as exported in the record.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Takes a definition away for good, in five steps."""
+"""Removes a definition permanently, in five steps."""

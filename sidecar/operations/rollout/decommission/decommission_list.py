@@ -1,4 +1,4 @@
-"""Shows decommissions as they stand, and says aloud which have outlived their window. Source: PF1-AC-7b, PF1-D-67."""
+"""Lists decommissions and warns of those that have exceeded their window. Source: PF1-AC-7b, PF1-D-67."""
 
 import asyncio
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
-"""Decommissions: what their requests make of a rollout, and who has to be away before. Source: PF1-FR-6, SX-39.
+"""The requests of a decommission: their effect on a rollout, and the conditions for them. Source: PF1-FR-6, SX-39.
 
-A step is refused while an open turn is bound to the definition at any replica, and while the configuration as loaded
-here still needs it. What cannot be found out refuses, too: a record that does not answer, a configuration that was
-never loaded, a definition that is kept nowhere.
+A step is refused while an open turn of any replica is bound to the definition, and while the loaded configuration
+still needs the definition. Missing information refuses the step, too: a record that does not answer, a configuration
+that was never loaded, a definition that is stored nowhere.
 """
 
 from datetime import timedelta

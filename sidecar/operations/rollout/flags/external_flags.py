@@ -1,4 +1,4 @@
-"""Flags that are kept elsewhere: a plugin switches them, or a person does where the backend offers no writing."""
+"""Flags outside the sidecar's store: a plugin switches them, or an operator does if the backend is read-only."""
 
 import asyncio
 from datetime import timedelta

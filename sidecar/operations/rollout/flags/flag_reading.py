@@ -1,4 +1,4 @@
-"""Reads the two flags of each definition of a slot: what binds go by, and what is known of who switched them."""
+"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -1,8 +1,7 @@
-"""What is proven before a step acts: what would serve users is there, whole, and what was gated.
+"""Proves before a step that the content which would serve users is available, complete and unchanged.
 
-`test` to `promote` runs the validator of `sidecar validate` over the configuration as it is at that moment. A step that
-puts an earlier definition back proves that its content still hashes to its digest and can be served. Source: DESIGN
-section 8.
+For `test` to `promote`, the validator of `sidecar validate` checks the present configuration. A step that restores an
+earlier definition proves that its content still matches its digest and can be served. Source: DESIGN section 8.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Which phases each kind of step passes on its way to the record: the one place that says what a kill skips.
+"""The phases that each kind of step passes on its way to the record; the one place that defines what a kill skips.
 
 The order, in `take_step.py`: identify the request; repeat an earlier answer; find the definition and compare the
-revision; apply the rules; prove; ask policies, then gates; check and switch flags; write change, audit and answer as
+revision; apply the rules; prove; call policies, then gates; check and switch flags; write change, audit and answer in
 one transaction; answer. Source: PF1-FR-9, PF1-D-31, DESIGN section 8.
 """
 

@@ -1,4 +1,4 @@
-"""What each step makes of a rollout, and what policies and which gates are asked about it."""
+"""The effect of each step on a rollout, and the policies and gates that decide about it."""
 
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest

@@ -1,7 +1,9 @@
-"""Switches the flags that a step needs, or says what a person has to change first. Source: PF1-D-7, PF1-D-20, PF1-D-35.
+"""Switches the flags that a step needs, or returns the change that an operator has to make first.
 
-Flags are switched before the change is written. The ramp has not moved yet, so the switch exposes no user, and a step
-that fails half-way can be repeated.
+Source: PF1-D-7, PF1-D-20, PF1-D-35.
+
+Flags are switched before the change is written. The ramp has not changed yet, so the switch exposes no user, and a
+step that fails half-way can be repeated.
 """
 
 from collections.abc import Callable, Mapping

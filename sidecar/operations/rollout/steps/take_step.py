@@ -1,7 +1,7 @@
-"""Take one step of a rollout: asked once, answered once, on record before it acts.
+"""Takes one step of a rollout: requested once, answered once, and recorded before it takes effect.
 
-One frame for every kind of step; `phases.py` says which phases each kind passes. A refused or held request keeps its
-answer, too. Kills and ramp-downs hold in a replica before they come here (`stops/`).
+All kinds of steps share this code; `phases.py` lists the phases of each kind. A refused or held request also keeps
+its answer. Kills and ramp-downs take effect in a replica before they arrive here (`stops/`).
 """
 
 from collections.abc import Callable, Sequence

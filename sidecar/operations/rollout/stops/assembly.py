@@ -1,4 +1,4 @@
-"""Joins everything about stopping and the audit. The composition root and the tests both call this."""
+"""Connects the operations on stops and the audit. The composition root and the tests both call this."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any

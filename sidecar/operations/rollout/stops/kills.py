@@ -1,6 +1,6 @@
-"""Kills: they hold here first, then in the flag's backend and on record, and wait for neither. Source: PF1-FR-9, TN-60.
+"""Kills: they take effect here first, then in the flag backend and the record, without waiting for either.
 
-What a kill skips on its way to the record is in `steps/phases.py`.
+`steps/phases.py` lists what a kill skips on its way to the record. Source: PF1-FR-9, TN-60.
 """
 
 import asyncio

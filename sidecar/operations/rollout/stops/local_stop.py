@@ -1,7 +1,7 @@
-"""What a kill and a ramp-down have in common: they hold here before anything is asked. Source: DESIGN section 12.
+"""The common part of kills and ramp-downs: they take effect here before any check. Source: DESIGN section 12.
 
-With the store away a stop holds in the replicas that were asked; `RecordStops` puts it on record as soon as the store
-is back, and however many replicas do so, it is one event.
+While the store is unavailable, a stop is in effect in the replicas that received it. `RecordStops` records it as soon
+as the store is back. If several replicas do so, it is still one event.
 """
 
 import asyncio

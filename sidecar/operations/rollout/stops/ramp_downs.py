@@ -1,7 +1,7 @@
-"""Ramp-downs after a safety breach: at 0 % here first, then on record; no gate is asked. Source: PF1-D-31.
+"""Ramp-downs after a safety breach: at 0 % here first, then in the record, without a gate. Source: PF1-D-31.
 
-With the store away the definition counts as being at 0 % in the replicas that were asked, until it is on record. A
-rollback does not hold first: it brings another definition back, and that waits for the store.
+While the store is unavailable, the replicas that received the ramp-down treat the definition as being at 0 %. A
+rollback does not take effect first: it restores another definition, and that needs the store.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Puts stops that were taken here on record, as soon as the store takes them. Source: DESIGN section 12.
+"""Records local stops as soon as the store accepts them. Source: DESIGN section 12.
 
-A kill is for ever, and the record may be lost, or restored as it was before: a kill that is kept here, and whose
-definition the record would serve, is put on record again.
+A kill is permanent, but the record may be lost or restored from a backup. If this process has a kill that the record
+lacks, and the record would serve the definition, the kill is recorded again.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What stays of audit rows that retention removed. Source: PF1-NFR-3, SX-38."""
+"""The marker that remains of removed audit rows. Source: PF1-NFR-3, SX-38."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Writes whose answer may get lost: they are repeated once, in a form that keeps nothing twice."""
+"""Repeats a write once if its answer was lost, in a form that stores nothing twice."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What is kept of rollouts as JSON text, which every database keeps as it is; what is read equals what was written."""
+"""Encodes rollouts as JSON text, which every database stores unchanged; reading returns the written value."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What switching flags needs of a store that keeps flags itself; of any other backend: `FlagWriter`."""
+"""What switching flags needs of a store that holds flags itself; other backends implement `FlagWriter`."""
 
 from typing import Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""What replicas say of themselves by way of the store: what their binds show, and which turns they have bound."""
+"""What replicas publish through the store: the version that their binds use, and the turns that they have bound."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

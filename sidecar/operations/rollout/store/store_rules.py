@@ -1,4 +1,4 @@
-"""Decisions that every database of rollouts makes alike; the rules are in `ports.py`."""
+"""Decisions that every database of rollouts makes in the same way; `ports.py` has the rules."""
 
 from datetime import timedelta
 from typing import Final

@@ -1,4 +1,4 @@
-"""Puts what the configuration brings on record, and keeps every card that may still be served."""
+"""Records new definitions of the configuration, and keeps every card that may still be served."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Says why a user gets a sub-agent or not, by the rule that binds use; now, or at a time that the audit knows.
+"""Explains why a user gets a sub-agent or not, by the rule that binds use, now or at a time in the audit.
 
 Source: PF1-D-50, PF1-D-66, DESIGN sections 4 and 8.
 """

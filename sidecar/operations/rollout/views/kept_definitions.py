@@ -1,4 +1,4 @@
-"""The configuration, with the cards of earlier states that rollouts and open turns still need."""
+"""The configuration, with the cards of earlier versions that rollouts and open turns still need."""
 
 from datetime import timedelta
 from typing import Final

@@ -1,4 +1,4 @@
-"""Says how many of the users seen lately a proposed ramp would bring in and take out. Only counts leave it.
+"""Counts the recent users that a proposed ramp would add and remove. Only the counts are returned.
 
 Source: PF1-D-66, DESIGN section 4.
 """

@@ -1,4 +1,4 @@
-"""How rollouts stand now, from memory alone: what a process shows of them in numbers. Source: PF1-D-51, TN-71."""
+"""Gauges of the present rollouts, from memory alone. Source: PF1-D-51, TN-71."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final

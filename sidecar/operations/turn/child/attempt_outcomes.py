@@ -1,4 +1,4 @@
-"""What an attempt's end means for its child: the outcome that its parent is told, and what is kept for replays.
+"""Derives from an attempt's end the outcome that the parent gets, and the recording for replays.
 
 Source: SX-21, SX-23, SX-51, PC2-FR-10.
 """

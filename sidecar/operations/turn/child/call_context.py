@@ -1,4 +1,7 @@
-"""What running a child needs from its caller (a dispatch, or a child that delegates), and what its runner gets."""
+"""The context of a call: what a child needs from its caller, and what its runner gets.
+
+The caller is a dispatch or a delegating child.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta

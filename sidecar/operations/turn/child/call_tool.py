@@ -1,7 +1,7 @@
 """The tool gateway: the only way from a sub-agent to data (DESIGN section 6).
 
-The gateway decides on whose behalf the data service is asked, and nothing that comes back gets past here unless it is
-for that user. A sub-agent learns "data unavailable" and nothing else.
+The gateway determines the user on whose behalf the data service is called. It releases a response only if the
+response is for that user. A sub-agent learns "data unavailable" and nothing else.
 """
 
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Writes the report of each child once its outcome is durable; beside the turn, which it never delays or fails."""
+"""Writes the report of each child after its outcome is durable, without delaying or failing the turn."""
 
 from typing import Final, Protocol
 

@@ -1,7 +1,8 @@
-"""The border to connectors: a call has its answer at the tool's limit, whatever the connector does.
+"""The boundary to connectors: a call is answered within the tool's limit, whatever the connector does.
 
-A connector that ignores its cancellation is left behind. What it still brings is thrown away, and of one tool only so
-many calls may be left behind before others are refused: a hanging connector costs its own tool, never the process.
+A connector that ignores its cancellation is abandoned, and its later response is discarded. The number of abandoned
+calls per tool is limited, and further calls of that tool are refused. A hanging connector therefore affects only its
+own tool, never the process.
 """
 
 import asyncio

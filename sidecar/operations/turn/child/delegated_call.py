@@ -1,4 +1,4 @@
-"""One delegation while it runs, as the child that is run for it sees it."""
+"""A running delegation, as seen by the child that executes it."""
 
 from collections.abc import Mapping
 from datetime import datetime

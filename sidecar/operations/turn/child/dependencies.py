@@ -1,4 +1,4 @@
-"""What the operations on turns and children need from outside, as one value."""
+"""The dependencies of the operations on turns and children, as one value."""
 
 from datetime import datetime, timedelta
 

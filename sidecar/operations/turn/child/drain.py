@@ -1,4 +1,4 @@
-"""Does what is ready for the calls of an errand, until nothing more is to be done for them."""
+"""Takes the ready steps of the calls of a call context until none are left."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

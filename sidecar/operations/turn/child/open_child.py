@@ -1,4 +1,4 @@
-"""Make a child with its contract. Source: SX-3, SX-4, SX-19."""
+"""Creates a child with its contract. Source: SX-3, SX-4, SX-19."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,7 @@
-"""One attempt of one child: reads what the runner reports until it ends, is stopped, or runs out of something.
+"""Runs one attempt of one child: reads the runner's stream until it ends, is stopped, or exceeds a limit.
 
-Whatever a runner does (hang, flood, lie, raise anything, ignore cancellation), this ends on time with a value.
+Whatever a runner does (hang, flood, lie, raise any exception, ignore cancellation), the attempt ends on time with a
+value.
 """
 
 import asyncio

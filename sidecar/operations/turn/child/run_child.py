@@ -1,4 +1,4 @@
-"""Run children: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
+"""Runs children: attempts, checks, recorded outcome. Every failure is returned as an outcome."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,7 +1,7 @@
-"""Tool calls that may change something: the key is on record before an effect is sent, and nothing repeats an effect.
+"""Sends tool calls with effects: the key is recorded before an effect is sent, and no effect is repeated.
 
-The journal decides who may send. A sidecar that lost the dispatch to another one is refused by the record before the
-request leaves; a sidecar that takes the dispatch over finds the key, and does not make another attempt of the child.
+The journal decides who may send. If another sidecar has taken over the dispatch, the record refuses the key before
+the request leaves. A sidecar that takes the dispatch over finds the key and makes no further attempt of the child.
 """
 
 from collections.abc import Awaitable

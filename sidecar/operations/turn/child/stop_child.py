@@ -1,4 +1,4 @@
-"""Stops one child from inside the sidecar, a child of a dispatch or of a delegation."""
+"""Stops one child of a dispatch or of a delegation from inside the sidecar."""
 
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn

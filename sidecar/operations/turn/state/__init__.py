@@ -1,1 +1,1 @@
-"""The state of a turn, its dispatches and its children, which is changed nowhere else."""
+"""The state of a turn, its dispatches and its children. Only this folder changes it."""

@@ -1,4 +1,4 @@
-"""Where each call of one dispatch stands: whether it waits, runs or has its outcome, and what stops it."""
+"""The state of each call of one dispatch: waiting, running or settled, and what stops it."""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""A child while it is alive here: contract, log, what it used, and what no fact tells of yet."""
+"""A child in memory: contract, log, usage, and the events that no fact contains yet."""
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field

@@ -1,4 +1,4 @@
-"""Places for work of one kind: how many there are, and when to come back if all are taken."""
+"""A limit on concurrent work of one kind, with the time to retry if all places are taken."""
 
 from datetime import timedelta
 from typing import Final

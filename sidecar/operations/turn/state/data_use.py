@@ -1,7 +1,7 @@
-"""What a child's calls of data services came to, and its calls that may change something.
+"""The results of a child's calls of data services, and its calls with effects.
 
-Calls are matched over attempts by tool, arguments and number: the second `book` with the same arguments in an attempt
-is the same call as the second one in the attempt before.
+Calls are matched over attempts by tool, arguments and number: the second `book` with the same arguments in one
+attempt is the same call as the second one in the previous attempt.
 """
 
 from collections.abc import Set

@@ -1,4 +1,4 @@
-"""How far a dispatch is, and which process carries it out."""
+"""The stage of a dispatch, and the process that executes it."""
 
 from enum import Enum, auto
 

@@ -1,4 +1,4 @@
-"""What every sub-agent of a dispatch is given of its turn. Source: PC2-FR-5a, PC2-FR-5b."""
+"""The context of the turn that every sub-agent of a dispatch receives. Source: PC2-FR-5a, PC2-FR-5b."""
 
 import msgspec
 

@@ -1,7 +1,7 @@
-"""What a child and its descendants use, and which of its delegations run.
+"""The usage of a child and its descendants, and its running delegations.
 
-Each use counts for the child and for all that wait for it above, at once: two who run at the same time cannot both
-spend what is left. Source: DESIGN section 5.
+Each use counts for the child and for all its waiting callers at the same moment, so two concurrent children cannot
+both spend the rest of a budget. Source: DESIGN section 5.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A dispatch while it is kept here: how far it is, what has happened, who listens."""
+"""A dispatch in memory: its stage, its events and its listeners."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The turns that are open here, and how one is found again from its surface token."""
+"""The open turns of this process, and the look-up of a turn by its surface token."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping

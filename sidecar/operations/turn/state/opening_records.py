@@ -1,4 +1,4 @@
-"""What a fact says of a dispatch when it opens, and how a request on record is read again."""
+"""The fact that opens a dispatch, and the reading of a recorded request."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,6 +1,6 @@
-"""Keeps what comes from outside while a child runs, so that its turn can be replayed.
+"""Records the inputs of a child from outside, so that its turn can be replayed.
 
-While an attempt runs this appends to a list and does nothing else; the text is made once, when the child settles.
+While an attempt runs, this only appends to a list; the list is serialised once, when the child settles.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Lets the calls of a turn wait for their lane, and wakes them in order."""
+"""Queues the calls of a turn by slot, and starts them in order."""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""W3C trace context, as far as it is read here: which trace, and whether it is sampled."""
+"""The part of the W3C trace context that the sidecar reads: the trace, and whether it is sampled."""
 
 import re
 from collections.abc import Mapping

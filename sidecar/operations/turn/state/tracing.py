@@ -1,7 +1,7 @@
-"""What the operations need of tracing: a context to pass on, and spans where a trace is sampled.
+"""What the operations need of tracing: a context to pass on, and spans if a trace is sampled.
 
-Whether it is sampled is looked at first: nothing is made for a trace that is not. Ports like those of `ports.py`.
-Source: DESIGN section 11.
+Sampling is checked first, so an unsampled trace creates no object. These are ports like those of `ports.py`. Source:
+DESIGN section 11.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The error of a transition that is not possible, and how it is raised."""
+"""The error for an impossible transition, and the function that raises it."""
 
 from enum import Enum
 

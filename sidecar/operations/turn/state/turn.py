@@ -1,4 +1,4 @@
-"""One turn while it is kept here. `live_dispatch.Turn` is this with the dispatches that point back to it."""
+"""One turn in memory. `live_dispatch.Turn` adds the dispatches that refer back to it."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field

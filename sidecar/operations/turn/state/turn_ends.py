@@ -1,4 +1,4 @@
-"""How a turn and its children ended: what a repeated end is answered with."""
+"""The ends of turns and their children: the answers to repeated `EndTurn` requests."""
 
 from typing import Final
 
