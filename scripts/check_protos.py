@@ -39,7 +39,7 @@ def problems_with_release(root: Path = PROTO_ROOT, released: Path = RELEASED) ->
 
 
 def write_release(root: Path = PROTO_ROOT, released: Path = RELEASED) -> str:
-    """Write the image of the present protos, which may only add to the one before; return what prevents it, else empty."""
+    """Write the image of the present protos, which may only add to the last. Return what prevents it, else empty."""
     found = problems_with_release(root, released)
     if not found:
         built = buf("build", "-o", str(released), root=root)

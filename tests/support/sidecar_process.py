@@ -139,7 +139,7 @@ class SidecarProcess:
         """The dispatch socket as a gRPC target."""
         return f"unix:{self.folder}/dispatch/sidecar.sock"
 
-    def client(self, limits: ClientTimeouts = PATIENT) -> SidecarClient:
+    def client(self, timeouts: ClientTimeouts = PATIENT) -> SidecarClient:
         """Return a client with the boot secret; unless told otherwise it waits longer than usual for an answer."""
         return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, timeouts=timeouts)
 

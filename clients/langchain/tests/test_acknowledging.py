@@ -154,7 +154,7 @@ async def test_no_text_of_a_sub_agent_is_a_statement() -> None:
 
     assert (len(first.stated), len(first.notes)) == (1, 0)
     assert (len(second.stated), len(second.notes)) == (0, 1)
-    assert "<<" not in second.read
+    assert "<<" not in second.full_text
 
 
 async def test_a_turn_without_anything_missing_costs_and_says_nothing() -> None:
