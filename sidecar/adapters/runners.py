@@ -47,6 +47,22 @@ class TargetMap(Struct, frozen=True):
         return self.slots.get(definition.slot) or definition.runner.target or self.verticals.get(definition.vertical)
 
 
+class GatewayAddresses(Struct, frozen=True):
+    """Where runner hosts reach the tool gateway: on this machine, and with TLS from others (empty: nowhere)."""
+
+    local: str
+    remote: str = ""
+
+    def for_host_at(self, target: str, *, over_tls: bool) -> str:
+        """Return the address that a host is told; hosts on Unix sockets, and on loopback without TLS, are local."""
+        if not self.remote:
+            return self.local
+        from sidecar.policy.targets import UNIX_SCHEMES, is_local  # noqa: PLC0415  only where there is TLS
+
+        nearby = target.startswith(UNIX_SCHEMES) or (is_local(target) and not over_tls)
+        return self.local if nearby else self.remote
+
+
 class ChosenRunners:
     """The port `Runners`.
 
@@ -54,16 +70,20 @@ class ChosenRunners:
         policy: selects runners by vertical.
         settings: of each runner, by its name.
         targets: where hosts are.
-        gateway_address: where sub-agents' hosts reach the tool gateway.
+        gateways: where sub-agents' hosts reach the tool gateway.
     """
 
     def __init__(
-        self, policy: PolicyMap, settings: Mapping[str, Mapping[str, Any]], targets: TargetMap, gateway_address: str
+        self,
+        policy: PolicyMap,
+        settings: Mapping[str, Mapping[str, Any]],
+        targets: TargetMap,
+        gateways: GatewayAddresses,
     ) -> None:
         self._policy = policy
         self._settings = settings
         self._targets = targets
-        self._gateway_address = gateway_address
+        self._gateways = gateways
         self._made: dict[tuple[str, str | None], Runner] = {}
         self._chosen: dict[Digest, Runner] = {}
 
@@ -92,7 +112,10 @@ class ChosenRunners:
     def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
         key = (spec.name, target)
         if key not in self._made:
-            config = RunnerConfig(self._settings.get(spec.name, {}), target, self._gateway_address)
+            settings = self._settings.get(spec.name, {})
+            at = target or str(settings.get("target") or "unix:")
+            gateway = self._gateways.for_host_at(at, over_tls="ca_file" in settings)
+            config = RunnerConfig(settings, target, gateway)
             self._made[key] = make_runner(spec, config)
         return self._made[key]
 

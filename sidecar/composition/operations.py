@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
-from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap
 from sidecar.adapters.system import OffLoop
 from sidecar.composition.checked_policy import checked_policy
 from sidecar.composition.name_checks import NamesInSettings
@@ -44,6 +44,7 @@ from sidecar.rpc.listeners import ListenerPlan
 from sidecar.rpc.methods import Method
 from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
+from sidecar.settings import Settings
 
 
 def listener_plans(parts: Components, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
@@ -64,7 +65,9 @@ def listener_plans(parts: Components, operations: Operations, boot_secret: str) 
             server.agents_socket,
             CallAdmission(CallerKind.RUNNER_HOST),
             (TOOLS_SERVICE,),
-            ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
+            ToolGatewayServicer(
+                operations.call_tool, operations.history.read_own_turns, operations.delegate, operations.grants
+            ).methods(),
             limits.max_agent_streams,
             server.reflection,
         ),
@@ -128,7 +131,18 @@ async def joined_operations(
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
-    return operations, [*listener_plans(parts, operations, boot_secret), *plans], [*loops, *more]
+    plans = [*listener_plans(parts, operations, boot_secret), *plans]
+    secured, watching = _over_tls(parts, plans)
+    return operations, [*plans, *secured], [*loops, *more, *watching]
+
+
+def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+    """Return the listeners with mutual TLS, and what runs in the background for them."""
+    if not any(True for _ in parts.settings.tls.listeners.configured):
+        return (), ()
+    from sidecar.composition.tls import secure_plans  # noqa: PLC0415  only where there are any
+
+    return secure_plans(parts, plans)
 
 
 def _for_operators(
@@ -164,7 +178,7 @@ async def _ports(
         backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    runners = ChosenRunners(policy, settings.runners, targets, f"unix:{settings.server.agents_socket}")
+    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings))
     opened.push_async_callback(runners.close)
     connectors = ChosenConnectors(policy, settings.connectors)
     opened.push_async_callback(connectors.close)
@@ -195,6 +209,12 @@ async def _ports(
         lease_term=record.lease.term,
     )
     return ports, loops
+
+
+def _gateways(settings: Settings) -> GatewayAddresses:
+    """Return where the tool gateway is: hosts on Unix sockets and without TLS are told the socket."""
+    listeners = settings.tls.listeners
+    return GatewayAddresses(f"unix:{settings.server.agents_socket}", listeners.agents_target or listeners.agents or "")
 
 
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:

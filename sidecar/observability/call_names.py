@@ -34,3 +34,6 @@ CHILD_COST: Final = "sidecar.child.cost_usd_total"
 
 CHILD_UNPRICED: Final = "sidecar.child.cost_unknown_total"
 """Attempts whose tokens have no known price. Counter; sub_agent_id, definition_id."""
+
+TLS_CERTIFICATE_LEFT: Final = "sidecar.tls.certificate_left_seconds"
+"""Time until the server certificate expires. Gauge; alert below a third of its life."""

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Iterable, Mapping
 from enum import StrEnum, unique
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -115,6 +115,20 @@ class ListenerAuthoriser(Protocol):
         """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
 
 
+class AdmittedPeer(Protocol):
+    """A caller over TLS; see `rpc/peers.py`."""
+
+    def check_grant_of(self, child: Any) -> None:
+        """Refuse the grant of a sub-agent that is not one of its own. Raises `CallerNotAllowed`."""
+
+
+class PeerAuthoriser(Protocol):
+    """Knows who may call a listener over TLS; see `rpc/peers.py`."""
+
+    def admit(self, auth: Any) -> AdmittedPeer:
+        """Return who calls, by what gRPC says of the handshake. Raises `CallerNotAllowed`."""
+
+
 class CallAdmission(Struct, frozen=True):
     """The admission rules of one listener.
 
@@ -122,11 +136,13 @@ class CallAdmission(Struct, frozen=True):
         callers: the kind of its clients.
         boot_secret: every call has to carry it; empty: none is required.
         door: authoriser of the operators' listener; without one that listener refuses every call.
+        peers: over TLS, the identities that may call; None: no TLS, so the directory of the socket decides.
     """
 
     callers: CallerKind
     boot_secret: str = ""
     door: ListenerAuthoriser | None = None
+    peers: PeerAuthoriser | None = None
 
     def __repr__(self) -> str:
         """Leave the secret out."""

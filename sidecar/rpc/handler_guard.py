@@ -107,6 +107,8 @@ class Guard:
             self._around.on_limit(error.metadata.get("limit", ""))
 
     def _admitted(self, method: Method, context: CallContext, raw: bytes) -> Call:
+        peers = self._entrance.peers
+        peer = None if peers is None else peers.admit(context.auth_context())
         metadata = context.invocation_metadata()
         grant = admit(method.name, metadata, self._entrance)
         caller = caller_of(method.name, metadata, raw, self._entrance)
@@ -120,8 +122,8 @@ class Guard:
                 retry_after=timedelta(milliseconds=100),
             )
         if caller is None:
-            return Call(context, metadata, left, grant, guard=self)
-        return Call(context, metadata, left, grant, caller, guard=self)
+            return Call(context, metadata, left, grant, guard=self, peer=peer)
+        return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
     def _defect(self, method: Method, error: BaseException) -> InternalError:
         """Return what is said of a defect: nothing but where to look for it."""

@@ -1,7 +1,8 @@
 """Starts the gRPC listeners, with reflection if the settings enable it. Options: research/reliability.md section 3."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from sidecar.rpc.handler_guard import HandlerContext
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Method
 from sidecar.rpc.outermost import ErrorInterceptor
-from sidecar.rpc.socket_files import CannotListen, exclusive_socket
+from sidecar.rpc.socket_files import AddressInUse, CannotListen, exclusive_socket
 from sidecar.settings import LimitsSettings
 
 SOCKET_MODE: Final = 0o600
@@ -21,18 +22,34 @@ STOP_SECONDS: Final = 0.5
 """For calls that are still there after the drain; their outcomes are on record by then."""
 
 
+class SecureAddress(Struct, frozen=True):
+    """A TCP address with mutual TLS.
+
+    Attributes:
+        address: host and port; port 0: any free one.
+        credentials: makes the server's; called once.
+        connection_age: after which new calls need a new connection.
+        bound: told the address with its port.
+    """
+
+    address: str
+    credentials: Callable[[], grpc.ServerCredentials]
+    connection_age: timedelta
+    bound: Callable[[str], None] = lambda _: None
+
+
 class ListenerPlan(Struct, frozen=True):
     """What to serve where.
 
     Attributes:
-        socket: path of the Unix socket.
+        socket: path of the Unix socket, or an address with TLS.
         services: full names, for health and reflection.
         methods: of the services; health is added, and reflection if it is on.
         streams: most calls at a time on one connection.
         drain: tells clients of long streams that the sidecar is about to stop.
     """
 
-    socket: Path
+    socket: Path | SecureAddress
     entrance: CallAdmission
     services: Sequence[str]
     methods: Sequence[Method]
@@ -62,14 +79,11 @@ async def listening(
     """
     health = Health(plan.services)
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
-    with exclusive_socket(plan.socket):
-        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams))
+    secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
+    with exclusive_socket(plan.socket) if isinstance(plan.socket, Path) else nullcontext():
+        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams, secure))
         server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around),))
-        try:
-            server.add_insecure_port(f"unix:{plan.socket}")
-        except RuntimeError:
-            raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
-        plan.socket.chmod(SOCKET_MODE)
+        _bind(server, plan)
         await server.start()
         try:
             yield health
@@ -77,9 +91,34 @@ async def listening(
             await server.stop(STOP_SECONDS)
 
 
-def options(limits: LimitsSettings, streams: int) -> Sequence[tuple[str, int]]:
+def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
+    if isinstance(plan.socket, SecureAddress):
+        if plan.entrance.peers is None:
+            raise CannotListen(f"{plan.socket.address} has no table of peers, so every certificate would be admitted")
+        _bind_secure(server, plan.socket)
+        return
+    try:
+        server.add_insecure_port(f"unix:{plan.socket}")
+    except RuntimeError:
+        raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
+    plan.socket.chmod(SOCKET_MODE)
+
+
+def _bind_secure(server: grpc.aio.Server, at: SecureAddress) -> None:
+    host = at.address.rpartition(":")[0]
+    try:
+        port = server.add_secure_port(at.address, at.credentials())
+    except RuntimeError:
+        raise AddressInUse(f"{at.address} cannot be bound: another process serves it, or it is not ours") from None
+    at.bound(f"{host}:{port}")
+
+
+def options(limits: LimitsSettings, streams: int, secure: SecureAddress | None = None) -> Sequence[tuple[str, int]]:
     """Return the server's options."""
+    # Streams that run go on: a connection that is too old takes no new ones.
+    age = round(secure.connection_age.total_seconds() * 1000) if secure is not None else None
     return (
+        *(() if age is None else (("grpc.max_connection_age_ms", age),)),
         ("grpc.so_reuseport", 0),
         ("grpc.max_concurrent_streams", streams),
         ("grpc.max_receive_message_length", limits.message_bytes),

@@ -12,6 +12,7 @@ from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
+from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
 
 SENT_UNREAD: Final = 32 * 1024
@@ -23,6 +24,9 @@ class CallContext(Protocol):
 
     def invocation_metadata(self) -> Any:
         """Return what the client sent beside the message, repeated keys included."""
+
+    def auth_context(self) -> Any:
+        """Return what the TLS handshake of the connection has proven; asked only where there is TLS."""
 
     def time_remaining(self) -> float | None:
         """Return seconds until the client's deadline; None if it set none."""
@@ -61,6 +65,7 @@ class Call(msgspec.Struct, frozen=True):
         caller: the subject of a verified role token; empty on listeners that require no token.
         guard: the guard of the call, for operations that run inside it.
         lane: the receiver of its frames, if the call came over a lane.
+        peer: who calls over TLS; None on Unix sockets.
     """
 
     context: CallContext
@@ -70,6 +75,7 @@ class Call(msgspec.Struct, frozen=True):
     caller: Caller = Caller("", None)
     guard: "HandlerWrapper | None" = None
     lane: "LaneListeners | None" = None
+    peer: AdmittedPeer | None = None
 
     @property
     def subject(self) -> str:

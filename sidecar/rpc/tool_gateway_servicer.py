@@ -7,6 +7,7 @@ from sidecar.core.dispatching.outcomes import Answer
 from sidecar.operations.history.read_history import ReadOwnTurns
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.delegate import Delegate
+from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.translate.enums import OUTCOME
 from sidecar.rpc.translate.fields import Fields
@@ -20,10 +21,13 @@ SERVICE: Final = "subagents.tools.v1.ToolGatewayService"
 class ToolGatewayServicer:
     """The service of runner hosts."""
 
-    def __init__(self, call_tool: CallTool, read_own_turns: ReadOwnTurns, delegate: Delegate) -> None:
+    def __init__(
+        self, call_tool: CallTool, read_own_turns: ReadOwnTurns, delegate: Delegate, grants: GrantTable
+    ) -> None:
         self._call = call_tool
         self._read = read_own_turns
         self._delegate = delegate
+        self._grants = grants
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
@@ -34,11 +38,17 @@ class ToolGatewayServicer:
             Method(f"/{SERVICE}/Delegate", one, pb.DelegateRequest.FromString, self._delegated),
         )
 
+    def _grant(self, call: Call) -> str:
+        """Return the grant, if the peer may use it. Raises `CallerNotAllowed`."""
+        if call.peer is not None:
+            call.peer.check_grant_of(self._grants.holder(call.grant))
+        return call.grant
+
     async def _call_tool(self, message: pb.CallToolRequest, call: Call) -> pb.CallToolResponse:
         fields = Fields("CallToolRequest")
         tool_id = fields.required("tool_id", message.tool_id, 256, "the id of one of the contract's tools")
         fields.check()
-        result = await self._call(call.grant, tool_id, message.arguments_json, call.time_left)
+        result = await self._call(self._grant(call), tool_id, message.arguments_json, call.time_left)
         if result.payload_json is None:
             return pb.CallToolResponse(data_unavailable=pb.DataUnavailable())
         return pb.CallToolResponse(payload_json=result.payload_json, partial=result.partial)
@@ -47,13 +57,13 @@ class ToolGatewayServicer:
         fields = Fields("ReadOwnTurnsRequest")
         max_turns = fields.count("max_turns", message.max_turns, MOST_TURNS)
         fields.check()
-        return own_turns_message(await self._read(call.grant, max_turns))
+        return own_turns_message(await self._read(self._grant(call), max_turns))
 
     async def _delegated(self, message: pb.DelegateRequest, call: Call) -> pb.DelegateResponse:
         fields = Fields("DelegateRequest")
         tool_name = fields.required("tool_name", message.tool_name, 256, "a tool of the turn, such as ask_rewards")
         fields.check()
-        outcome = await self._delegate(call.grant, tool_name, message.arguments_json, call.time_left)
+        outcome = await self._delegate(self._grant(call), tool_name, message.arguments_json, call.time_left)
         answer = outcome.answer if outcome.answered else Answer()
         return pb.DelegateResponse(
             outcome=OUTCOME[outcome.outcome],

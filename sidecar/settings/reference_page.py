@@ -16,6 +16,8 @@ ANY_NAME: Final = "<name>"
 REQUIRED: Final = {
     "definitions.path": "examples/config",
     "dispatch.fan_out_cap": 3,
+    f"tls.peers.{ANY_NAME}.identities": ["spiffe://example.org/ns/assistant/sa/agent"],
+    f"tls.peers.{ANY_NAME}.may": ["dispatch"],
     f"operators.key.{ANY_NAME}.file": "/etc/sidecar/operators/watchdog.pub",
     f"operators.key.{ANY_NAME}.roles": ["breaker"],
     f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],

@@ -70,7 +70,7 @@ class Section:
 
     def __init_subclass__(cls) -> None:
         """Take in what the class says of its settings; a default is from then on an attribute of the class."""
-        found: dict[str, Setting] = {}
+        found: dict[str, Setting] = dict(cls.SETTINGS)  # those of a section that it extends
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue

@@ -24,12 +24,14 @@ from sidecar.settings.sections import (
     WorkspaceSettings,
 )
 from sidecar.settings.session import SessionSettings
+from sidecar.settings.tls import TlsSettings
 
 
 class Settings(Section):
     """The settings of this process, which `read_settings` reads once for the composition root."""
 
     server: ServerSettings = setting(ServerSettings(), description="Listeners, and the behaviour on shutdown.")
+    tls: TlsSettings = setting(TlsSettings(), description="TCP listeners with mutual TLS.")
     operators: OperatorSettings = setting(OperatorSettings(), description="Operators and their listener.")
     definitions: DefinitionsSettings = setting(description="Location of the agent definitions.")
     dispatch: DispatchSettings = setting(description="Execution of the calls of one model response.")
@@ -64,3 +66,5 @@ class Settings(Section):
                 "server.drain_grace must be at least dispatch.join_timeout and dispatch.delivery_margin together, "
                 "so that no dispatch is cut off by a stop"
             )
+        if self.tls.listeners.operators is not None and not self.operators.configured:
+            raise ValueError("tls.listeners.operators needs `operators.keys`, `operators.key` or `operators.issuer`")

@@ -22,7 +22,8 @@ def socket_path(text: Any) -> Path:
     path = str(text).removeprefix("unix:")
     if re.search(r":\d+\Z", path):
         raise ValueError(
-            "is a TCP address, which is not served before mutual TLS is built; give the path of a Unix socket"
+            "is a TCP address, which is served with mutual TLS only: put it into [tls.listeners], and give the path "
+            "of a Unix socket here"
         )
     if not path.startswith(("/", "./")):
         raise ValueError("must be the path of a Unix socket, beginning with / or ./")

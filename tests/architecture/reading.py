@@ -13,6 +13,7 @@ ROOTS: Final[Mapping[str, str]] = {
     "sidecar": "sidecar",
     "proto/python/subagents_errors": "subagents_errors",
     "proto/python/subagents_legacy": "subagents_legacy",
+    "proto/python/subagents_tls": "subagents_tls",
     "clients": "clients",
     "plugins": "plugins",
     "examples": "examples",

@@ -57,6 +57,15 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "README.md: $ . .demo-venv/bin/activate    # `make demo` has m": RunBy(
         "tests/system/test_run_it.py::test_a_plain_user_runs_it_in_a_fresh_clone"
     ),
+    "docs/tls.md: mkdir -p tls/sidecar tls/agent": RunBy(
+        "tests/system/tls/test_recipe.py::test_the_recipe_leads_to_a_bound_turn"
+    ),
+    "docs/tls.md: from pathlib import Path (2)": RunBy(
+        "tests/system/tls/test_recipe.py::test_the_host_of_the_page_takes_the_certificates"
+    ),
+    "docs/tls.md: from pathlib import Path": RunBy(
+        "tests/system/tls/test_recipe.py::test_the_recipe_leads_to_a_bound_turn"
+    ),
     "docs/adapters.md": RunBy(
         "clients/openai_agents/tests/test_documentation.py"
         "::test_the_adapter_of_the_page_makes_parallel_tools_one_dispatch"

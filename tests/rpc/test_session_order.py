@@ -58,6 +58,10 @@ class Context:
         """Return nothing."""
         return ()
 
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """Return nothing: there is no TLS."""
+        return {}
+
     def time_remaining(self) -> float:
         """Return a minute."""
         return 60.0

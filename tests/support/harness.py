@@ -389,7 +389,10 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         entrance=CallAdmission(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
         methods=ToolGatewayServicer(
-            sidecar.operations.call_tool, sidecar.operations.history.read_own_turns, sidecar.operations.delegate
+            sidecar.operations.call_tool,
+            sidecar.operations.history.read_own_turns,
+            sidecar.operations.delegate,
+            sidecar.operations.grants,
         ).methods(),
         streams=1024,
         reflection=setup.reflection,

@@ -83,6 +83,7 @@ from subagents_client.surface import (
 from subagents_client.synthetic_outcomes import failed_call
 from subagents_client.turn import BoundTurn, DispatchContext, OnDisconnect
 from subagents_errors import Axis, CallFailure, SubagentsError
+from subagents_tls.files import TlsFiles
 
 __all__ = [
     "Answerer",
@@ -147,6 +148,7 @@ __all__ = [
     "StatusUpdate",
     "StrippedText",
     "SubAgentAnswer",
+    "TlsFiles",
     "SubAgentTool",
     "SubagentsError",
     "Surface",

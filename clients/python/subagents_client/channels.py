@@ -7,6 +7,9 @@ from urllib.parse import unquote
 
 import grpc
 
+from subagents_tls.channels import RotatingChannel
+from subagents_tls.files import TlsFiles, WatchedFiles
+
 UNIX_SCHEMES = ("unix:", "unix-abstract:")
 
 
@@ -31,7 +34,8 @@ def refuse_remote(target: str, *, allowed: bool = False) -> None:
     """
     if not allowed and not is_local(target):
         raise ValueError(
-            f"{target} is beyond this machine, and the connection would not be encrypted: use a Unix socket or loopback"
+            f"{target} is beyond this machine, and the connection would not be encrypted: use TLS, a Unix socket or "
+            "loopback"
         )
 
 
@@ -67,9 +71,21 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 )
 
 
-def open_channel(target: str) -> grpc.aio.Channel:
-    """Return a channel; connects when first used. To be called in a running event loop."""
-    return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+def open_channel(target: str, tls: TlsFiles | None = None) -> grpc.aio.Channel:
+    """Return a channel; connects when first used. To be called in a running event loop.
+
+    Args:
+        target: where to.
+        tls: certificates; they are read again when their files change. None: the connection is not encrypted.
+
+    Raises:
+        ValueError: `target` is a Unix socket, which needs no TLS, or the files cannot be used.
+    """
+    if tls is None:
+        return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    if target.startswith(UNIX_SCHEMES):
+        raise ValueError(f"{target} is a Unix socket, which carries no TLS: leave `tls` out, or give a TCP address")
+    return RotatingChannel(target, WatchedFiles(tls), CHANNEL_OPTIONS)
 
 
 def seconds(duration: timedelta) -> float:

@@ -17,6 +17,7 @@ from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.surface import Binding, TurnRequest
 from subagents_client.turn import BoundTurn
 from subagents_client.wire import Wire
+from subagents_tls.files import TlsFiles
 
 
 class SidecarClient:
@@ -68,6 +69,32 @@ class SidecarClient:
         return cls(
             channel, Wire(channel, target, boot_secret, timeouts or ClientTimeouts(), around, session_lane=session_lane)
         )
+
+    @classmethod
+    def connect_over_tls(
+        cls,
+        target: str,
+        tls: TlsFiles,
+        *,
+        limits: ClientTimeouts | None = None,
+        surroundings: ClientRuntime | None = None,
+        session_lane: bool = True,
+    ) -> Self:
+        """Return a client of a sidecar at a TCP address; the certificate takes the place of the boot secret.
+
+        Args:
+            target: such as `dns:///sidecar.example.org:7443`.
+            tls: authority, own certificate and key; followed when their files change.
+            limits: how long things may take.
+            surroundings: clock, chance, ids and trace.
+            session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
+
+        Raises:
+            ValueError: `target` is a Unix socket, or the files cannot be used.
+        """
+        channel = open_channel(target, tls)
+        around = surroundings or ClientRuntime()
+        return cls(channel, Wire(channel, target, "", limits or ClientTimeouts(), around, session_lane=session_lane))
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,6 +9,9 @@ from typing import Final
 import grpc
 
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
+from sidecar.policy.targets import UNIX_SCHEMES
+from subagents_tls.channels import RotatingChannel
+from subagents_tls.files import WatchedFiles
 
 IDENTITY_ONLY: Final = 1
 """Bit set of the algorithms that may compress an answer: none, so that no few bytes become many."""
@@ -21,10 +24,15 @@ class _Connection:
 
 
 class Channels:
-    """At most `max_connections`; the one unused for longest makes room, one in use never does."""
+    """At most `max_connections`; the one unused for longest makes room, one in use never does.
+
+    Raises:
+        TlsFilesProblem: certificates cannot be used.
+    """
 
     def __init__(self, settings: GrpcConnectorSettings) -> None:
         self._settings = settings
+        self._tls = None if settings.tls is None else WatchedFiles(settings.tls)
         self._open: OrderedDict[str, _Connection] = OrderedDict()
         self.closed = False
 
@@ -58,13 +66,19 @@ class Channels:
         if full and unused is None:
             return None
         gone = self._open.pop(unused) if full and unused is not None else None
-        made = _Connection(grpc.aio.insecure_channel(target, options=_options(self._settings)))
+        made = _Connection(self._opened(target))
         self._open[target] = made
         if gone is not None:
             made.calls += 1  # counted before the wait, so that the eviction of idle channels does not close it
             await gone.channel.close()
             made.calls -= 1
         return made
+
+    def _opened(self, target: str) -> grpc.aio.Channel:
+        options = _options(self._settings)
+        if self._tls is None or target.startswith(UNIX_SCHEMES):
+            return grpc.aio.insecure_channel(target, options=options)
+        return RotatingChannel(target, self._tls, options)
 
 
 def _options(settings: GrpcConnectorSettings) -> Sequence[tuple[str, int]]:

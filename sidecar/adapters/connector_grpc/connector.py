@@ -44,7 +44,9 @@ def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
     return EnricherRefused(kind, grpc_fault(target, status.name, message, "the tool's `endpoint`"), sent)
 
 
-BEYOND: Final = "the `endpoint` is beyond this machine, or none: correct it, or set `allow_remote` behind a mesh"
+BEYOND: Final = (
+    "the `endpoint` is beyond this machine, or none: correct it, or set `ca_file` and the client certificate"
+)
 ENRICH: Final = "/subagents.envelope.v1.EnricherService/Enrich"
 
 
@@ -57,8 +59,8 @@ class GrpcConnector:
     """
 
     def __init__(self, settings: GrpcConnectorSettings) -> None:
-        """Connect to nothing yet."""
-        self._settings = settings
+        """Connect to nothing yet. Raises `TlsFilesProblem`: certificates cannot be used."""
+        self._may_leave = settings.allow_remote or settings.tls is not None
         self._channels = Channels(settings)
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
@@ -68,7 +70,7 @@ class GrpcConnector:
         request = request_of(call)
         if request is None:
             return EnricherRefused(RefusalKind.MALFORMED, sent=False)
-        if not call.endpoint or not (self._settings.allow_remote or is_local(call.endpoint)):
+        if not call.endpoint or not (self._may_leave or is_local(call.endpoint)):
             fault = Fault(call.endpoint, call.endpoint, remedy=BEYOND)
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
         async with self._channels.channel_to(call.endpoint) as channel:

@@ -1,15 +1,16 @@
 """The network settings of connector `grpc`."""
 
-from sidecar.settings.section import Section, setting
+from sidecar.settings.section import setting
+from sidecar.settings.tls import ClientTlsSettings
 
 
-class GrpcConnectorSettings(Section):
+class GrpcConnectorSettings(ClientTlsSettings):
     """Settings of connector `grpc`. The time for one call is the tool's, not set here."""
 
     allow_remote: bool = setting(
         False,
-        description="Reach services beyond this machine. Nothing is encrypted or authenticated then: only behind a "
-        "mesh that does both.",
+        description="Reach services beyond this machine without `ca_file`. Nothing is encrypted or authenticated then: "
+        "only behind a mesh that does both.",
     )
     max_body_bytes: int = setting(1024 * 1024, ge=1024, le=64 * 1024 * 1024, description="Largest answer.")
     max_connections: int = setting(64, ge=1, le=4096, description="Most services connected to at a time.")

@@ -1,16 +1,13 @@
 """Connector `rest`. Its faults contain nothing that the service or the user wrote."""
 
 import asyncio
-import ssl
-from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
-import certifi
 import httpcore
 
 from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint, url_of
-from sidecar.adapters.connector_rest.network import BoundedBackend
+from sidecar.adapters.connector_rest.pools import Pools
 from sidecar.adapters.connector_rest.request_writer import body_of, headers_of
 from sidecar.adapters.connector_rest.response_reader import reply_of
 from sidecar.adapters.connector_rest.settings import RestSettings
@@ -59,16 +56,6 @@ NEVER_SENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.Po
 """There was no connection, hence not one byte of the request has left."""
 
 
-@cache
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Return what checks certificates; made once, for that takes 20 ms.
-
-    Raises:
-        OSError: `ca_file` cannot be read or is not PEM.
-    """
-    return ssl.create_default_context(cafile=ca_file or certifi.where())
-
-
 class RestConnector:
     """Carries enricher calls over HTTP/1.1 with pooled connections.
 
@@ -81,18 +68,12 @@ class RestConnector:
         """Connect to nothing yet.
 
         Raises:
-            OSError: `ca_file` cannot be read or is not PEM.
+            OSError, TlsFilesProblem: files with certificates cannot be used.
         """
         self._max_body_bytes = settings.max_body_bytes
         self._timeouts = {"connect": settings.connect_seconds}
         self._closed = False
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls_context(settings.ca_file),
-            max_connections=settings.max_connections,
-            max_keepalive_connections=settings.max_idle_connections,
-            keepalive_expiry=settings.idle_seconds,
-            network_backend=BoundedBackend(),
-        )
+        self._pools = Pools(settings)
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call` once and return the envelope unopened, or why there is none.
@@ -116,16 +97,19 @@ class RestConnector:
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint), sent)
 
     async def _exchange(self, call: EnricherCall, body: bytes) -> EnricherReply:
-        async with self._pool.stream(
-            "POST",
-            url_of(call.endpoint),
-            headers=list(headers_of(call).items()),
-            content=body,
-            extensions={"timeout": self._timeouts},
-        ) as response:
+        async with (
+            self._pools.pool() as pool,
+            pool.stream(
+                "POST",
+                url_of(call.endpoint),
+                headers=list(headers_of(call).items()),
+                content=body,
+                extensions={"timeout": self._timeouts},
+            ) as response,
+        ):
             return with_status(await reply_of(response, self._max_body_bytes), response.status, call.endpoint)
 
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""
         self._closed = True
-        await self._pool.aclose()
+        await self._pools.close()

@@ -20,9 +20,10 @@ def rest_connector(settings: Mapping[str, Any]) -> "RestConnector":
 
 def warm_up(settings: Mapping[str, Any]) -> None:
     """Import the HTTP client and read certificates: 50 ms that are not to hold up other calls."""
-    from sidecar.adapters.connector_rest.connector import tls_context  # noqa: PLC0415  httpcore, if it is used
+    from sidecar.adapters.connector_rest.connector import RestConnector  # noqa: F401, PLC0415  httpcore, if it is used
+    from sidecar.adapters.connector_rest.pools import tls_context  # noqa: PLC0415  the same reason
 
-    tls_context(RestSettings(**settings).ca_file)
+    tls_context(RestSettings(**settings).tls)
 
 
 def sidecar_connectors() -> Sequence[ConnectorSpec]:

@@ -1,6 +1,9 @@
 """The network settings of connector `rest`."""
 
+from pathlib import Path
+
 from sidecar.settings.section import Section, setting
+from subagents_tls.files import TlsFiles
 
 
 class RestSettings(Section):
@@ -16,3 +19,18 @@ class RestSettings(Section):
         1024 * 1024, ge=1024, le=64 * 1024 * 1024, description="Largest answer, after decompression."
     )
     ca_file: str | None = setting(None, description="PEM file of authorities for https; none: the bundled public ones.")
+    client_certificate_file: str | None = setting(
+        None, description="PEM file of the sidecar's certificate for https. The files are followed when they change."
+    )
+    client_key_file: str | None = setting(None, description="PEM file of its key; must not be readable for every user.")
+
+    @property
+    def tls(self) -> TlsFiles:
+        """The files."""
+        named = (self.ca_file, self.client_certificate_file, self.client_key_file)
+        ca, certificate, key = (None if each is None else Path(each) for each in named)
+        return TlsFiles(ca_file=ca, certificate_file=certificate, key_file=key)
+
+    def _check(self) -> None:
+        if (self.client_certificate_file is None) != (self.client_key_file is None):
+            raise ValueError("give both client_certificate_file and client_key_file")

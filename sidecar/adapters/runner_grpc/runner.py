@@ -11,8 +11,10 @@ from sidecar.adapters.runner_grpc.failures import error_of, lacks_definition
 from sidecar.adapters.runner_grpc.messages import card_message, event_of, run_message
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.policy.protocols import RunFinished, RunnerError, RunnerEvent, RunRequest
-from sidecar.policy.targets import is_local
+from sidecar.policy.targets import UNIX_SCHEMES, is_local
 from subagents.runner.v1 import runner_pb2
+from subagents_tls.channels import RotatingChannel
+from subagents_tls.files import WatchedFiles
 
 RUN: Final = "/subagents.runner.v1.SubAgentRunnerService/Run"
 Metadata = tuple[tuple[str, str], ...]
@@ -33,18 +35,21 @@ class GrpcRunner:
         settings: how the network is used.
 
     Raises:
-        ValueError: `target` is empty, or beyond this machine without `allow_remote`.
+        ValueError: `target` is empty, or beyond this machine without TLS and `allow_remote`; or certificates cannot be
+            used.
     """
 
     def __init__(self, target: str, gateway_target: str, settings: GrpcRunnerSettings | None = None) -> None:
         self._settings = settings or GrpcRunnerSettings()
         if not target:
             raise ValueError("a runner of kind `grpc` needs a target, e.g. unix:/run/shop/shop.sock")
-        if not self._settings.allow_remote and not is_local(target):
+        tls = None if target.startswith(UNIX_SCHEMES) else self._settings.tls
+        if tls is None and not self._settings.allow_remote and not is_local(target):
             raise ValueError(
-                f"{target} is beyond this machine, and nothing would be encrypted: use a Unix socket or loopback, or "
-                "set allow_remote behind a mesh"
+                f"{target} is beyond this machine, and nothing would be encrypted: set ca_file and the client "
+                "certificate, use a Unix socket or loopback, or set allow_remote behind a mesh"
             )
+        self._tls = None if tls is None else WatchedFiles(tls)
         self._target = target
         self._gateway_target = gateway_target
         self._channel: grpc.aio.Channel | None = None
@@ -123,9 +128,15 @@ class GrpcRunner:
         if self._closed:
             raise RunnerError("the runner is closed", transient=True, unreachable=True)
         if self._channel is None:  # not before there is a loop: a gRPC channel belongs to one
-            self._channel = grpc.aio.insecure_channel(self._target, options=_options(self._settings))
+            self._channel = self._opened()
         start: Any = self._channel.unary_stream(RUN, request_serializer=runner_pb2.RunRequest.SerializeToString)
         return start(message, timeout=max(0.0, seconds), metadata=metadata or None)
+
+    def _opened(self) -> grpc.aio.Channel:
+        options = _options(self._settings)
+        if self._tls is None:
+            return grpc.aio.insecure_channel(self._target, options=options)
+        return RotatingChannel(self._target, self._tls, options)
 
 
 def _being_cancelled() -> bool:

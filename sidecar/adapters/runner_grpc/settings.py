@@ -1,9 +1,10 @@
 """The network settings of runner `grpc`."""
 
-from sidecar.settings.section import Section, setting
+from sidecar.settings.section import setting
+from sidecar.settings.tls import ClientTlsSettings
 
 
-class GrpcRunnerSettings(Section):
+class GrpcRunnerSettings(ClientTlsSettings):
     """Settings of runner `grpc`. The time for one attempt is the definition's, not set here."""
 
     target: str | None = setting(
@@ -11,8 +12,8 @@ class GrpcRunnerSettings(Section):
     )
     allow_remote: bool = setting(
         False,
-        description="Reach hosts beyond this machine. Nothing is encrypted or authenticated then: only behind a mesh "
-        "that does both.",
+        description="Reach hosts beyond this machine without `ca_file`. Nothing is encrypted or authenticated then: "
+        "only behind a mesh that does both.",
     )
     max_message_bytes: int = setting(
         4 * 1024 * 1024, ge=64 * 1024, le=64 * 1024 * 1024, description="Largest message that a host may send."

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum, unique
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -17,6 +18,7 @@ from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
 from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
+from subagents_tls.files import TlsFiles, TlsFilesProblem, WatchedFiles
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
 READING: Final = 10.0
@@ -48,10 +50,16 @@ class OperatorExit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SidecarAddress:
-    """gRPC targets of the sidecars, and the role token. All commands but `kill` use only the first target."""
+    """gRPC targets of the sidecars, and what is shown there. All commands but `kill` use only the first target.
+
+    Attributes:
+        token: the role token.
+        tls: folder with `ca.crt`, `tls.crt` and `tls.key`; None: connections are not encrypted.
+    """
 
     targets: tuple[str, ...]
     token: str
+    tls: Path | None = None
 
 
 class CannotOperate(Exception):
@@ -85,21 +93,23 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
     """One connection to one sidecar.
 
     Raises:
-        CannotOperate: by every method, and here if there is no token, or the token would be sent unencrypted.
+        CannotOperate: by every method, and here if there is no token, certificates cannot be used, or the token would
+            be sent unencrypted.
     """
 
-    def __init__(self, target: str, token: str) -> None:
+    def __init__(self, where: SidecarAddress, target: str) -> None:
         self.target = target
-        if not token:
+        if not where.token:
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
-        if not NEAR.match(target):
+        if where.tls is None and not NEAR.match(target):
             raise CannotOperate(
                 f"{target} is neither a Unix socket nor a loopback address, so the token would be sent unencrypted; "
-                "forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> host` for --target unix:/run/a.sock",
+                "give certificates with --tls, or forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> "
+                "host` for --target unix:/run/a.sock",
                 OperatorExit.NOT_ASKED,
             )
-        self._metadata = ((ROLE_TOKEN_KEY, token),)
-        self._channel = grpc.insecure_channel(target, NO_PROXY)
+        self._metadata = ((ROLE_TOKEN_KEY, where.token),)
+        self._channel = _channel(target, where.tls)
         make_stubs: Any = (LifecycleServiceStub, AdminServiceStub)  # typed for asyncio only; work for both
         self._stub, self._admin = (make(self._channel) for make in make_stubs)
 
@@ -176,6 +186,17 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             advice=advice_for(info.reason, info.metadata, name),
             uncertain=code not in REFUSING | SURELY_NOT,
         )
+
+
+def _channel(target: str, tls: Path | None) -> grpc.Channel:
+    if tls is None or target.startswith("unix:"):
+        return grpc.insecure_channel(target, NO_PROXY)
+    try:
+        files = TlsFiles(ca_file=tls / "ca.crt", certificate_file=tls / "tls.crt", key_file=tls / "tls.key")
+        found = WatchedFiles(files).current()
+    except TlsFilesProblem as problem:
+        raise CannotOperate(f"--tls: {problem}", OperatorExit.NOT_ASKED) from None
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(found.ca, found.key, found.certificate), NO_PROXY)
 
 
 REFUSING: Final = frozenset(

@@ -16,13 +16,16 @@ from sidecar.cli.subagent.flag_command import add_flag
 from sidecar.cli.subagent.options import (
     EX_USAGE,
     EXIT_CODES,
+    NO_PLACE,
     AsJson,
     Config,
+    CredentialFiles,
     Digest,
     Name,
     Open,
     Slot,
     Targets,
+    TlsFolder,
     TokenFile,
     parse_or_exit,
 )
@@ -84,11 +87,17 @@ def add_subagent(
     app.add_typer(group, name="subagent")
 
     def place(
-        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
+        config: Config = None,
+        target: Targets = None,
+        token_file: TokenFile = None,
+        tls: TlsFolder = None,
+        as_json: AsJson = False,
     ) -> Open:
         def opened(*, offline: bool = False) -> Any:
             targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
-            return _operating(settings_of, environment, config, targets, token_file, as_json=as_json)
+            return _operating(
+                settings_of, environment, config, targets, CredentialFiles(token_file, tls), as_json=as_json
+            )
 
         return opened
 
@@ -256,27 +265,24 @@ def _operating(
     environment: FromEnvironment,
     config: Path | None,
     targets: tuple[str, ...],
-    token_file: Path | None,
+    files: CredentialFiles,
     *,
     as_json: bool,
 ) -> Any:
     from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
 
-    token = environment.token() if token_file is None else _token_in(token_file)
+    token = environment.token() if files.token is None else _token_in(files.token)
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:
         try:
             targets = (f"unix:{settings_of(config).operators.socket}",)
         except typer.Exit:
-            typer.echo(
-                "name the sidecar's settings file with --config, or its operator socket with --target or in "
-                "SIDECAR_TARGET",
-                err=True,
-            )
+            typer.echo(NO_PLACE, err=True)
             raise
     ask = _confirmed if sys.stdin.isatty() else None
-    return _reading().OperatorCommands(SidecarAddress(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
+    where = SidecarAddress(targets, token.strip(), files.tls)
+    return _reading().OperatorCommands(where, sys.stdout, sys.stderr, as_json, ask)
 
 
 def _confirmed(question: str) -> bool:

@@ -131,7 +131,7 @@ def _looked(commands: OperatorCommands, name: str, at: CheckoutLocation, number:
 
     Returns the confirmation of the step. Raises `CannotOperate` if something remains.
     """
-    with OperatorClient(commands.where.targets[0], commands.where.token) as client:
+    with OperatorClient(commands.where, commands.where.targets[0]) as client:
         known = find_decommission(client, name)
     record = known.status.decommission
     taken = {each.step for each in record.steps}

@@ -41,7 +41,7 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
         danger = f"{clean(options.name)} will be removed from every surface immediately and permanently, at {places}."
         confirm(commands, options, danger)
         with ExitStack() as opened:
-            clients = [opened.enter_context(OperatorClient(each, commands.where.token)) for each in targets]
+            clients = [opened.enter_context(OperatorClient(commands.where, each)) for each in targets]
             replies = _ask_all(clients, options, request_id)
             waited = _waited(commands, options, replies)
         code = _code(replies, waited, dry_run=options.dry_run)

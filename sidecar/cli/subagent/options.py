@@ -1,6 +1,7 @@
 """Arguments, options and exit codes that all `sidecar subagent` commands share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -14,6 +15,9 @@ EXIT_CODES: Final = (
     "a flag must be switched first, or the step is not recorded yet; 78 invalid settings."
 )
 EX_USAGE: Final = 2
+NO_PLACE: Final = (
+    "name the sidecar's settings file with --config, or its operator socket with --target or in SIDECAR_TARGET"
+)
 ValueT = TypeVar("ValueT")
 
 Config = Annotated[
@@ -30,12 +34,27 @@ Targets = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", help="File with the role token. Default: SIDECAR_ROLE_TOKEN.")
 ]
+TlsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls", help="Folder with ca.crt, tls.crt and tls.key, for --target at a TCP address with mutual TLS."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")]
 Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in it.")]
 Digest = Annotated[
     str, typer.Option("--digest", help="Digest of the definition. Default: the active one, else the newest.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialFiles:
+    """Where a command finds what it shows the sidecar."""
+
+    token: Path | None
+    tls: Path | None
+
 
 Open = Callable[..., Any]
 """Returns `OperatorCommands`. Reads the settings only if no option gives the address; never with `offline`."""

@@ -98,7 +98,7 @@ def run_command(
     """Run `work` with a connection to the first target. Returns the exit code; after Ctrl-C, `interrupted`."""
 
     def connected() -> OperatorExit:
-        with OperatorClient(commands.where.targets[0], commands.where.token) as client:
+        with OperatorClient(commands.where, commands.where.targets[0]) as client:
             return work(client)
 
     return with_errors(commands, connected, interrupted)

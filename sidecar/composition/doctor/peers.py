@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,13 +10,17 @@ from urllib.parse import urlsplit
 import grpc
 from grpc_health.v1 import health_pb2
 
+from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.adapters.runners import TargetMap
 from sidecar.cli.health import answer_of
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap
+from sidecar.policy.targets import UNIX_SCHEMES
 from sidecar.settings import Settings
+from subagents_tls.channels import RotatingChannel
+from subagents_tls.files import WatchedFiles
 
 HEALTH: Final = "/grpc.health.v1.Health/Check"
 GRPC: Final = "grpc"
@@ -54,7 +58,8 @@ async def examine_runners(
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _sort_in(card, targets, policy, settings, used, found)
-    asked = [_host(kind, target, names, seconds) for (kind, target), names in used.items()]
+    opened = _channels(settings)
+    asked = [_host(kind, target, names, seconds, opened) for (kind, target), names in used.items()]
     return [*found, *await asyncio.gather(*asked)]
 
 
@@ -81,14 +86,34 @@ def _sort_in(
         found.append(error("runners", str(definition.id), "no address of its runner host is configured", remedy))
 
 
-async def _host(kind: str, target: str, names: Sequence[str], seconds: float) -> Finding:
+def _channels(settings: Settings) -> Callable[[str], grpc.aio.Channel]:
+    """Return what opens a connection to a runner host as runner `grpc` does."""
+    options = (("grpc.enable_http_proxy", 0),)
+    tls: list[WatchedFiles] = []
+    try:
+        files = GrpcRunnerSettings(**settings.runners.get(GRPC, {})).tls
+        tls = [] if files is None else [WatchedFiles(files)]
+    except ValueError:  # the finding about plugins says what is wrong
+        pass
+
+    def opened(target: str) -> grpc.aio.Channel:
+        if not tls or target.startswith(UNIX_SCHEMES):
+            return grpc.aio.insecure_channel(target, options=options)
+        return RotatingChannel(target, tls[0], options)
+
+    return opened
+
+
+async def _host(
+    kind: str, target: str, names: Sequence[str], seconds: float, opened: Callable[[str], grpc.aio.Channel]
+) -> Finding:
     about = f"{', '.join(names)} at {target}"
     if kind != GRPC:
         parts = urlsplit(target)
         if parts.hostname is None:
             return ok("runners", about, f"runner `{kind}`: not asked")
         return await _reached("runners", about, parts.hostname, _port_of(target), seconds)
-    async with grpc.aio.insecure_channel(target, options=(("grpc.enable_http_proxy", 0),)) as channel:
+    async with opened(target) as channel:
         ask = channel.unary_unary(
             HEALTH,
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

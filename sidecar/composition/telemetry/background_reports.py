@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
-    {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer", "projector"}
+    {
+        "checkpointing",
+        "retention",
+        "audit retention",
+        "historycatchup",
+        "telemetry",
+        "operator_issuer",
+        "projector",
+        "certificates",
+    }
 )
 """Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
 AUDIT_EXPORT: Final = "auditexport "

@@ -72,6 +72,10 @@ class Lane:
             self._break()
             reading.cancel()
 
+    def auth_context(self) -> Any:
+        """Return what the TLS handshake of its connection has proven."""
+        return self._call.context.auth_context()
+
     def drain(self, reason: pb.SessionDrainReason) -> None:
         """Ask the client to open another lane; a client that has not said hello is asked as soon as it does."""
         if self._incoming.stage is LaneStage.OPENING:

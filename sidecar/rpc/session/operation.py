@@ -52,6 +52,9 @@ class Queue(Protocol):
     def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
         """Take a result, or return what the operation ends with instead: no credit is left, or it is too large."""
 
+    def auth_context(self) -> Any:
+        """Return what the TLS handshake of the lane's connection has proven."""
+
 
 class Operation:
     """The call of one operation, and the listener of its dispatch.
@@ -95,6 +98,10 @@ class Operation:
     def invocation_metadata(self) -> Metadata:
         """Return what the lane's call has beside the messages, with the operation's own trace."""
         return self._metadata
+
+    def auth_context(self) -> Any:
+        """Return that of the lane's connection."""
+        return self._queue.auth_context()
 
     def time_remaining(self) -> float | None:
         """Return seconds until its deadline; None: it has none."""

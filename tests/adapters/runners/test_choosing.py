@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters import memory_in_process
-from sidecar.adapters.runners import CHOICES_KEPT, ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.runners import CHOICES_KEPT, ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
 from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Principal, Slot, ToolId, Vertical
@@ -159,16 +159,32 @@ TARGETS = TargetMap({Slot("shop"): "unix:/slot"}, {Vertical("shop"): "unix:/vert
 )
 def test_the_target_is_the_slots_the_cards_or_the_verticals(asked: Card, runner: str, target: str) -> None:
     """In this order, for whichever runner card, vertical or default name."""
-    chosen = ChosenRunners(policy(Offered()), {}, TARGETS, "unix:/gateway")
+    chosen = ChosenRunners(policy(Offered()), {}, TARGETS, GatewayAddresses("unix:/gateway"))
     found = chosen.runner_for(asked)
     assert isinstance(found, MadeRunner)
     assert (found.target, found.config.gateway_address) == (target, "unix:/gateway")
     assert chosen.runner_for(asked) is found
 
 
+@pytest.mark.parametrize(
+    ("target", "over_tls", "told"),
+    [
+        ("unix:/run/shop.sock", True, "unix:/gateway"),
+        ("127.0.0.1:7500", False, "unix:/gateway"),
+        ("127.0.0.1:7500", True, "dns:///sidecar:7444"),
+        ("dns:///shop:7500", False, "dns:///sidecar:7444"),
+        ("dns:///shop:7500", True, "dns:///sidecar:7444"),
+    ],
+)
+def test_a_host_is_told_the_gateway_that_it_can_reach(target: str, over_tls: bool, told: str) -> None:
+    """The socket on this machine; the TLS address to hosts elsewhere, and to those that are reached with TLS."""
+    assert GatewayAddresses("unix:/gateway", "dns:///sidecar:7444").for_host_at(target, over_tls=over_tls) == told
+    assert GatewayAddresses("unix:/gateway").for_host_at(target, over_tls=over_tls) == "unix:/gateway"
+
+
 async def test_a_runner_that_cannot_be_had_fails_its_own_calls_only() -> None:
     """Named by a definition and not loaded: its attempts fail as unreachable, others are served."""
-    chosen = ChosenRunners(policy(Offered()), {}, TARGETS, "")
+    chosen = ChosenRunners(policy(Offered()), {}, TARGETS, GatewayAddresses(""))
     broken = chosen.runner_for(card("gifts", runner=RunnerRef("thre")))
     with pytest.raises(RunnerError, match="there is no runner named `thre`") as failed:
         _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
@@ -189,7 +205,7 @@ class NeedsATarget(Offered):
 
 async def test_a_slot_without_an_address_says_where_to_write_it() -> None:
     """Nobody named one: the fault has no address, and its remedy names slot and setting."""
-    broken = ChosenRunners(policy(NeedsATarget()), {}, TargetMap(), "").runner_for(card("gifts"))
+    broken = ChosenRunners(policy(NeedsATarget()), {}, TargetMap(), GatewayAddresses("")).runner_for(card("gifts"))
     with pytest.raises(RunnerError, match="it needs a target") as failed:
         _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
     assert failed.value.unreachable
@@ -215,7 +231,7 @@ async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> Non
 def test_a_choice_is_remembered_by_what_the_card_says() -> None:
     """An equal card has the same runner, one that differs in its target another; what is forgotten is chosen again."""
     offered = Offered()
-    chosen = ChosenRunners(policy(offered), {}, TARGETS, "")
+    chosen = ChosenRunners(policy(offered), {}, TARGETS, GatewayAddresses(""))
     targets = [f"unix:/{number}" for number in range(CHOICES_KEPT + 2)]
     cards = [card("gifts", runner=RunnerRef(None, target)) for target in targets]
 
@@ -229,7 +245,7 @@ def test_a_choice_is_remembered_by_what_the_card_says() -> None:
 async def test_everything_that_was_made_is_closed() -> None:
     """Also beside one that fails to."""
     offered = Offered()
-    runners = ChosenRunners(policy(offered), {}, TARGETS, "")
+    runners = ChosenRunners(policy(offered), {}, TARGETS, GatewayAddresses(""))
     connectors = ChosenConnectors(policy(offered), {})
     for slot in ("shop", "support"):
         runners.runner_for(card(slot))

@@ -32,6 +32,7 @@ from subagents_client.runner.questions import (
     NeedsInput,
 )
 from subagents_client.runner.run import Context, Run
+from subagents_client.runner.tls import HostTls
 
 __all__ = [
     "Answer",
@@ -43,6 +44,7 @@ __all__ = [
     "Delegate",
     "Delegated",
     "HostLimits",
+    "HostTls",
     "NeedsApproval",
     "NeedsAuthorisation",
     "NeedsInput",

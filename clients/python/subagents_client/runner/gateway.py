@@ -10,12 +10,13 @@ from typing import Final
 import grpc
 
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
-from subagents_client.channels import open_channel, refuse_remote
+from subagents_client.channels import UNIX_SCHEMES, open_channel, refuse_remote
 from subagents_client.errors import error_from
 from subagents_client.outcomes import Component, Outcome
 from subagents_client.runner.answers import DataUnavailable, Delegated, OwnComponent, OwnTurn, ToolData
 from subagents_client.translate import OUTCOMES
 from subagents_errors import DependencyUnavailable
+from subagents_tls.files import TlsFiles
 
 GRANT_KEY: Final = "x-subagents-grant"
 MOST_CHANNELS: Final = 32
@@ -35,10 +36,12 @@ class Gateways:
 
     Args:
         allow_remote: whether a gateway may be beyond this machine, although the connection is not encrypted.
+        tls: certificates for gateways at TCP addresses; with them, nothing but Unix sockets is used without TLS.
     """
 
-    def __init__(self, *, allow_remote: bool) -> None:
-        self._allow_remote = allow_remote
+    def __init__(self, *, allow_remote: bool, tls: TlsFiles | None = None) -> None:
+        self._allow_remote = allow_remote or tls is not None
+        self._tls = tls
         self._lines: dict[str, _Line] = {}
 
     async def call(
@@ -88,7 +91,9 @@ class Gateways:
         line = self._lines.get(target)
         if line is None:
             await self._make_room()
-            line = self._lines.setdefault(target, _Line(open_channel(target)))
+            line = self._lines.setdefault(
+                target, _Line(open_channel(target, None if target.startswith(UNIX_SCHEMES) else self._tls))
+            )
         line.calls += 1
         try:
             yield line.channel

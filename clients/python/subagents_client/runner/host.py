@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -28,6 +28,7 @@ from subagents_client.runner.cards import Card, CardCache, card_of
 from subagents_client.runner.gateway import Gateways
 from subagents_client.runner.run import Run
 from subagents_client.runner.server import listening, stop_signal
+from subagents_client.runner.tls import HostTls
 from subagents_errors import (
     DefinitionNotHeld,
     Draining,
@@ -78,18 +79,22 @@ class RunnerHost:
     Args:
         software: name and version, shown to operators.
         limits: how much at once, and how it ends.
+        tls: certificates and callers of a host at a TCP address; None: Unix sockets and loopback.
 
     Source: PC2-FR-5, PC2-FR-8.
     """
 
-    def __init__(self, *, software: str = "subagents-client", limits: HostLimits | None = None) -> None:
+    def __init__(
+        self, *, software: str = "subagents-client", limits: HostLimits | None = None, tls: HostTls | None = None
+    ) -> None:
         self.limits = limits or HostLimits()
         self.draining = False
         self._software = software
         self._hosted: dict[str, _Hosted] = {}
         self._any: _Hosted | None = None
         self._cards = CardCache(self.limits.most_cards)
-        self._gateways = Gateways(allow_remote=self.limits.allow_remote)
+        self._tls = tls
+        self._gateways = Gateways(allow_remote=self.limits.allow_remote, tls=None if tls is None else tls.files)
         self._lingering = UncancelledTask()
         self._running = 0
         self._idle = asyncio.Event()
@@ -138,11 +143,12 @@ class RunnerHost:
         """Serve until SIGTERM or SIGINT, then let running attempts end within the grace.
 
         Args:
-            target: `unix:/run/shop/shop.sock` in a directory that only the sidecar can enter, or a loopback port.
+            target: `unix:/run/shop/shop.sock` in a directory that only the sidecar can enter, a loopback port, or with
+                `tls` any TCP address such as `0.0.0.0:7500`.
 
         Raises:
             SystemExit: the address cannot be served: 69 if another process has it, else 78 (`target` is beyond this
-                machine without `HostLimits.allow_remote`, directory missing, not permitted). One line on standard
+                machine without `tls`, certificates unusable, directory missing, not permitted). One line on standard
                 error says why. `serving` raises `OSError` and `ValueError` instead.
         """
         async with AsyncExitStack() as stack:
@@ -165,7 +171,9 @@ class RunnerHost:
                 response_serializer=runner_pb2.DescribeResponse.SerializeToString,
             ),
         }
-        async with listening(target, SERVICE, handlers, allow_remote=self.limits.allow_remote) as listener:
+        async with listening(
+            target, SERVICE, handlers, allow_remote=self.limits.allow_remote, tls=self._tls
+        ) as listener:
             try:
                 yield listener.address
             finally:
@@ -182,7 +190,11 @@ class RunnerHost:
         except TimeoutError:
             LOG.warning("%d attempts are still running after the grace and are cut off", self._running)
 
-    async def _describe(self, request: runner_pb2.DescribeRequest, context: object) -> runner_pb2.DescribeResponse:
+    async def _describe(self, request: runner_pb2.DescribeRequest, context: Any) -> runner_pb2.DescribeResponse:
+        try:
+            self._check_caller(context)
+        except SubagentsError as error:
+            await reject_run(context, error)
         return runner_pb2.DescribeResponse(
             sub_agent_ids=[] if self._any else sorted(self._hosted),
             max_concurrent_runs=self.limits.most_runs,
@@ -208,7 +220,12 @@ class RunnerHost:
             LOG.exception("a defect of the runner host")
             await reject_run(context, InternalError("the host failed"))
 
+    def _check_caller(self, context: Any) -> None:
+        if self._tls is not None:
+            self._tls.check(context)
+
     async def _admitted(self, raw: bytes, context: RunContext) -> None:
+        self._check_caller(context)
         if self.draining:
             raise Draining("this host is shutting down; ask another", retry_after=COME_BACK)
         if self._running >= self.limits.most_runs:

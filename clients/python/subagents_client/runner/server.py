@@ -16,6 +16,7 @@ from grpc_health.v1.health import aio as health_aio
 
 from subagents_client.channels import MOST_MESSAGE_BYTES, refuse_remote, unix_path
 from subagents_client.runner.addresses import check_address
+from subagents_client.runner.tls import HostTls
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),  # two hosts on one port would share its calls without a word
@@ -56,14 +57,16 @@ async def listening(
     handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]",
     *,
     allow_remote: bool,
+    tls: HostTls | None = None,
 ) -> AsyncIterator[Listener]:
     """Serve one service and health on an address; no reflection.
 
     Raises:
-        ValueError: the address is beyond this machine and that is not allowed.
+        ValueError: the address is beyond this machine and that is not allowed, or certificates cannot be used.
         OSError: it cannot be served, or another process serves it.
     """
-    refuse_remote(target, allowed=allow_remote)
+    refuse_remote(target, allowed=allow_remote or tls is not None)
+    credentials = None if tls is None else tls.credentials(target)
     check_address(target)
     with exclusive_lock(target):
         server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -71,7 +74,10 @@ async def listening(
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, dict(handlers))])
         try:
-            port = server.add_insecure_port(target)
+            if credentials is None:
+                port = server.add_insecure_port(target)
+            else:
+                port = server.add_secure_port(target, credentials)
         except RuntimeError:
             raise OSError(f"{target} cannot be served; gRPC does not say why") from None
         for name in ("", service):

@@ -81,6 +81,11 @@ class GrantTable:
         live.used = True
         return live
 
+    def holder(self, token: str) -> Child | None:
+        """Return whose grant a token is, for a check of who sent it; does not use it. None: of no running attempt."""
+        live = self._live.get(token)
+        return None if live is None else live.child
+
     @property
     def alive(self) -> int:
         """How many grants are alive."""

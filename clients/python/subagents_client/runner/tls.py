@@ -1,0 +1,48 @@
+"""A host at a TCP address: mutual TLS, and which sidecars may have it run attempts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from subagents_client.channels import UNIX_SCHEMES
+from subagents_errors import CallerNotAllowed
+from subagents_tls.files import TlsFiles, WatchedFiles
+from subagents_tls.identities import identities_of, problem_with_identity
+from subagents_tls.servers import server_credentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTls:
+    """Certificates of a host, for serving and for calling tool gateways.
+
+    Attributes:
+        files: authority, certificate and key; followed when they change.
+        callers: SPIFFE ids or DNS names of the sidecars that may have attempts run; every other caller is refused.
+    """
+
+    files: TlsFiles
+    callers: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Refuse a host that would admit every certificate, or none. Raises `ValueError`."""
+        if not self.callers:
+            raise ValueError("`callers` is empty: name the SPIFFE ids or DNS names of the sidecars")
+        for each in self.callers:
+            problem = problem_with_identity(each)
+            if problem is not None:
+                raise ValueError(f"callers: {problem}")
+
+    def credentials(self, target: str) -> grpc.ServerCredentials:
+        """Return what the server is bound with. Raises `ValueError`: a Unix socket, or files that cannot be used."""
+        if target.startswith(UNIX_SCHEMES):
+            raise ValueError(f"{target} is a Unix socket, which carries no TLS: leave `tls` out, or use a TCP address")
+        return server_credentials(WatchedFiles(self.files))
+
+    def check(self, context: Any) -> None:
+        """Refuse a caller that is not listed. Raises `CallerNotAllowed`."""
+        identities = identities_of(context.auth_context())
+        if not any(each in self.callers for each in identities):
+            shown = ", ".join(identities[:3])[:200] or "a certificate without SPIFFE id and DNS name"
+            raise CallerNotAllowed(f"{shown} may not have attempts run here; see `callers` of the host")

@@ -1,0 +1,182 @@
+"""PEM files of one end of a TLS connection, read as a set that fits together, and read again when they change."""
+
+import os
+import ssl
+import stat
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LOOK_SECONDS: Final = 1.0
+"""Least time between two looks at the files."""
+ATTEMPTS: Final = 3
+"""Reads of files that change while they are read."""
+LARGEST: Final = 1024 * 1024
+"""Bytes of one file; the public authorities together have 300 KiB."""
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+class TlsFilesProblem(ValueError):
+    """Files cannot be used; says which and why, and nothing of their content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files of one end of a connection.
+
+    Attributes:
+        ca_file: authorities whose certificates the other end may have; None: the public ones that gRPC brings.
+        certificate_file: own certificate, followed by those between it and the authority.
+        key_file: the key of `certificate_file`, not encrypted, not readable for every user.
+        server_name: a client compares the server's certificate with this name in place of the host in the address.
+    """
+
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    server_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a certificate without a key. Raises `TlsFilesProblem`."""
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise TlsFilesProblem("a client or server certificate needs both its certificate file and its key file")
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """The files there are."""
+        found = (self.ca_file, self.certificate_file, self.key_file)
+        return tuple(Path(each) for each in found if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """What the files held at one time. `number` rises with every change."""
+
+    ca: bytes | None
+    certificate: bytes | None
+    key: bytes | None
+    number: int = 1
+
+    def __repr__(self) -> str:
+        """Leave the key out."""
+        return f"TlsMaterial(number={self.number})"
+
+
+class WatchedFiles:
+    """Follows files. What cannot be used is reported once and changes nothing: the last good set stays in use.
+
+    Thread-safe. There is no task and no thread: a call of `current` looks at the files, at most once a second.
+
+    Args:
+        files: what is followed.
+        report: told why new files are not used; must not raise.
+        monotonic: a clock.
+
+    Raises:
+        TlsFilesProblem: they cannot be used.
+    """
+
+    def __init__(
+        self,
+        files: TlsFiles,
+        report: Callable[[str], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.files = files
+        self.problem = ""
+        self._report = report
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._seen, self._material = _read_whole(files, 1)
+        self._next_look = monotonic() + LOOK_SECONDS
+
+    def current(self) -> TlsMaterial:
+        """Return what is to be used now."""
+        if self._monotonic() >= self._next_look:
+            with self._lock:
+                if self._monotonic() >= self._next_look:
+                    self._next_look = self._monotonic() + LOOK_SECONDS
+                    self._look()
+        return self._material
+
+    def _look(self) -> None:
+        try:
+            seen = _stamp(self.files)
+            if seen == self._seen:
+                return
+            self._seen = seen  # even if they cannot be used: they are read again when they change again
+            self._seen, self._material = _read_whole(self.files, self._material.number + 1)
+            self.problem = ""
+        except TlsFilesProblem as problem:
+            if str(problem) != self.problem:
+                self.problem = str(problem)
+                self._report(f"{problem}; the former certificates stay in use")
+
+
+def _read_whole(files: TlsFiles, number: int) -> tuple[Stamp, TlsMaterial]:
+    """Read all files as they were at one time: certificate and key are replaced one after the other."""
+    problem: TlsFilesProblem | None = None
+    for _ in range(ATTEMPTS):
+        before = _stamp(files)
+        try:
+            material = TlsMaterial(
+                _read(files.ca_file), _read(files.certificate_file), _read(files.key_file, secret=True), number
+            )
+            _check(files, material)
+            problem = None
+        except TlsFilesProblem as found:
+            problem = found
+        if _stamp(files) == before:
+            if problem is not None:
+                raise problem
+            return before, material
+    raise problem or TlsFilesProblem(f"{files.all[0]} and the files beside it change while they are read")
+
+
+def _stamp(files: TlsFiles) -> Stamp:
+    try:
+        found = [each.stat() for each in files.all]
+    except OSError as error:
+        raise TlsFilesProblem(f"{error.filename} cannot be read: {error.strerror}") from None
+    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
+
+
+def _read(path: Path | None, *, secret: bool = False) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise TlsFilesProblem(f"{path} is not a regular file")
+            if secret and found.st_mode & stat.S_IRWXO:
+                mode = f"{stat.S_IMODE(found.st_mode):04o}"
+                raise TlsFilesProblem(f"{path} may be read by every user (mode {mode}): chmod 0400 it")
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise TlsFilesProblem(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > LARGEST:
+        raise TlsFilesProblem(f"{path} is over {LARGEST} bytes")
+    return content
+
+
+def _check(files: TlsFiles, material: TlsMaterial) -> None:
+    """Have OpenSSL read the files, for gRPC would say of a wrong one only that no connection can be made."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if material.ca is not None:
+        try:
+            context.load_verify_locations(cadata=material.ca.decode("ascii"))
+        except (ssl.SSLError, ValueError):
+            raise TlsFilesProblem(f"{files.ca_file} holds no certificate in PEM") from None
+    if files.certificate_file is None or files.key_file is None:
+        return
+    try:
+        context.load_cert_chain(files.certificate_file, files.key_file, password=lambda: b"")
+    except OSError as error:  # SSLError is one
+        fits = "KEY_VALUES_MISMATCH" not in str(error)
+        what = "is no certificate and key in PEM, or the key is encrypted" if fits else "does not fit the key"
+        raise TlsFilesProblem(f"{files.certificate_file} with {files.key_file} {what}") from None

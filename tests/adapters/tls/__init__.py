@@ -1,0 +1,1 @@
+"""Certificates in files, and connections that follow them."""

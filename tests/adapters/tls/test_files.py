@@ -1,0 +1,114 @@
+"""PEM files are read as a set that fits together; what cannot be used changes nothing and is said once."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from subagents_tls.files import LOOK_SECONDS, TlsFiles, TlsFilesProblem, WatchedFiles
+from subagents_tls.identities import problem_with_identity
+from tests.support.authority import AGENT, LOCAL, Authority, Issued
+
+
+class SteppedSeconds:
+    """A monotonic clock that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def pass_look(self) -> None:
+        """Let the time between two looks pass."""
+        self.now += LOOK_SECONDS
+
+
+def test_files_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
+    """Not before the next look, which is a second later."""
+    authority, clock = Authority(), SteppedSeconds()
+    first, second = authority.issue(*LOCAL), authority.issue(*LOCAL)
+    watched = WatchedFiles(first.written(tmp_path), monotonic=clock)
+    assert (watched.current().certificate, watched.current().number) == (first.certificate, 1)
+    second.written(tmp_path)
+    assert watched.current().certificate == first.certificate
+    clock.pass_look()
+    assert (watched.current().certificate, watched.current().key) == (second.certificate, second.key)
+    assert watched.current().number == 2
+
+
+def test_a_pair_that_does_not_fit_yet_is_not_used_until_it_does(tmp_path: Path) -> None:
+    """The certificate is replaced before the key: between the two, the former pair stays. It is said once."""
+    authority, clock, told = Authority(), SteppedSeconds(), list[str]()
+    first, second = authority.issue(*LOCAL), authority.issue(*LOCAL)
+    watched = WatchedFiles(first.written(tmp_path), told.append, clock)
+    Issued(second.authority, second.certificate, first.key).written(tmp_path)
+    for _ in range(3):
+        clock.pass_look()
+        assert watched.current().certificate == first.certificate
+    assert len(told) == 1
+    assert "does not fit the key; the former certificates stay in use" in told[0]
+    assert "does not fit" in watched.problem
+    second.written(tmp_path)
+    clock.pass_look()
+    assert (watched.current().key, watched.problem) == (second.key, "")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda files: files.certificate_file.unlink(), "tls.crt cannot be read: No such file"),
+        (lambda files: files.ca_file.write_text("none"), "ca.pem holds no certificate in PEM"),
+        (lambda files: files.ca_file.write_bytes(b"\xff"), "ca.pem holds no certificate in PEM"),
+        (lambda files: files.key_file.write_text("none"), "is no certificate and key in PEM"),
+        (lambda files: files.key_file.chmod(0o644), r"tls.key may be read by every user \(mode 0644\): chmod 0400 it"),
+        (lambda files: files.ca_file.write_bytes(b"x" * 1024 * 1025), "ca.pem is over"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused_with_what_is_wrong(tmp_path: Path, spoil: object, told: str) -> None:
+    """At the start. None of the messages shows what a file holds."""
+    files = Authority().issue(*LOCAL).written(tmp_path)
+    assert callable(spoil)
+    spoil(files)
+    with pytest.raises(TlsFilesProblem, match=told):
+        WatchedFiles(files)
+
+
+def test_an_encrypted_key_is_refused_and_does_not_ask_for_its_password(tmp_path: Path) -> None:
+    """OpenSSL would read a password from the terminal."""
+    files = Authority().issue(*LOCAL).written(tmp_path)
+    assert files.key_file is not None
+    key = serialization.load_pem_private_key(files.key_file.read_bytes(), None)
+    form, locked = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"a password")
+    files.key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, locked))
+    with pytest.raises(TlsFilesProblem, match="or the key is encrypted"):
+        WatchedFiles(files)
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    """Half a pair is a mistake in the settings."""
+    with pytest.raises(TlsFilesProblem, match="both"):
+        TlsFiles(certificate_file=tmp_path / "tls.crt")
+
+
+def test_no_key_shows_in_a_representation(tmp_path: Path) -> None:
+    """Tracebacks show them."""
+    issued = Authority().issue(*LOCAL)
+    assert issued.key.decode()[30:60] not in repr(WatchedFiles(issued.written(tmp_path)).current())
+
+
+@pytest.mark.parametrize(
+    "identity", [AGENT, "spiffe://td/x", "shop.example", "_svc.shop-1.example"], ids=lambda each: each[:12]
+)
+def test_these_identities_can_be_listed(identity: str) -> None:
+    """SPIFFE ids with a path, and DNS names in small letters."""
+    assert problem_with_identity(identity) is None
+
+
+@pytest.mark.parametrize(
+    "identity",
+    ["", "*", "*.example", "Shop.example", "CN=shop", "spiffe://td", "spiffe://td/", "spiffe://TD/x", "a/b", "x" * 64],
+)
+def test_these_identities_could_never_match(identity: str) -> None:
+    """A table that holds one has a mistake in it."""
+    assert problem_with_identity(identity) is not None

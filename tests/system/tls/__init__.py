@@ -1,0 +1,1 @@
+"""The sidecar behind TCP listeners with mutual TLS."""
