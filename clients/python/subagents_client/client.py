@@ -76,8 +76,8 @@ class SidecarClient:
         target: str,
         tls: TlsFiles,
         *,
-        limits: ClientTimeouts | None = None,
-        surroundings: ClientRuntime | None = None,
+        timeouts: ClientTimeouts | None = None,
+        runtime: ClientRuntime | None = None,
         session_lane: bool = True,
     ) -> Self:
         """Return a client of a sidecar at a TCP address; the certificate takes the place of the boot secret.
@@ -85,16 +85,16 @@ class SidecarClient:
         Args:
             target: such as `dns:///sidecar.example.org:7443`.
             tls: authority, own certificate and key; followed when their files change.
-            limits: how long things may take.
-            surroundings: clock, chance, ids and trace.
+            timeouts: how long things may take.
+            runtime: clock, chance, ids and trace.
             session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
 
         Raises:
             ValueError: `target` is a Unix socket, or the files cannot be used.
         """
         channel = open_channel(target, tls)
-        around = surroundings or ClientRuntime()
-        return cls(channel, Wire(channel, target, "", limits or ClientTimeouts(), around, session_lane=session_lane))
+        around = runtime or ClientRuntime()
+        return cls(channel, Wire(channel, target, "", timeouts or ClientTimeouts(), around, session_lane=session_lane))
 
     async def __aenter__(self) -> Self:
         return self
