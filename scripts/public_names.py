@@ -105,7 +105,7 @@ def _members(prefix: str, kind: type) -> Iterator[str]:
         if inspect.isfunction(method):
             yield from _parameters(f"{prefix}.{name}", method)
     if any("__init__" in vars(base) for base in own) and not issubclass(kind, Enum):
-        constructor = list(_parameters(prefix, kind.__init__))  # type: ignore[misc]  # of the class itself
+        constructor = list(_parameters(prefix, kind.__init__))
         # Objects that hold the connection are made by the client, never by an application.
         if any(name.startswith(f"{prefix}(wire ") for name in constructor):
             return
