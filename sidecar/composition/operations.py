@@ -30,6 +30,7 @@ from sidecar.composition.telemetry.background_reports import (
 )
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.establish_principal import EstablishPrincipal
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.policy.factory import make_flag_backend
@@ -47,10 +48,12 @@ from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import Settings
 
 
-def listener_plans(parts: Components, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+def listener_plans(
+    parts: Components, operations: Operations, boot_secret: str, principals: EstablishPrincipal | None
+) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
-    dispatch, drain = _dispatch_methods(parts, operations)
+    dispatch, drain = _dispatch_methods(parts, operations, principals)
     return (
         ListenerPlan(
             server.dispatch_socket,
@@ -74,16 +77,18 @@ def listener_plans(parts: Components, operations: Operations, boot_secret: str) 
     )
 
 
-def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequence[Method], Callable[[], None] | None]:
+def _dispatch_methods(
+    parts: Components, operations: Operations, principals: EstablishPrincipal | None
+) -> tuple[Sequence[Method], Callable[[], None] | None]:
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
-        return DispatchServicer(operations, write_timeout).without_lanes(), None
+        return DispatchServicer(operations, write_timeout, principals=principals).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
     from sidecar.rpc.session.rules import contract  # noqa: PLC0415  the same reason
 
     rules = session_rules(parts.settings)
-    methods = DispatchServicer(operations, write_timeout, contract(rules)).methods()
+    methods = DispatchServicer(operations, write_timeout, contract(rules), principals).methods()
     lanes = opened_lanes(parts, rules, methods)
     return (*methods, *lanes.methods()), lanes.drain
 
@@ -131,9 +136,10 @@ async def joined_operations(
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
-    plans = [*listener_plans(parts, operations, boot_secret), *plans]
+    principals, fetching = _principals(parts)
+    plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
     secured, watching = _over_tls(parts, plans)
-    return operations, [*plans, *secured], [*loops, *more, *watching]
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching]
 
 
 def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
@@ -143,6 +149,17 @@ def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequenc
     from sidecar.composition.tls import secure_plans  # noqa: PLC0415  only where there are any
 
     return secure_plans(parts, plans)
+
+
+def _principals(parts: Components) -> tuple[EstablishPrincipal | None, Sequence[Loop]]:
+    """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
+    if parts.settings.principals is None:
+        return None, ()
+    from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
+
+    configured, clock = parts.settings.principals, parts.replaced.clock
+    principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
+    return principals, (loop,)
 
 
 def _for_operators(

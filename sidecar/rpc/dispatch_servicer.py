@@ -10,11 +10,12 @@ from grpc.aio import BaseError
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalError, InvalidRequest, Overloaded
 from sidecar.operations.deadlines import deadline_at
+from sidecar.operations.establish_principal import EstablishPrincipal
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.rpc.methods import SENT_UNREAD, Call, Listener, Method, MethodShape
-from sidecar.rpc.translate import requests
+from sidecar.rpc.translate import enums, requests
 from sidecar.rpc.translate.frames import Told, fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
 from sidecar.rpc.translate.turn_ends import ClosedTurns, child_message
@@ -147,14 +148,20 @@ class DispatchServicer:
         operations: what does the work.
         write_timeout: a listener that takes no frame for this long is given up.
         contract: what the sidecar offers beside these RPCs.
+        principals: proves for which user a turn is; None: the consumer-agent asserts it.
     """
 
     def __init__(
-        self, operations: Operations, write_timeout: timedelta, contract: pb.Contract = PLAIN_CONTRACT
+        self,
+        operations: Operations,
+        write_timeout: timedelta,
+        contract: pb.Contract = PLAIN_CONTRACT,
+        principals: EstablishPrincipal | None = None,
     ) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
         self._contract = contract
+        self._principals = principals
         self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
     def without_lanes(self) -> Sequence[Method]:
@@ -179,7 +186,21 @@ class DispatchServicer:
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
         if message.required_features:
             require_of(self._contract, message.required_features, "required_features")
-        return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
+        verified = False
+        if self._principals is not None:
+            verified = self._established(self._principals, message)
+        elif message.user_token:
+            problem = FieldProblem("user_token", "is not expected: this sidecar has no `principals` in its settings")
+            raise InvalidRequest("BindTurnRequest cannot be used: nothing verifies user_token", fields=[problem])
+        return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message, verified=verified)))
+
+    def _established(self, principals: EstablishPrincipal, message: pb.BindTurnRequest) -> bool:
+        """Put the established principal into a request, and take its token out. Return whether a token proved it."""
+        token, source = message.user_token, enums.SOURCES.get(message.source)
+        message.ClearField("user_token")
+        found = principals(token, message.principal, source)
+        message.principal = found.principal
+        return found.verified
 
     async def _no_session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
         require_of(self._contract, ("session",), "session")

@@ -28,6 +28,7 @@ BESIDE: Final = frozenset(
         "historycatchup",
         "telemetry",
         "operator_issuer",
+        "user_token_keys",
         "projector",
         "certificates",
     }

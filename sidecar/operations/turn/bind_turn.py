@@ -144,7 +144,7 @@ def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
     """Return whether a turn that is known here only by its token was bound with `request`, judging by the token."""
     asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
     bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
-    same_arm = request.experiment_arm == claims.arm
+    same_arm = request.experiment_arm == claims.arm and request.verified == claims.verified
     same_orchestrator = request.orchestrator_id in {"", claims.orchestrator_id}
     return asked == bound and same_arm and same_orchestrator
 
@@ -177,4 +177,5 @@ def _claims(
         max_dispatches=surface.max_dispatches,
         bound_at=now,
         expires_at=expires_at,
+        verified=request.verified,
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
@@ -43,6 +44,12 @@ class EpisodePlace(NamedTuple):
     last_at: Annotated[datetime, msgspec.Meta(tz=True)]
     episode_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
     principal: Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=256)]
+
+
+class _Proof(msgspec.Struct):
+    """What of a turn's claims says how its principal is known."""
+
+    verified: bool = False
 
 
 # --- requests
@@ -181,10 +188,17 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
         owner_instance_id=dispatch.owner,
         takeover_count=dispatch.epoch,
         owner_alive=dispatch.owner_alive,
+        principal_source=_principal_source(opened.claims_json),
     )
     for outcome in dispatch.outcomes:
         fill_outcome(message.outcomes.add(), outcome)
     return message
+
+
+def _principal_source(claims_json: str) -> record_pb2.PrincipalSource:
+    verified = bool(claims_json) and from_json(claims_json, _Proof).verified
+    proven = record_pb2.PRINCIPAL_SOURCE_USER_TOKEN
+    return proven if verified else record_pb2.PRINCIPAL_SOURCE_CONSUMER_AGENT
 
 
 def _child(

@@ -32,12 +32,14 @@ NAMES: Final = MappingProxyType({verdict: CandidateVerdict[verdict.name].value f
 CODES: Final = MappingProxyType({name: verdict for verdict, name in NAMES.items()})
 CHOSEN: Final = CandidateVerdict.CHOSEN.value
 ITS_SLOT: Final = 0
+VERIFIED: Final = "+user_token"
 
 
 class BareClaims(Part, frozen=True):
     """`SurfaceClaims`, with these fields in place of tools and candidates.
 
     Attributes:
+        source: followed by `VERIFIED` if a user token proved the principal.
         digests: of the orchestrator, then of the tools.
         slots: of the candidates.
         verdicts: on the candidates, as text if it has no number; empty: each is chosen.
@@ -86,7 +88,7 @@ def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
     all_chosen = verdicts.count(CHOSEN) == len(verdicts)
     bare = BareClaims(
         episode_id=claims.episode_id,
-        source=claims.source,
+        source=f"{claims.source}{VERIFIED}" if claims.verified else claims.source,
         date=claims.date,
         digests=packed((claims.orchestrator_digest, *digests)),
         orchestrator_id=claims.orchestrator_id,
@@ -117,7 +119,7 @@ def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
         turn_id=turn_id,
         episode_id=bare.episode_id,
         principal=Principal(user.principal),
-        source=bare.source,
+        source=bare.source.removesuffix(VERIFIED),
         locale=user.locale,
         location=user.location,
         date=bare.date,
@@ -133,6 +135,7 @@ def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
         max_dispatches=bare.max_dispatches,
         bound_at=bare.bound_at,
         expires_at=bare.expires_at,
+        verified=bare.source.endswith(VERIFIED),
     )
 
 
