@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from sidecar.composition.plugins.from_settings import (
     signing_keys,
 )
 from sidecar.composition.record.open_record import OpenRecord
-from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutSurroundings, opened_rollout
+from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
     DefinitionsReports,
     FlagReports,
@@ -30,7 +30,6 @@ from sidecar.composition.telemetry.background_reports import (
 )
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.establish_principal import EstablishPrincipal
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.policy.factory import make_flag_backend
@@ -47,9 +46,12 @@ from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import Settings
 
+if TYPE_CHECKING:
+    from sidecar.operations.establish_principal import EstablishPrincipal
+
 
 def listener_plans(
-    parts: Components, operations: Operations, boot_secret: str, principals: EstablishPrincipal | None
+    parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
 ) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
@@ -78,7 +80,7 @@ def listener_plans(
 
 
 def _dispatch_methods(
-    parts: Components, operations: Operations, principals: EstablishPrincipal | None
+    parts: Components, operations: Operations, principals: "EstablishPrincipal | None"
 ) -> tuple[Sequence[Method], Callable[[], None] | None]:
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
@@ -107,7 +109,7 @@ async def joined_operations(
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
-    around = RolloutSurroundings(
+    around = RolloutDependencies(
         settings=settings,
         policy=policy,
         record=record,
@@ -151,7 +153,7 @@ def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequenc
     return secure_plans(parts, plans)
 
 
-def _principals(parts: Components) -> tuple[EstablishPrincipal | None, Sequence[Loop]]:
+def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
     """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
     if parts.settings.principals is None:
         return None, ()

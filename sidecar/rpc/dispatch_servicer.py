@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalError, InvalidRequest, Overloaded
 from sidecar.operations.deadlines import deadline_at
-from sidecar.operations.establish_principal import EstablishPrincipal
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
@@ -22,6 +21,9 @@ from sidecar.rpc.translate.turn_ends import ClosedTurns, child_message
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
+if TYPE_CHECKING:
+    from sidecar.operations.establish_principal import EstablishPrincipal
+
 EVENTS_IN_A_FRAME: Final = 64
 """More go into another frame: an event has up to 8 KiB beside its outcome; a message at most 4 MiB."""
 LARGE: Final = 1024 * 1024
@@ -32,7 +34,7 @@ Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
 
 
 class GrpcFrames:
-    """Writes frames to a call. One at a time, so that what is unread is at most one frame and gRPC's own window.
+    """Writes frames to a call, one at a time, so that at most one frame and gRPC's own window are unread.
 
     Args:
         response: makes an empty response of the method, which has a `frame`.
@@ -156,7 +158,7 @@ class DispatchServicer:
         operations: Operations,
         write_timeout: timedelta,
         contract: pb.Contract = PLAIN_CONTRACT,
-        principals: EstablishPrincipal | None = None,
+        principals: "EstablishPrincipal | None" = None,
     ) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
@@ -165,7 +167,7 @@ class DispatchServicer:
         self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
     def without_lanes(self) -> Sequence[Method]:
-        """Return the RPCs, and a `Session` that says that lanes are not offered."""
+        """Return the RPCs, with a `Session` that refuses lanes because they are not offered."""
         shape = MethodShape.MANY_TO_MANY
         lanes = Method(f"/{SERVICE}/Session", shape, pb.SessionRequest.FromString, self._no_session, reserved=True)
         return (*self.methods(), lanes)
@@ -194,7 +196,7 @@ class DispatchServicer:
             raise InvalidRequest("BindTurnRequest cannot be used: nothing verifies user_token", fields=[problem])
         return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message, verified=verified)))
 
-    def _established(self, principals: EstablishPrincipal, message: pb.BindTurnRequest) -> bool:
+    def _established(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
         """Put the established principal into a request, and take its token out. Return whether a token proved it."""
         token, source = message.user_token, enums.SOURCES.get(message.source)
         message.ClearField("user_token")

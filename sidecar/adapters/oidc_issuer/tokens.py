@@ -28,7 +28,7 @@ HINTS: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class IssuerRules:
-    """What a token has to say.
+    """The required contents of a token.
 
     Attributes:
         issuer, audience: character for character.

@@ -109,7 +109,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class OperatorAccess(Struct, frozen=True, kw_only=True):
-    """The operators' listener, and what they look after by it."""
+    """The operators' listener and its services."""
 
     settings: Settings
     operations: Operations

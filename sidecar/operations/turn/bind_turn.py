@@ -28,7 +28,7 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
 class Bound(Struct, frozen=True):
-    """What a turn may call.
+    """The result of a bind: the surface of the turn.
 
     Attributes:
         previous: slots of the episode's last dispatching turn; None if it could not be found out.
@@ -113,7 +113,7 @@ class BindTurn:
 
 
 class BindingState(Struct):
-    """What binding shares with the rest of the process.
+    """The process state that binding uses.
 
     Attributes:
         seen: told of the surface of each turn; memory only, and must not raise.

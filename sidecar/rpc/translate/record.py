@@ -32,14 +32,14 @@ OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
 
 
 class TurnPlace(NamedTuple):
-    """Where a turn is in a list."""
+    """The position of a turn in a list."""
 
     began_at: Annotated[datetime, msgspec.Meta(tz=True)]
     turn_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
 
 
 class EpisodePlace(NamedTuple):
-    """Where an episode is in a list."""
+    """The position of an episode in a list."""
 
     last_at: Annotated[datetime, msgspec.Meta(tz=True)]
     episode_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
@@ -99,7 +99,7 @@ def export_replay(message: pb.ExportReplayRequest) -> TurnId:
 
 
 def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildId, int]]:
-    """Return which turn, and what was seen of it. Raises `InvalidRequest`."""
+    """Return the turn, and the events that the client has seen. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.after) > MOST_POSITIONS:

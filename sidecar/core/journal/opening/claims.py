@@ -67,7 +67,7 @@ class BareClaims(Part, frozen=True):
 
 
 class UserTexts(Part, frozen=True):
-    """What of the claims names the user."""
+    """The part of the claims that names the user."""
 
     principal: str = ""
     locale: str | None = None
@@ -82,7 +82,7 @@ class UnnamedClaims(msgspec.Struct, frozen=True):
 
 
 def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
-    """Return claims in the two parts that a fact has of them; the fact itself says of which turn they are."""
+    """Return claims in the two parts that a fact has, without the turn's id, which the fact has already."""
     slots, definitions, verdicts = zip(*claims.candidates, strict=True) if claims.candidates else ((), (), ())
     tools, digests = zip(*claims.tools, strict=True) if claims.tools else ((), ())
     all_chosen = verdicts.count(CHOSEN) == len(verdicts)
