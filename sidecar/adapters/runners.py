@@ -5,9 +5,9 @@ circuit breaker and a connection pool work only while their target remains the s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -30,7 +30,8 @@ from sidecar.policy.protocols import (
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 
-Made = TypeVar("Made", Runner, Connector)
+CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Closes a plugin's object: within a limit, and raises nothing."""
 CHOICES_KEPT: Final = 1024
 """Cards whose runner is remembered; they change as definitions do."""
 
@@ -119,9 +120,9 @@ class ChosenRunners:
             self._made[key] = make_runner(spec, config)
         return self._made[key]
 
-    async def close(self) -> None:
+    async def close(self, close_one: CloseOne) -> None:
         """Release every runner's connections."""
-        await _close_all(self._made)
+        await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
 class ChosenConnectors:
@@ -154,16 +155,16 @@ class ChosenConnectors:
     async def _warmed_up(self, spec: ConnectorSpec) -> None:
         if spec.warm_up is not None:
             with suppress(Exception):  # whatever it is, the factory comes upon it, too
-                await asyncio.to_thread(spec.warm_up, self._settings.get(spec.name, {}))
+                await asyncio.to_thread(_contained, spec.warm_up, self._settings.get(spec.name, {}))
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
             self._made[spec.name] = make_connector(spec, self._settings.get(spec.name, {}))
         return self._made[spec.name]
 
-    async def close(self) -> None:
+    async def close(self, close_one: CloseOne) -> None:
         """Release every connector's connections."""
-        await _close_all(self._made)
+        await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
 class BrokenRunner:
@@ -205,6 +206,6 @@ class BrokenConnector:
         """Do nothing."""
 
 
-async def _close_all(made: Mapping[Any, Made]) -> None:
-    """Close each object in the order of creation, even if others fail."""
-    await asyncio.gather(*(one.close() for one in made.values()), return_exceptions=True)
+def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
+    with suppress(BaseException):  # the border of a plugin: an exit out of a thread would reach the loop
+        warm_up(settings)

@@ -96,13 +96,13 @@ class GuardedGate:
     async def _asked(self, question: GateQuestion) -> GateAnswer:
         try:
             return await self._client.ask(question)
-        except (SystemExit, KeyboardInterrupt) as error:  # out of a task either would end the process
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # out of a task either would end the process
             raise GateUnavailable(f"gate client {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
         try:
             await self._client.close()
-        except (SystemExit, KeyboardInterrupt):
+        except (SystemExit, KeyboardInterrupt, GeneratorExit):
             return
 
 

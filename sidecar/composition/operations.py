@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap
-from sidecar.adapters.system import OffLoop
+from sidecar.adapters.system import OffLoop, closed
 from sidecar.composition.checked_policy import checked_policy
 from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
@@ -28,9 +28,11 @@ from sidecar.composition.telemetry.background_reports import (
     FlagReports,
     show_process,
 )
+from sidecar.composition.telemetry.file_reports import listener_connections
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
+from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.selection import PolicyMap
@@ -49,6 +51,10 @@ from sidecar.settings import Settings
 if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
 
+REFUSED_STREAMS: Final = 1024
+"""Calls on a connection beyond those that are served: each is answered with a reason, and one that ends work is served.
+gRPC's own answer to a client with more streams would have none."""
+
 
 def listener_plans(
     parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
@@ -56,15 +62,19 @@ def listener_plans(
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
     dispatch, drain = _dispatch_methods(parts, operations, principals)
+    listeners = 2 + len(dict(parts.settings.tls.listeners.configured).keys() & {"dispatch", "agents"})
+    connections = listener_connections(limits.max_connections, listeners, parts.metrics, parts.readiness)
     return (
         ListenerPlan(
             server.dispatch_socket,
             CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
             (DISPATCH_SERVICE, HISTORY_SERVICE),
             (*dispatch, *HistoryServicer(operations.history).methods()),
-            limits.max_dispatch_streams,
+            limits.max_dispatch_calls + REFUSED_STREAMS,
             server.reflection,
             drain,
+            limits.max_dispatch_calls,
+            connections,
         ),
         ListenerPlan(
             server.agents_socket,
@@ -75,6 +85,9 @@ def listener_plans(
             ).methods(),
             limits.max_agent_streams,
             server.reflection,
+            None,
+            limits.max_agent_calls,
+            connections,
         ),
     )
 
@@ -192,17 +205,18 @@ async def _ports(
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
     backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
     for backend in backends.values():
-        opened.push_async_callback(backend.close)
+        opened.push_async_callback(closed, backend.close)
+    calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
     flags = FlagSnapshotKeeper(
-        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed
+        backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings))
-    opened.push_async_callback(runners.close)
+    opened.push_async_callback(runners.close, closed)
     connectors = ChosenConnectors(policy, settings.connectors)
-    opened.push_async_callback(connectors.close)
+    opened.push_async_callback(connectors.close, closed)
     memory = await open_memory(policy, settings, parts.redactor)
-    opened.push_async_callback(memory.close)
+    opened.push_async_callback(closed, memory.close)
     off_loop = OffLoop()
     opened.callback(off_loop.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
@@ -222,6 +236,7 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
+        memory_is_own=policy.memory_is_own,
         rollouts=RolloutView,  # no user is served before the rollouts are open
         reports=report_files(settings),
         lease_held=record.lease.held,

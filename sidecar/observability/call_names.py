@@ -1,4 +1,4 @@
-"""Names of the metrics of RPCs, calls, effects and costs; the rules of `names` apply."""
+"""Names of the metrics and events of RPCs, limits, calls, effects and costs; the rules of `names` apply."""
 
 from typing import Final
 
@@ -34,6 +34,35 @@ CHILD_COST: Final = "sidecar.child.cost_usd_total"
 
 CHILD_UNPRICED: Final = "sidecar.child.cost_unknown_total"
 """Attempts whose tokens have no known price. Counter; sub_agent_id, definition_id."""
+
+ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
+"""Calls that were refused because a limit is reached. Counter; limit (one of `LIMITS`)."""
+
+LIMITS: Final = (
+    *("calls", "dispatches", "health_watches", "lane_operations", "lanes", "principal", "time_left", "turns"),
+    *("verifications", "vertical", "watchers"),
+)
+"""Values of that label: concurrent calls of a listener, dispatches, watchers of health, operations of one lane, session
+lanes, dispatches of one user, time until the deadline, turns in which work runs, verifications, dispatches of one
+vertical, watchers of turns."""
+
+VERTICAL_DISPATCHES: Final = "sidecar.dispatches_of_vertical"
+"""Dispatches that call sub-agents of a vertical. Gauge; vertical."""
+
+REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
+"""A call was refused because a limit is reached: which."""
+
+ENDED_BYTES: Final = "sidecar.turns_ended_bytes"
+"""What the answers and requests of ended turns take in memory. Gauge."""
+
+FILES_OPEN: Final = "sidecar.files_open"
+"""File descriptors of the process that are open. Gauge; alert when it comes near `FILES_LIMIT`."""
+
+FILES_LIMIT: Final = "sidecar.files_limit"
+"""File descriptors that the process may have open at a time. Gauge."""
+
+CONNECTIONS_LIMITED: Final = "sidecar.connections_limited"
+"""The process may open so few files that its listeners take fewer connections than configured: limit, connections."""
 
 TLS_CERTIFICATE_LEFT: Final = "sidecar.tls.certificate_left_seconds"
 """Time until the server certificate expires. Gauge; alert below a third of its life."""

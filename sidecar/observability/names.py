@@ -151,13 +151,6 @@ TURNS_OPEN: Final = "sidecar.turns_open"
 TURNS_IDLE: Final = "sidecar.turns_idle"
 """Open turns in which nothing runs. Gauge."""
 
-ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
-"""Calls that were refused because a limit is reached. Counter; limit (one of `LIMITS`)."""
-
-LIMITS: Final = ("turns", "dispatches", "time_left", "watchers", "verifications", "lanes", "lane_operations")
-"""Values of that label: turns in which work runs, dispatches, time until the deadline, watchers, verifications, session
-lanes, operations of one lane."""
-
 LANES: Final = "sidecar.session.lanes"
 """Session lanes that are open. Gauge."""
 
@@ -228,9 +221,6 @@ TELEMETRY_CONTACT: Final = "sidecar.telemetry"
 
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
-
-REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
-"""A call was refused because a limit is reached: which."""
 
 LOG_LEFT_OUT: Final = "sidecar.log_left_out"
 """How many warnings or errors of one kind were not written: event, kind, count."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.operations.plugin_calls import PluginCalls, PluginFailed
 from sidecar.operations.ports import Clock
 from sidecar.policy.protocols import FlagBackend, NamedFlagBackend
 
@@ -85,6 +86,7 @@ class FlagSnapshotKeeper:
         clock: its monotonic time must be the event loop's.
         timing: deadlines and intervals.
         observe: told of each change, from inside the loops; must not raise or block.
+        calls: how backends are asked.
 
     Raises:
         ValueError: `backends` and `routes` name different backends.
@@ -97,6 +99,7 @@ class FlagSnapshotKeeper:
         clock: Clock,
         timing: FlagTiming,
         observe: Callable[[FlagContactChanged], None],
+        calls: PluginCalls,
     ) -> None:
         if tuple(sorted(backends)) != tuple(sorted(routes.backends)):
             raise ValueError(f"routes use the flag backends {routes.backends}, but given are {tuple(sorted(backends))}")
@@ -105,6 +108,7 @@ class FlagSnapshotKeeper:
         self._clock = clock
         self._timing = timing
         self._observe = observe
+        self._calls = calls
         self._contacts: dict[str, BackendStatus] = {}
         self._standing = {name: _BackendState() for name in routes.backends}
         self._contacted = asyncio.Event()
@@ -173,21 +177,22 @@ class FlagSnapshotKeeper:
         while True:
             await self._refresh(name, backend)
             await asyncio.sleep(self._timing.min_interval.total_seconds())
-            await self._hint_or_timer(backend)
+            await self._hint_or_timer(name, backend)
 
     async def _refresh(self, name: str, backend: FlagBackend) -> None:
         begun, limit = self._clock.monotonic(), self._timing.fetch_deadline.total_seconds()
+
+        async def fetch() -> object:
+            if isinstance(backend, NamedFlagBackend):
+                backend.set_names(self._named(name))
+            return await backend.fetch()
+
         try:
-            async with asyncio.timeout(limit) as guard:
-                if isinstance(backend, NamedFlagBackend):
-                    backend.set_names(self._named(name))
-                report = _checked(await backend.fetch())
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # noqa: BLE001  the border of a plugin; signals never raise here
-            _raise_if_we_are_cancelled(error)
-            late = isinstance(error, TimeoutError) and guard.expired()
-            self._standing[name].failure = f"no answer within {limit:g} s" if late else _described(error)
+            report = _checked(await self._calls.ask(name, limit, fetch))
+        except PluginFailed as failed:
+            self._standing[name].failure = str(failed) if failed.error is None else _described(failed.error)
+        except (TypeError, ValueError) as wrong:
+            self._standing[name].failure = _described(wrong)
         else:
             known = self._contacts.get(name)
             if known is not None and known.confirmed_at > begun:
@@ -197,17 +202,13 @@ class FlagSnapshotKeeper:
             self._contacted.set()
         self._publish()
 
-    async def _hint_or_timer(self, backend: FlagBackend) -> None:
+    async def _hint_or_timer(self, name: str, backend: FlagBackend) -> None:
         """Return on the backend's hint, else after the interval; a broken hint means the interval."""
         interval = self._timing.refresh_interval.total_seconds()
         due = self._clock.monotonic() + interval
         try:
-            async with asyncio.timeout(interval):
-                await backend.changed()
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # noqa: BLE001  as in `_refresh`
-            _raise_if_we_are_cancelled(error)
+            await self._calls.ask(f"{name}, hints", interval, backend.changed)
+        except PluginFailed:
             await asyncio.sleep(max(due - self._clock.monotonic(), 0.0))
 
     async def _watch_ages(self) -> None:
@@ -259,13 +260,6 @@ def _checked(report: object) -> FlagReport:
         if type(share) is not int or not 0 < share < WHOLE:
             raise ValueError(f"a share in FlagReport.shares must be 1 to {WHOLE - 1} basis points")
     return report
-
-
-def _raise_if_we_are_cancelled(error: BaseException) -> None:
-    """Let a cancellation of our own task through; a stray one from a backend is that backend's failure."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise error
 
 
 def _described(error: BaseException) -> str:

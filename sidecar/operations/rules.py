@@ -23,6 +23,9 @@ class AdmissionRules(Struct, frozen=True):
         min_remaining_time: a dispatch with less time than this is refused rather than begun in vain.
         ended_turns: ended turns whose dispatches are resumed from memory; of four times as many only the end is kept.
         idle_turns: most turns that are open although nothing runs in them; for further ones the oldest are ended.
+        ended_turn_bytes: room for the answers and requests of those.
+        vertical_share: of `dispatches`, that may call sub-agents of one vertical at a time, if there are several.
+        principal_share: of `dispatches`, that one user may have at a time.
     """
 
     turns: int = 1000
@@ -30,6 +33,9 @@ class AdmissionRules(Struct, frozen=True):
     min_remaining_time: timedelta = timedelta(milliseconds=20)
     ended_turns: int = 500
     idle_turns: int = 5000
+    ended_turn_bytes: int = 64 * 1024 * 1024
+    vertical_share: float = 0.75
+    principal_share: float = 0.5
 
 
 class HistoryRules(Struct, frozen=True):
@@ -70,7 +76,7 @@ class RecordRules(Struct, frozen=True):
 
     page: int = 50
     answer_bytes: int = 3 * 1024 * 1024
-    batch_bytes: int = 1024 * 1024
+    batch_bytes: int = 256 * 1024
     watchers: int = 64
     poll: timedelta = timedelta(seconds=1)
     gather: timedelta = timedelta(milliseconds=20)

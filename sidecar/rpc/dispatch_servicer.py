@@ -180,9 +180,9 @@ class DispatchServicer:
             Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
             Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
             Method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
-            Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call),
-            Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child),
-            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn),
+            Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
+            Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
+            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
         )
 
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:

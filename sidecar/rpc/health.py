@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from sidecar.core.errors import NotFound
+from sidecar.core.errors import AdmissionRefused, NotFound
 from sidecar.rpc.methods import Call, Method, MethodShape
 
 SERVICE: Final = "/grpc.health.v1.Health/"
 Status = health_pb2.HealthCheckResponse
+MOST_WATCHES: Final = 256
+"""On one listener. A watch needs no secret and keeps about 15 KB; a client needs one for each connection."""
+WATCHES_LIMIT: Final = "health_watches"
+WATCHES_RETRY: Final = timedelta(seconds=5)
 
 
 class Health:
@@ -24,6 +29,7 @@ class Health:
     def __init__(self, services: Sequence[str]) -> None:
         self._services = ("", *services)
         self._serving = False
+        self._watches = 0
         self._changed = asyncio.Condition()
 
     @property
@@ -63,6 +69,19 @@ class Health:
         return answer
 
     async def _watch(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
+        if self._watches >= MOST_WATCHES:
+            raise AdmissionRefused(
+                f"{MOST_WATCHES} watch the health of this listener; use Check, or come back later",
+                metadata={"limit": WATCHES_LIMIT, "most": str(MOST_WATCHES)},
+                retry_after=WATCHES_RETRY,
+            )
+        self._watches += 1
+        try:
+            await self._tell(request, call)
+        finally:
+            self._watches -= 1
+
+    async def _tell(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
         last: Status | None = None
         while True:
             answer = self._answer(request.service)

@@ -1,5 +1,6 @@
 """Starts the gRPC listeners, with reflection if the settings enable it. Options: research/reliability.md section 3."""
 
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
@@ -18,6 +19,8 @@ from sidecar.rpc.socket_files import AddressInUse, CannotListen, exclusive_socke
 from sidecar.settings import LimitsSettings
 
 SOCKET_MODE: Final = 0o600
+MOST_CONNECTIONS: Final = 2**31 - 2
+"""gRPC aborts the process for a limit of one more."""
 STOP_SECONDS: Final = 0.5
 """For calls that are still there after the drain; their outcomes are on record by then."""
 
@@ -45,7 +48,9 @@ class ListenerPlan(Struct, frozen=True):
         socket: path of the Unix socket, or an address with TLS.
         services: full names, for health and reflection.
         methods: of the services; health is added, and reflection if it is on.
-        streams: most calls at a time on one connection.
+        streams: most calls at a time on one connection; the client's library holds further ones back.
+        calls: most calls at a time over all connections; further ones are refused with a reason.
+        connections: most at a time; a further one is closed at once.
         drain: tells clients of long streams that the sidecar is about to stop.
     """
 
@@ -56,6 +61,8 @@ class ListenerPlan(Struct, frozen=True):
     streams: int
     reflection: bool
     drain: Callable[[], None] | None = None
+    calls: int = sys.maxsize
+    connections: int = MOST_CONNECTIONS
 
 
 @asynccontextmanager
@@ -81,8 +88,8 @@ async def listening(
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
     secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
     with exclusive_socket(plan.socket) if isinstance(plan.socket, Path) else nullcontext():
-        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams, secure))
-        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around),))
+        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan, secure))
+        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around, plan.calls),))
         _bind(server, plan)
         await server.start()
         try:
@@ -113,14 +120,17 @@ def _bind_secure(server: grpc.aio.Server, at: SecureAddress) -> None:
     at.bound(f"{host}:{port}")
 
 
-def options(limits: LimitsSettings, streams: int, secure: SecureAddress | None = None) -> Sequence[tuple[str, int]]:
+def options(
+    limits: LimitsSettings, plan: ListenerPlan, secure: SecureAddress | None = None
+) -> Sequence[tuple[str, int]]:
     """Return the server's options."""
     # Streams that run go on: a connection that is too old takes no new ones.
     age = round(secure.connection_age.total_seconds() * 1000) if secure is not None else None
     return (
         *(() if age is None else (("grpc.max_connection_age_ms", age),)),
         ("grpc.so_reuseport", 0),
-        ("grpc.max_concurrent_streams", streams),
+        ("grpc.max_concurrent_streams", plan.streams),
+        ("grpc.max_allowed_incoming_connections", plan.connections),
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", limits.message_bytes),
         ("grpc.max_metadata_size", limits.metadata_bytes // 2),

@@ -166,6 +166,7 @@ class Method(msgspec.Struct, frozen=True):
         reserved: served whatever the load is, and not waited for by a drain: health, reflection.
         batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
         urgent: served however little time is left, and waited for by a drain: what operators ask for.
+        ends_work: served beyond the limit of concurrent calls, because it makes room for others.
     """
 
     name: str
@@ -175,6 +176,7 @@ class Method(msgspec.Struct, frozen=True):
     reserved: bool = False
     urgent: bool = False
     batched: bool = False
+    ends_work: bool = False
 
 
 def time_left(context: CallContext) -> timedelta | None:

@@ -5,7 +5,9 @@ as bytes, so parsing happens inside the wrapper.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from time import perf_counter
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from sidecar.core.errors import SubagentsError
+from sidecar.core.errors import AdmissionRefused, SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, CallAdmission, admit
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.handler_guard import Guard, HandlerContext, parsed
@@ -26,14 +28,30 @@ DEADLINE_SLACK: Final = 0.1
 """Seconds by which a request may take longer to arrive than the reset that ends it."""
 CARRIER: Final = "rpc"
 OK: Final = StatusCode.OK.name
+CALLS_LIMIT: Final = "calls"
+CALLS_RETRY: Final = timedelta(milliseconds=250)
 
 
 class ErrorInterceptor(grpc.GenericRpcHandler):
-    """Serves the methods of one listener."""
+    """Serves the methods of one listener.
 
-    def __init__(self, entrance: CallAdmission, methods: Sequence[Method], surroundings: HandlerContext) -> None:
+    Args:
+        entrance: who may call what.
+        methods: of the listener.
+        surroundings: what the wrapper needs of the process.
+        most_calls: at a time, over all connections; calls that end work, and those of operators, do not count.
+    """
+
+    def __init__(
+        self,
+        entrance: CallAdmission,
+        methods: Sequence[Method],
+        surroundings: HandlerContext,
+        most_calls: int = sys.maxsize,
+    ) -> None:
         """Make a handler for each method, and one that refuses for each that is for other callers."""
         self._entrance = entrance
+        self._most_calls, self._calls = most_calls, 0
         self._in_flight, self._on_ended = surroundings.in_flight, surroundings.on_ended
         self._guard = Guard(entrance, surroundings)
         self._batches = StartBatches()
@@ -110,11 +128,14 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     ) -> bytes | None:
         began, code, reason = perf_counter(), "", ""
         counted = not method.reserved
+        limited = not (method.reserved or method.urgent or method.ends_work)
         if counted:
             self._in_flight.begin(method.name)
-        turn = self._batches.join() if method.batched else None
+        full = limited and self._calls >= self._most_calls
+        self._calls += limited
+        turn = self._batches.join() if method.batched and not full else None
         try:
-            answer = await self._guard(method, context, work, raw, turn)
+            answer = self._refused() if full else await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
                 status = rich_status(answer)
                 if not _is_cancelled():
@@ -126,10 +147,22 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         finally:
             if turn is not None:
                 self._batches.leave(turn)
+            self._calls -= limited
             if counted:
                 self._in_flight.end(method.name)
             took = perf_counter() - began
             self._on_ended(took, method.name[1:], code or _left(context, took), reason, CARRIER)
+
+    def _refused(self) -> AdmissionRefused:
+        """Return the answer to a call beyond the limit, which costs as little as possible."""
+        refused = AdmissionRefused(
+            f"{self._most_calls} calls are being served on this listener; come back when some of them are answered, or "
+            "raise the limit in server.limits",
+            metadata={"limit": CALLS_LIMIT, "most": str(self._most_calls)},
+            retry_after=CALLS_RETRY,
+        )
+        self._guard.note(refused)
+        return refused
 
 
 def _is_cancelled() -> bool:

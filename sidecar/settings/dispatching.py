@@ -21,6 +21,16 @@ class AdmissionSettings(Section):
         5000, ge=1, description="Maximum number of open turns without running work. Beyond it the oldest are ended."
     )
     dispatches: int = setting(256, ge=1, description="Maximum number of concurrent dispatches.")
+    vertical_share: float = setting(
+        0.75,
+        gt=0,
+        le=1,
+        description="Maximum share of `dispatches` that may call sub-agents of one vertical at a time. The rest is "
+        "for other verticals, if the definitions have any.",
+    )
+    principal_share: float = setting(
+        0.5, gt=0, le=1, description="Maximum share of `dispatches` that one user may have at a time."
+    )
     min_remaining_time: Duration = setting(
         timedelta(milliseconds=20),
         gt=NOTHING,
@@ -31,6 +41,11 @@ class AdmissionSettings(Section):
         ge=0,
         description="Number of ended turns whose dispatches can be resumed from memory. Of four times as many "
         "the end is kept.",
+    )
+    ended_turn_bytes: int = setting(
+        64 * MIB,
+        ge=0,
+        description="Memory for the answers and requests of these turns. Beyond it the oldest lose them.",
     )
 
 
@@ -72,7 +87,12 @@ class ResultSettings(Section):
 class EnvelopeSettings(Section):
     """Limits on one response of a data service."""
 
-    max_bytes: int = setting(MIB, ge=1024, le=16 * MIB, description="Maximum size of an envelope, in bytes.")
+    default_bytes: int = setting(
+        MIB // 4, ge=1024, description="Maximum size of an envelope whose tool has no `max_response_bytes`, in bytes."
+    )
+    max_bytes: int = setting(
+        MIB, ge=1024, le=16 * MIB, description="Maximum size of any envelope, whatever its tool says, in bytes."
+    )
     max_depth: int = setting(32, ge=1, le=100, description="Maximum nesting depth of arrays and objects in a payload.")
     max_cache_meta_bytes: int = setting(
         4096, ge=0, description="Maximum size of a `cache_meta` in traces, in bytes; a larger one is omitted."

@@ -59,12 +59,12 @@ class LimitsSettings(Section):
 
     message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Maximum size of a message, in bytes.")
     metadata_bytes: int = setting(16_384, ge=1024, description="Maximum size of a call's metadata, in bytes.")
-    max_dispatch_streams: int = setting(
-        256, ge=1, description="Maximum number of concurrent calls on one connection of an orchestrator."
-    )
+    max_dispatch_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of orchestrators.")
     max_agent_streams: int = setting(
         100, ge=1, description="Maximum number of concurrent calls on one connection of a runner host."
     )
+    max_agent_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of all runner hosts.")
+    max_connections: int = setting(1024, ge=1, description="Maximum number of connections of each of the two sockets.")
 
 
 class ServerSettings(Section):

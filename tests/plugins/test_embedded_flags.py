@@ -25,6 +25,7 @@ from sidecar.policy.protocols import FlagBackend, FlagReport
 from sidecar_conformance.flag_backend import FlagBackendSuite
 from sidecar_conformance.flag_bench import FlagBackendBench, SourceFault
 from sidecar_conformance.suite import beats
+from tests.support.plugin_calls import plugin_calls
 from tests.support.second_place import SettableClock
 
 CLOCK = SettableClock()
@@ -181,7 +182,7 @@ async def test_each_verticals_flags_have_the_writer_of_their_backend(tmp_path: P
         "launch": ForeignFlags(),
     }
     routes = FlagRoutes("embedded", {Vertical(name): name for name in ("memory", "file", "launch")})
-    writer_of = flag_writers(backends, routes, {"file": {"path": path}}, store, CLOCK)
+    writer_of = flag_writers(backends, routes, {"file": {"path": path}}, store, CLOCK, plugin_calls())
 
     for vertical in ("retail", "memory"):
         writer = writer_of(Vertical(vertical))

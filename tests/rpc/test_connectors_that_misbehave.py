@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from sidecar.core.faults import Fault
-from sidecar.operations.turn.child.connector_boundary import MOST_LEFT_BEHIND
+from sidecar.operations.plugin_calls import MOST_LEFT_BEHIND
 from sidecar.policy.protocols import (
     EnricherAnswer,
     EnricherCall,

@@ -17,7 +17,7 @@ from sidecar.core.errors import StoreUnavailable, SubagentsError, UnknownChild, 
 from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.errors import STATUS_OF
 from sidecar.rpc.handler_guard import HandlerContext, ServingRules
-from sidecar.rpc.health import Health
+from sidecar.rpc.health import MOST_WATCHES, Health
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.outermost import ErrorInterceptor
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -26,6 +26,7 @@ from tests.rpc.raw_calls import DISPATCH, raw, raw_failure
 from tests.support.requests import Failure
 
 METHOD = DISPATCH + "BindTurn"
+WATCH = "/grpc.health.v1.Health/Watch"
 SECRET_TEXT = "password=hunter2 at /srv/sidecar/core.py"
 
 
@@ -45,7 +46,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    handle: Any, folder: Path, *more: Method, shape: MethodShape = MethodShape.ONE_TO_ONE
+    handle: Any, folder: Path, *more: Method, shape: MethodShape = MethodShape.ONE_TO_ONE, most_calls: int = 1000
 ) -> AsyncIterator[Served]:
     """Serve `handle` as `BindTurn`."""
     defects: list[tuple[str, str, BaseException]] = []
@@ -59,7 +60,7 @@ async def serving(
     method = Method(METHOD, shape, pb.BindTurnRequest.FromString, handle)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
-        (ErrorInterceptor(CallAdmission(CallerKind.CONSUMER_AGENT), [method, *more], around),)
+        (ErrorInterceptor(CallAdmission(CallerKind.CONSUMER_AGENT), [method, *more], around, most_calls),)
     )
     server.add_insecure_port(f"unix:{folder / 's.sock'}")
     await server.start()
@@ -256,7 +257,7 @@ async def test_health_has_a_lane_of_its_own(tmp_path: Path) -> None:
     """Answered with little time left, not waited for by a drain, and told to those who watch when it changes."""
     health = Health(["some.Service"])
     async with serving(raising(RuntimeError()), tmp_path, *health.methods()) as served:
-        watch = raw(served.channel, "/grpc.health.v1.Health/Watch", b"", seconds=None)
+        watch = raw(served.channel, WATCH, seconds=None)
         assert await watch.read() == b"\x08\x02"
         assert served.around.in_flight.count == 0
         await health.set_serving(True)
@@ -266,3 +267,56 @@ async def test_health_has_a_lane_of_its_own(tmp_path: Path) -> None:
         unknown = await raw_failure(served.channel, "/grpc.health.v1.Health/Check", b"\x0a\x01x")
         assert unknown.code is StatusCode.NOT_FOUND
         watch.cancel()
+
+
+async def test_of_too_many_calls_only_those_that_end_work_are_served(tmp_path: Path) -> None:
+    """Both places are taken: a third call is refused with its limit and advice, `EndTurn` and health are answered."""
+    may_end, arrived = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def handle(request: Message, call: Call) -> Message:
+        arrived.release()
+        await may_end.wait()
+        return pb.BindTurnResponse()
+
+    async def end(request: Message, call: Call) -> Message:
+        return pb.EndTurnResponse()
+
+    shape, health = MethodShape.ONE_TO_ONE, Health(["some.Service"])
+    ending = Method(DISPATCH + "EndTurn", shape, pb.EndTurnRequest.FromString, end, ends_work=True)
+    async with serving(handle, tmp_path, ending, *health.methods(), most_calls=2) as served:
+        running = [asyncio.ensure_future(_read(served)) for _ in range(2)]
+        for _ in running:
+            await arrived.acquire()
+
+        refused = await served.failure()
+        assert (refused.code, refused.reason) == (StatusCode.RESOURCE_EXHAUSTED, "ADMISSION_REFUSED")
+        assert (refused.metadata, refused.retry_after) == ({"limit": "calls", "most": "2"}, 0.25)
+        assert [each async for each in raw(served.channel, ending.name)] == [b""]
+        assert [each async for each in raw(served.channel, "/grpc.health.v1.Health/Check")] == [b"\x08\x02"]
+
+        may_end.set()
+        await asyncio.gather(*running)
+        assert await _read(served) == [b""]
+
+
+async def test_watches_of_health_are_limited(tmp_path: Path) -> None:
+    """They need no secret: one more than there may be is refused, until another one has left."""
+    health = Health(["some.Service"])
+    async with serving(raising(RuntimeError()), tmp_path, *health.methods()) as served:
+        watches = [raw(served.channel, WATCH, seconds=None) for _ in range(MOST_WATCHES)]
+        assert {await watch.read() for watch in watches} == {b"\x08\x02"}
+
+        refused = await raw_failure(served.channel, WATCH)
+        assert (refused.reason, refused.metadata["limit"]) == ("ADMISSION_REFUSED", "health_watches")
+
+        watches.pop().cancel()
+        for _ in range(100):
+            watches.append(raw(served.channel, WATCH, seconds=None))
+            try:
+                assert await watches[-1].read() == b"\x08\x02"
+                break
+            except grpc.aio.AioRpcError:
+                watches.pop()
+        assert len(watches) == MOST_WATCHES
+        for watch in watches:
+            watch.cancel()

@@ -30,6 +30,7 @@ from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
 from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.harness import KeepingRecorder
+from tests.support.plugin_calls import plugin_calls
 from tests.support.stopping import BEGIN, HandClock, facts_of_card
 
 
@@ -68,7 +69,12 @@ class EmbeddedReplicas:
         tombstones, recorder = TombstonesInMemory(), cast("Any", KeepingRecorder())
         views = RolloutViews(store, tombstones, self.clock, recorder)
         snapshots = FlagSnapshotKeeper(
-            {"embedded": EmbeddedFlags(store)}, FlagRoutes("embedded"), self.clock, FlagTiming(), lambda change: None
+            {"embedded": EmbeddedFlags(store)},
+            FlagRoutes("embedded"),
+            self.clock,
+            FlagTiming(),
+            lambda change: None,
+            plugin_calls(),
         )
         writer = EmbeddedFlagWriter(store, self.clock)
         take = ExecuteStep(

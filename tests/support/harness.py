@@ -264,6 +264,7 @@ class Setup:
     memory: EpisodeMemory | None = None
     reports: ReportFiles | None = None
     reflection: bool = False
+    calls: int = 1024
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     clock: Clock = field(default_factory=SystemClock)
     background: bool = True
@@ -376,6 +377,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         counts=sidecar.lane_counts,
     )
     sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
+    ops = sidecar.operations
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=CallAdmission(CallerKind.CONSUMER_AGENT, SECRET),
@@ -383,17 +385,13 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         methods=(*servicer.methods(), *sidecar.lanes.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
         reflection=setup.reflection,
+        calls=setup.calls,
     )
     yield ListenerPlan(
         socket=sidecar.folder / "agents.sock",
         entrance=CallAdmission(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
-        methods=ToolGatewayServicer(
-            sidecar.operations.call_tool,
-            sidecar.operations.history.read_own_turns,
-            sidecar.operations.delegate,
-            sidecar.operations.grants,
-        ).methods(),
+        methods=ToolGatewayServicer(ops.call_tool, ops.history.read_own_turns, ops.delegate, ops.grants).methods(),
         streams=1024,
         reflection=setup.reflection,
     )

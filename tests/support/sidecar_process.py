@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -167,15 +169,29 @@ class SidecarProcess:
 
 @asynccontextmanager
 async def started(
-    folder: Path, *, more: str = "", environment: Mapping[str, str] | None = None, python: Sequence[str] = ()
+    folder: Path,
+    *,
+    more: str = "",
+    environment: Mapping[str, str] | None = None,
+    python: Sequence[str] = (),
+    files: int | None = None,
 ) -> AsyncIterator[SidecarProcess]:
-    """Start a sidecar whose files lie in `folder`, with options for Python; what is left of it at the end is killed."""
+    """Start a sidecar whose files lie in `folder`; what is left of it at the end is killed.
+
+    Args:
+        folder: of settings, definitions and sockets.
+        more: settings.
+        environment: variables beside those of this process.
+        python: options of the interpreter.
+        files: how many file descriptors it may have; None: as many as this process.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *python, "-m", "sidecar", "serve", "--config", str(settings_file(folder, more))),
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
         env={**os.environ, **(environment or {})},
         limit=1024 * 1024,
+        preexec_fn=None if files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files)),
     )
     running = SidecarProcess(process, folder)
     reading = asyncio.create_task(running.read())

@@ -26,6 +26,7 @@ from sidecar.operations.rollout.stored_answers import AuditContext
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder
+from tests.support.plugin_calls import plugin_calls
 
 
 class NothingToProve:
@@ -136,6 +137,7 @@ class Rollouts:
             self.clock,
             FlagTiming(),
             observe,
+            plugin_calls(),
         )
         take = ExecuteStep(
             store=store,

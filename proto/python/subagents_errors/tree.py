@@ -185,6 +185,18 @@ class AdmissionRefused(Overloaded):
     reason = "ADMISSION_REFUSED"
 
 
+class VerticalBusy(AdmissionRefused):
+    """As many dispatches as one vertical may have call its sub-agents already; other verticals are served."""
+
+    reason = "VERTICAL_BUSY"
+
+
+class PrincipalBusy(AdmissionRefused):
+    """As many dispatches as one user may have are running for this user already."""
+
+    reason = "PRINCIPAL_BUSY"
+
+
 class MessageTooLarge(Overloaded):
     """The request, or one of its parts, is larger than the limit that `metadata` names."""
 

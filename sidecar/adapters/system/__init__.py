@@ -3,7 +3,7 @@
 from sidecar.adapters.system.entropy import SystemClock, SystemIds, SystemRandomness
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
 from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor, reduce_gc_frequency
-from sidecar.adapters.system.tasks import OffLoop, OwnedTasks
+from sidecar.adapters.system.tasks import OffLoop, OwnedTasks, closed
 
 __all__ = [
     "LoopEnded",
@@ -15,6 +15,7 @@ __all__ = [
     "SystemRandomness",
     "SystemClock",
     "SystemIds",
+    "closed",
     "reduce_gc_frequency",
     "read_or_make_secret",
     "read_secret",

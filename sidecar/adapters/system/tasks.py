@@ -1,11 +1,19 @@
 """Owns every task that outlives its caller, and runs long computations outside the event loop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
+CLOSE_SECONDS: Final = 2.0
+
+
+SWITCH_SECONDS: Final = 0.0002
+"""After which a computation gives the interpreter to the loop, if that wants it. The interpreter's own 5 ms are waited
+for at each system call of the loop: a bind has several."""
 
 
 class OffLoop:
@@ -20,11 +28,21 @@ class OffLoop:
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, or raise its exception. It must not use anything that the loop changes."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _yielding, work)
 
     def close(self) -> None:
         """Begin no other computation."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _yielding(work: Callable[[], Result]) -> Result:
+    """Do it so that the loop never waits long for the interpreter."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        return work()
+    finally:
+        sys.setswitchinterval(usual)
 
 
 class OwnedTasks:
@@ -71,3 +89,15 @@ class OwnedTasks:
         if not await self.ended(within):
             for task in list(self._tasks):
                 self._on_stray(task.get_name(), TimeoutError("it runs on although it was told to stop"))
+
+
+async def closed(close: Callable[[], Awaitable[None]], seconds: float = CLOSE_SECONDS) -> None:
+    """Have a plugin's object release what it holds, within a limit; whatever goes wrong is of no interest any more."""
+
+    async def contained() -> None:
+        with suppress(BaseException):  # out of a task an exit would end the process in the middle of its stop
+            await close()
+
+    task = asyncio.get_running_loop().create_task(contained())
+    await asyncio.wait((task,), timeout=seconds)
+    task.cancel()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -47,6 +47,9 @@ from sidecar.rpc.refused_steps import RecordRefusedCalls
 from sidecar.settings import Settings
 from sidecar.settings.operators import IssuerSettings
 
+MOST_CONNECTIONS: Final = 32
+"""Of operators; `adapters/system/files.py` keeps file descriptors for them."""
+
 
 def operator_plan(
     settings: Settings,
@@ -76,6 +79,7 @@ def operator_plan(
         (*LifecycleServicer(rollout, clock, reports).methods(), *AdminServicer(administer).methods()),
         configured.streams,
         settings.server.reflection,
+        connections=MOST_CONNECTIONS,
     )
 
 

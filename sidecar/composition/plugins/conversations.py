@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.adapters.migrations import DatabaseProblem
-from sidecar.adapters.system import SecretFileProblem
+from sidecar.adapters.system import SecretFileProblem, closed
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import policy_settings
 from sidecar.composition.plugins.memory_store import STORE, STORE_MEMORY
@@ -104,4 +104,4 @@ async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory 
     try:
         yield BoundedMemory(memory, MeasuringRecorder(Metrics()), settings.history.timeout)
     finally:
-        await memory.close()
+        await closed(memory.close)

@@ -11,6 +11,7 @@ from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.plugin_calls import PluginCalls
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.flags.external_flags import ExternalFlags, FlagsOfPlugin
 from sidecar.operations.rollout.store.ports import RolloutStore
@@ -23,6 +24,7 @@ def flag_writers(
     settings: Mapping[str, Mapping[str, Any]],
     store: RolloutStore,
     clock: Clock,
+    calls: PluginCalls,
 ) -> Callable[[Vertical], FlagWriter]:
     """Return what finds the writer for a vertical's flags.
 
@@ -32,14 +34,22 @@ def flag_writers(
         settings: of the backends, by name.
         store: where embedded flags are kept.
         clock: says when they were switched.
+        calls: how backends of plugins are asked.
     """
-    writers = {name: _writer(name, backend, settings.get(name, {}), store, clock) for name, backend in backends.items()}
+
+    def made(name: str, backend: FlagBackend) -> FlagWriter:
+        own = _own_writer(name, backend, settings.get(name, {}), store, clock)
+        if own is not None:
+            return own
+        return FlagsOfPlugin(name, backend, calls) if isinstance(backend, FlagWriter) else ExternalFlags(name)
+
+    writers = {name: made(name, backend) for name, backend in backends.items()}
     return lambda vertical: writers[routes.backend_of(vertical)]
 
 
-def _writer(
+def _own_writer(
     name: str, backend: FlagBackend, settings: Mapping[str, Any], store: RolloutStore, clock: Clock
-) -> FlagWriter:
+) -> FlagWriter | None:
     if isinstance(backend, EmbeddedFlags):
         return EmbeddedFlagWriter(store, clock)
     if isinstance(backend, MemoryFlags):
@@ -48,7 +58,7 @@ def _writer(
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
-    return FlagsOfPlugin(name, backend) if isinstance(backend, FlagWriter) else ExternalFlags(name)
+    return None
 
 
 def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, view: RolloutView) -> frozenset[str]:

@@ -22,6 +22,7 @@ from sidecar.observability import rollout_names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.redaction import Redactor
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder, number, show_rollout, standing_gauges
+from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.process.turn_assembly import Ports
 from sidecar.operations.rollout.audit.export import AuditExport
@@ -114,6 +115,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
                     around.settings.flags,
                     around.record.rollouts,
                     around.ports.clock,
+                    PluginCalls(around.ports.spawner, hung_reports(around.ports.recorder)),
                 ),
                 ask_policy=PolicyThreads().ask,
                 serve_unflagged_at_once=around.settings.rollout.auto_promote_unflagged,

@@ -168,15 +168,16 @@ class LimitReports:
 
     def __init__(self, metrics: Metrics) -> None:
         self._log = StructuredLog("sidecar.admission")
-        self._refused = metrics.counter(names.ADMISSION_REFUSED, "Calls refused because a limit is reached.", "limit")
-        for limit in names.LIMITS:
+        text = "Calls refused because a limit is reached."
+        self._refused = metrics.counter(call_names.ADMISSION_REFUSED, text, "limit")
+        for limit in call_names.LIMITS:
             self._refused.add(limit, by=0)
 
     def refused(self, limit: str) -> None:
         """A call was refused."""
         self._refused.add(limit)
         text = "a call was refused: a limit is reached"
-        self._log.warning(names.REFUSED_FOR_LIMIT, text, kind=limit)
+        self._log.warning(call_names.REFUSED_FOR_LIMIT, text, kind=limit)
 
     def counts(self) -> dict[str, float]:
         """Return how many, by limit, since the start; only those that were reached."""
@@ -217,6 +218,14 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)
+    text = "Bytes of the answers and requests of ended turns."
+    metrics.gauge(call_names.ENDED_BYTES, text, lambda: operations.turns.ended_bytes)
+    metrics.gauges(
+        call_names.VERTICAL_DISPATCHES,
+        "Dispatches that call sub-agents of a vertical.",
+        lambda: {(each,): float(count) for each, count in operations.dispatch_calls.places.by_vertical.items()},
+        "vertical",
+    )
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
     started = time.time()
     metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)

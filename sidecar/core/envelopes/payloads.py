@@ -50,10 +50,10 @@ def _is_plain(value: Any, max_depth: int) -> bool:
                 continue
             parts = each.values() if isinstance(each, dict) else each
             kinds = set(map(type, parts))
-            if float in kinds and not all(math.isfinite(part) for part in parts if type(part) is float):
+            if float in kinds and not all(map(math.isfinite, [part for part in parts if type(part) is float])):
                 return False
             if dict in kinds or list in kinds:
-                inner.extend(part for part in parts if type(part) in _CONTAINERS)
+                inner += [part for part in parts if type(part) in _CONTAINERS]
         if not inner:
             return True
         level = inner

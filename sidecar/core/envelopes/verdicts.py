@@ -88,7 +88,8 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
         WithholdReason.UNKNOWN_KEY: "the envelope has another domain_type or enricher_id than the tool: correct either",
         WithholdReason.PAYLOAD_INVALID: "compare what the service sends with the tool's `payload_schema`",
         WithholdReason.MALFORMED: "what the service sends is no envelope: see that the endpoint is the right one",
-        WithholdReason.TOO_LARGE: "the answer is over the limit: have the service send less, or raise the limit",
+        WithholdReason.TOO_LARGE: "the answer is over the limit: have the service send less, or raise "
+        "`max_response_bytes` of the tool",
         WithholdReason.MISSING_PRINCIPAL: "the service found no principal in the request: see its log",
         WithholdReason.UNAVAILABLE: "see whether the service runs, and its log, or correct the tool's `endpoint`",
         WithholdReason.TIMEOUT: "the service took too long: see its log, or raise the tool's `timeout`",

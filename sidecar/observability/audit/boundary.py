@@ -56,13 +56,13 @@ class BoundedSink:
     async def _taken(self, entries: Sequence[AuditEntry]) -> None:
         try:
             await self._sink.take(entries)
-        except (SystemExit, KeyboardInterrupt) as error:  # out of a task either would end the process
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # out of a task either would end the process
             raise SinkStuck(f"audit sink {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
         try:
             await self._sink.close()
-        except (SystemExit, KeyboardInterrupt):
+        except (SystemExit, KeyboardInterrupt, GeneratorExit):
             return
 
 

@@ -8,10 +8,12 @@ from sidecar.core.errors import InlineComponent, MemoryUnavailable, SummaryOutda
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
 from sidecar.operations.bounded_wait import await_with_limit
+from sidecar.operations.plugin_calls import PluginCalls, PluginFailed
 from sidecar.operations.ports import Recorder
 from sidecar.policy.memory import EpisodeMemory, UserEraser
 
 Result = TypeVar("Result")
+MEMORY: Final = "episode memory"
 SECONDS_TO_ERASE: Final = 600.0
 """The database file is rewritten, so that no deleted data is left in it."""
 
@@ -20,12 +22,18 @@ class BoundedMemory:
     """An episode memory that answers in time, with the right types, or not at all.
 
     Args:
-        memory: a plugin's object; may raise and return anything.
+        memory: a plugin's object; may raise and return anything, hang, and ignore that it is cancelled.
+        recorder: told of each call that had no answer.
         limit: longest that one call may take.
+        calls: how it is asked; None: it is one of the sidecar's own, which end when they are cancelled, and need no
+            task for each call.
     """
 
-    def __init__(self, memory: EpisodeMemory, recorder: Recorder, limit: timedelta) -> None:
+    def __init__(
+        self, memory: EpisodeMemory, recorder: Recorder, limit: timedelta, calls: PluginCalls | None = None
+    ) -> None:
         self._memory = memory
+        self._calls = calls
         self._recorder = recorder
         self._limit = limit.total_seconds()
 
@@ -73,11 +81,19 @@ class BoundedMemory:
         fits: Callable[[object], bool],
         limit: float | None = None,
     ) -> Result:
+        seconds = limit or self._limit
         try:
-            answer = await await_with_limit(limit or self._limit, ask())
+            if self._calls is None:
+                answer = await await_with_limit(seconds, ask())
+            else:
+                answer = await self._calls.ask(MEMORY, seconds, ask)
         except (InlineComponent, SummaryOutdated):
             raise
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  out of a task an exit ends the process
+        except PluginFailed as failed:
+            if isinstance(failed.error, InlineComponent | SummaryOutdated):
+                raise failed.error from None
+            raise self._away(what, str(failed)) from None
+        except Exception as error:  # noqa: BLE001  whatever it is, the memory is away
             raise self._away(what, type(error).__name__) from None
         if not fits(answer):
             raise self._away(what, f"returned a wrong {type(answer).__name__}")

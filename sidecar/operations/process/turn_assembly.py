@@ -22,6 +22,7 @@ from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFac
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.history.read_history import HistoryAccess, ReadEpisode, ReadOwnTurns
 from sidecar.operations.history.write_summary import WriteSummary
+from sidecar.operations.plugin_calls import PluginCalls, hung_reports
 from sidecar.operations.ports import (
     Clock,
     Connectors,
@@ -58,6 +59,7 @@ from sidecar.operations.turn.reaper import Reaper
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import CloseChild
 from sidecar.operations.turn.spending import Spending
+from sidecar.operations.turn.state.concurrency_limit import DispatchPlaces
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
@@ -80,6 +82,7 @@ class Ports(Struct, frozen=True):
         fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
         cohorts: told of the cohort of each turn that is bound.
         call_counts: how many calls principals have left today; None: it is read from the store.
+        memory_is_own: the memory is one of the sidecar's own; one of a plugin may ignore that it is cancelled.
     """
 
     clock: Clock
@@ -102,6 +105,7 @@ class Ports(Struct, frozen=True):
     lease_term: Callable[[], int] = lambda: 0
     cohorts: Callable[[Cohort], None] = lambda _: None
     call_counts: CallCounts | None = None
+    memory_is_own: bool = True
 
 
 class HistoryOperations(Struct, frozen=True):
@@ -171,7 +175,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns, DailyCalls(counts)),
+        dispatch_calls=DispatchCalls(
+            rules, outside, going, facts, carry_out, turns, DailyCalls(counts), _places(rules, ports)
+        ),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(rules, outside, going),
         close_child=CloseChild(rules, outside, going),
@@ -192,6 +198,19 @@ def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float
     from sidecar.operations.turn.continuing import ContinueWork  # noqa: PLC0415  few dispatches answer anything
 
     return ContinueWork(store, clock, keys, seconds)
+
+
+def _places(rules: DispatchRules, ports: Ports) -> DispatchPlaces:
+    longest = (rules.join_timeout + rules.record_timeout).total_seconds()
+
+    def several() -> bool:
+        catalogue = ports.definitions.current()
+        if catalogue is None:
+            return False
+        ids = (definition_id for filling in catalogue.slots.values() for definition_id in filling)
+        return len({catalogue.cards[each].definition.vertical for each in ids}) > 1
+
+    return DispatchPlaces(rules.admission, longest, ports.clock, several)
 
 
 def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: SendEffect) -> CallTool:
@@ -233,7 +252,10 @@ def _outside(ports: Ports, store: Store, grants: GrantTable, questions: Question
 def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
-    memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout)
+    calls = None
+    if not ports.memory_is_own:
+        calls = PluginCalls(ports.spawner, hung_reports(ports.recorder), rules.cancel_grace.total_seconds())
+    memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout, calls)
     bounds = SizeBounds(rules.episode_lookup_timeout, rules.episodes_cached, rules.history.size_cache_ttl)
     compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
     captures = HistoryCapture(

@@ -135,17 +135,14 @@ class ReadRecord:
             watched = _Watched(after)
             while True:
                 waker.clear()
-                turn = await self._turn(turn_id)
-                ended = turn.ended is not None
-                batches = list(watched.news(turn, self._rules.batch_bytes))
-                for batch in batches[:-1]:
+                # Nothing but one batch is kept while the watcher reads it: 64 that read nothing keep 64 batches.
+                batch, more = watched.news(await self._turn(turn_id), self._rules.batch_bytes)
+                if batch.events or batch.ended:
                     yield batch
-                if batches or ended:
-                    last = batches[-1] if batches else EventBatch()
-                    yield msgspec.structs.replace(last, ended=ended)
-                if ended:
+                if batch.ended:
                     return
-                await self._news(waker)
+                if not more:
+                    await self._news(waker)
 
     async def _turn(self, turn_id: TurnId) -> StoredTurn:
         turn = await self._reads.turn(turn_id)
@@ -188,8 +185,8 @@ class _Watched:
         self._after = dict(after)
         self._named: dict[ChildId, bool] = {}
 
-    def news(self, turn: StoredTurn, most_bytes: int) -> Iterator[EventBatch]:
-        """Yield what the watcher has not received yet, in parts that fit into a message."""
+    def news(self, turn: StoredTurn, most_bytes: int) -> tuple[EventBatch, bool]:
+        """Return what the watcher has not received yet, as much as fits into a message, and whether more follows."""
         children: list[ChildOpened] = []
         events: list[ChildEvent] = []
         size = 0
@@ -197,16 +194,14 @@ class _Watched:
             named = place.event.child_id in self._named
             weight = _weight(place.event) + (0 if named else ROW_BYTES + len(place.opened.context_json.encode()))
             if events and size + weight > most_bytes:
-                yield EventBatch(tuple(children), tuple(events))
-                children, events, size = [], [], 0
+                return EventBatch(tuple(children), tuple(events)), True
             if not named:
                 self._named[place.event.child_id] = True
                 children.append(place.opened)
             events.append(place.event)
             size += weight
             self._after[place.event.child_id] = place.event.sequence
-        if events:
-            yield EventBatch(tuple(children), tuple(events))
+        return EventBatch(tuple(children), tuple(events), ended=turn.ended is not None), False
 
     def _unseen(self, turn: StoredTurn) -> list[_Place]:
         found: list[_Place] = []

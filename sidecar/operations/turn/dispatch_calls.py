@@ -40,7 +40,7 @@ from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.limited_plan import limited_plan
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
+from sidecar.operations.turn.state.concurrency_limit import DispatchPlaces
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.opening_records import opening_of
@@ -97,18 +97,18 @@ class DispatchCalls:
         carry_out: ExecuteDispatch,
         turns: Turns,
         daily: DailyCalls,
+        places: DispatchPlaces,
     ) -> None:
         self._rules, self._out, self._going, self._facts = rules, outside, going, facts
         self._daily, self._spending = daily, carry_out.spending
         self._carry_out = carry_out
         self._turns = turns
-        longest = (rules.join_timeout + rules.record_timeout).total_seconds()
-        self._places = ConcurrencyLimit("dispatches", rules.admission.dispatches, longest, outside.clock)
+        self.places = places
 
     @property
     def running(self) -> int:
         """How many run."""
-        return self._places.taken
+        return self.places.taken
 
     async def begin(
         self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
@@ -209,9 +209,7 @@ class DispatchCalls:
                 f"the turn has used its {surface.max_dispatches} dispatches; end it",
                 metadata={"limit": str(surface.max_dispatches)},
             )
-        self._places.refuse_if_full(
-            "dispatches are running already; come back when one is done, or raise dispatch.admission.dispatches"
-        )
+        self.places.refuse_if_taken(surface, turn.claims.principal, request.calls)
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
         if left or self._spending.limits:
@@ -230,7 +228,7 @@ class DispatchCalls:
         )
         turn.accept(dispatch)
         turn.lanes.enter(_waiting(dispatch))
-        self._places.take(dispatch)
+        self.places.enter(dispatch)
         self._turns.begins_work(turn)
         return dispatch
 
@@ -290,7 +288,7 @@ class DispatchCalls:
         return children
 
     def _is_over(self, dispatch: LiveDispatch) -> None:
-        self._places.give_back(dispatch)
+        self.places.leave(dispatch)
         self._turns.ends_work(dispatch.turn)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.adapters import memory_in_process
 from sidecar.adapters.runners import CHOICES_KEPT, ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap
+from sidecar.adapters.system import closed
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
 from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Principal, Slot, ToolId, Vertical
@@ -252,7 +253,7 @@ async def test_everything_that_was_made_is_closed() -> None:
     connectors.connector_for(card("shop"), "find")
     connectors.connector_for(card("coins", vertical="money"), "find")
 
-    await runners.close()
-    await connectors.close()
+    await runners.close(closed)
+    await connectors.close(closed)
 
     assert [one.closed for one in offered.made] == [True] * 4

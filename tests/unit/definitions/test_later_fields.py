@@ -16,6 +16,7 @@ OTHERWISE: Final[list[tuple[Any, str, object]]] = [
     (DEFINITION, "allow_empty_answer", True),
     (DEFINITION.limits, "calls_per_user_per_day", 7),
     (TOOL, "operation", ToolOperation.READ),
+    (TOOL, "max_response_bytes", 4096),
 ]
 
 

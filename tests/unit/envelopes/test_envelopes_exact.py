@@ -333,7 +333,7 @@ def test_cache_meta_goes_on_up_to_its_limit(spare: int, kept: bool) -> None:
     short = check_envelope(body(cache_meta=7), expecting())
     assert isinstance(short, Released)
     assert short.cache_meta_json == "7"
-    assert EnvelopeLimits() == EnvelopeLimits(1_048_576, 32, 4096)
+    assert EnvelopeLimits() == EnvelopeLimits(1_048_576, 32, 4096, 262_144)
 
 
 TOO_BAD = (

@@ -12,6 +12,7 @@ from sidecar.core.flag_states import FlagReport, FlagRoutes, FlagValue
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper, FlagTiming
 from sidecar.policy.protocols import FlagBackend
+from tests.support.plugin_calls import plugin_calls
 from tests.support.requirement import requirement
 from tests.unit.flags.virtual_time import LoopClock, in_virtual_time
 
@@ -37,7 +38,7 @@ async def running(**backends: FlagBackend) -> AsyncIterator[tuple[FlagSnapshotKe
     """Run the loops over `main` and, if given, `other`, which serves the vertical rewards."""
     routes = FlagRoutes("main", {REWARDS: "other"} if "other" in backends else {})
     seen = Seen()
-    snapshots = FlagSnapshotKeeper(backends, routes, LoopClock(), TIMING, seen.append)
+    snapshots = FlagSnapshotKeeper(backends, routes, LoopClock(), TIMING, seen.append, plugin_calls())
     loops = asyncio.ensure_future(snapshots.run())
     await asyncio.sleep(0.01)
     try:
@@ -279,7 +280,12 @@ def test_the_start_fetches_from_all_backends_at_once() -> None:
         main, other = MemoryFlags({"ask"}), MemoryFlags()
         other.misbehave(FlagFault.HANG)
         snapshots = FlagSnapshotKeeper(
-            {"main": main, "other": other}, FlagRoutes("main", {REWARDS: "other"}), LoopClock(), TIMING, lambda _: None
+            {"main": main, "other": other},
+            FlagRoutes("main", {REWARDS: "other"}),
+            LoopClock(),
+            TIMING,
+            lambda _: None,
+            plugin_calls(),
         )
         await snapshots.refresh_all()
         assert LoopClock().monotonic() == pytest.approx(2.0, abs=0.01)
@@ -295,7 +301,7 @@ def test_backends_and_routes_must_name_the_same(backends: Mapping[str, Callable[
     """A backend nobody asks, or a vertical that nobody answers, is a mistake of the composition."""
     made = {name: make() for name, make in backends.items()}
     with pytest.raises(ValueError, match="flag backends"):
-        FlagSnapshotKeeper(made, FlagRoutes("main"), LoopClock(), TIMING, lambda _: None)
+        FlagSnapshotKeeper(made, FlagRoutes("main"), LoopClock(), TIMING, lambda _: None, plugin_calls())
 
 
 def test_timing_that_lets_healthy_flags_go_stale_is_refused() -> None:

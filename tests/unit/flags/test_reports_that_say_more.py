@@ -13,6 +13,7 @@ from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper, FlagTiming, _checked
 from sidecar.operations.rollout.flags.external_flags import FlagsOfPlugin
+from tests.support.plugin_calls import plugin_calls
 from tests.support.requirement import requirement
 from tests.support.second_place import SettableClock
 from tests.unit.rollout.building import SHOP, facts, rollout
@@ -84,7 +85,7 @@ class ByName:
 async def test_a_backend_that_lists_no_flags_is_told_which_ones_are_read() -> None:
     """Before each fetch, and for the first time when the sidecar knows them; until then they are unreachable."""
     backend, clock = ByName(), SettableClock()
-    flags = FlagSnapshotKeeper({"own": backend}, FlagRoutes("own"), clock, FlagTiming(), lambda _: None)
+    flags = FlagSnapshotKeeper({"own": backend}, FlagRoutes("own"), clock, FlagTiming(), lambda _: None, plugin_calls())
     await flags.refresh_all()
     assert flags.current().value(ONE) is FlagValue.UNREACHABLE
 
@@ -117,7 +118,7 @@ class Writer:
 
 async def test_a_plugin_that_switches_badly_fails_its_own_switch_only() -> None:
     """Whatever it raises is `StoreUnavailable`, which shows nothing of it; a person is told what to do instead."""
-    writer = FlagsOfPlugin("own", Writer())
+    writer = FlagsOfPlugin("own", Writer(), plugin_calls())
 
     with pytest.raises(StoreUnavailable, match=rf"`own` did not switch the flag {ONE} \(KeyError\)"):
         await writer.switch(ONE, True, "ada")
@@ -145,7 +146,7 @@ async def test_a_plugin_that_switches_is_the_writer_of_its_verticals() -> None:
     clock, switches = SettableClock(), Switches()
     routes = FlagRoutes("reads", {Vertical("shop"): "switches"})
     store = MemoryRollouts(clock, RolloutsInMemory())
-    writer_of = flag_writers({"reads": ByName(), "switches": switches}, routes, {}, store, clock)
+    writer_of = flag_writers({"reads": ByName(), "switches": switches}, routes, {}, store, clock, plugin_calls())
 
     await writer_of(Vertical("shop")).switch(ONE, True, "ada")
 

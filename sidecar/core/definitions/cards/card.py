@@ -191,6 +191,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
         payload_schema: JSON schema of the payload.
         timeout: longest one call may take.
         operation: what a call does at the service, and hence whether it may be repeated.
+        max_response_bytes: largest envelope; None: the platform's default.
     """
 
     id: ToolId
@@ -205,6 +206,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
     payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     timeout: timedelta = timedelta(seconds=10)
     operation: ToolOperation = ToolOperation.EFFECT
+    max_response_bytes: int | None = None
 
     @cached_property
     def arguments_schema_json(self) -> str:

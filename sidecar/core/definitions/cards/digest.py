@@ -19,6 +19,7 @@ PLACE_ONLY: Final = {"path"}
 LATER: Final[Mapping[str, Any]] = {
     "allow_empty_answer": False,
     "calls_per_user_per_day": None,
+    "max_response_bytes": None,
     "operation": ToolOperation.EFFECT,
 }
 """Fields that came after version 1, left out while they have their default: older digests stay what they were."""

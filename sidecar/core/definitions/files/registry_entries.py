@@ -66,12 +66,13 @@ MODEL_FIELDS: Final = (
 )  # fmt: skip
 TOOL_FIELDS: Final = (
     "id", "description", "arguments", "connector", "endpoint", "domain_type", "enricher_id", "version",
-    "echoes_nonce", "payload_schema", "timeout", "operation",
+    "echoes_nonce", "payload_schema", "timeout", "operation", "max_response_bytes",
 )  # fmt: skip
 DATA_ONLY_FIELDS: Final = (
-    "connector", "endpoint", "version", "echoes_nonce", "payload_schema", "timeout", "operation",
+    "connector", "endpoint", "version", "echoes_nonce", "payload_schema", "timeout", "operation", "max_response_bytes",
 )  # fmt: skip
 """Fields of a tool that mean nothing unless it is data-backed."""
+LEAST_RESPONSE_BYTES: Final = 1024
 BLOCK_FIELDS: Final = ("type", "name", "owner", "feature_gated", "instructions")
 
 URL: Final = re.compile(r"https?://[^\s@/?#]+([/?#][^\s]*)?\Z")
@@ -123,6 +124,7 @@ def read_tool(place: SourceLocation, problems: list[Problem]) -> Entry[ToolEntry
         payload_schema=read_schema(fields, "payload_schema", of_object=False),
         timeout=fields.duration("timeout") or timedelta(seconds=10),
         operation=_operation(fields, problems),
+        max_response_bytes=fields.whole("max_response_bytes", LEAST_RESPONSE_BYTES),
     )
     _check_backing(fields)
     _check_scheme(fields, tool)

@@ -36,6 +36,7 @@ class SinkExport(Struct, kw_only=True):
         instance: of this replica.
         taken: numbers of rows that a sink has taken and that may not be ticked off yet, by sink; all loops share it.
         handed_on: how many events.
+        longest_take: seconds for one batch.
     """
 
     name: str
@@ -46,6 +47,7 @@ class SinkExport(Struct, kw_only=True):
     recorder: RolloutRecorder
     taken: Mapping[str, set[int]]
     handed_on: int = 0
+    longest_take: float = LONGEST_TAKE
     _waiting_since: datetime | None = None
     _failures: int = 0
 
@@ -112,7 +114,7 @@ class SinkExport(Struct, kw_only=True):
 
     async def _given(self, rows: Sequence[AuditRow]) -> bool:
         try:
-            async with asyncio.timeout(LONGEST_TAKE):
+            async with asyncio.timeout(self.longest_take):
                 await self.sink.take([_entry(row) for row in rows])
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
             self.recorder.anomaly("audit_sink_failed", f"{self.name}: {type(error).__name__}")

@@ -1,12 +1,12 @@
 """Flags outside the sidecar's store: a plugin switches them, or an operator does if the backend is read-only."""
 
-import asyncio
 from datetime import timedelta
 from typing import Final
 
 from msgspec import Struct
 
 from sidecar.core.errors import StoreUnavailable
+from sidecar.operations.plugin_calls import PluginCalls, PluginFailed
 from sidecar.policy.protocols import FlagWriter
 
 LONGEST: Final = 2.0
@@ -36,25 +36,30 @@ class FlagsOfPlugin(Struct, frozen=True):
 
     Attributes:
         backend: name of the flag backend.
+        calls: how it is asked.
+        longest: seconds for one switch.
     """
 
     backend: str
     writer: FlagWriter
+    calls: PluginCalls
+    longest: float = LONGEST
 
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Have the plugin switch. Raises `StoreUnavailable`."""
         try:
-            async with asyncio.timeout(LONGEST):
-                await self.writer.switch(name, on, by)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task the last two would end the process
+            await self.calls.ask(f"{self.backend}, switches", self.longest, lambda: self.writer.switch(name, on, by))
+        except PluginFailed as failed:
             raise StoreUnavailable(
-                f"`{self.backend}` did not switch the flag {name} ({type(error).__name__})",
-                retry_after=timedelta(seconds=1),
-            ) from error
+                f"`{self.backend}` did not switch the flag {name} ({failed})", retry_after=timedelta(seconds=1)
+            ) from failed.error
 
     def edit_for(self, name: str, on: bool) -> str:
         """Return what a person has to do where the plugin cannot, or cannot say."""
         try:
-            return self.writer.edit_for(name, on)
-        except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001  the border of a plugin
-            return ExternalFlags(self.backend).edit_for(name, on)
+            told: object = self.writer.edit_for(name, on)
+        except BaseException:  # noqa: BLE001  the border of a plugin; nothing is awaited, so no cancellation is ours
+            told = None
+        if isinstance(told, str):
+            return told
+        return ExternalFlags(self.backend).edit_for(name, on)

@@ -219,10 +219,13 @@ class CallTool:
         reply = await self._connectors.ask(child.tool.card, call)
         if isinstance(reply, EnricherRefused):
             return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault, never_sent=not reply.sent)
+        limits = self._rules.envelopes
+        if len(reply.body) > (tool.max_response_bytes or limits.default_bytes):
+            return Withheld(WithholdReason.TOO_LARGE)
         card = child.tool.card
         check = self._rules.signatures.check_for(card.definition.vertical, tool)
         expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
-        judging = partial(check_envelope, reply.body, expected, self._rules.envelopes, reply.form)
+        judging = partial(check_envelope, reply.body, expected, limits, reply.form)
         return judging() if len(reply.body) <= SMALL_BODY else await self._off_loop(judging)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:

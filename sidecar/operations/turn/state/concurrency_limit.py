@@ -1,13 +1,23 @@
-"""A limit on concurrent work of one kind, with the time to retry if all places are taken."""
+"""Limits on concurrent work of one kind, with the time to retry if all places are taken.
 
+Of the places for dispatches no vertical and no user may take all: sub-agents that hang keep theirs for minutes.
+"""
+
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from sidecar.core.errors import AdmissionRefused
+from sidecar.core.binding.surface import Surface
+from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.errors import AdmissionRefused, PrincipalBusy, VerticalBusy
+from sidecar.core.identifiers import Principal, Vertical
 from sidecar.operations.ports import Clock
+from sidecar.operations.rules import AdmissionRules
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 SOONEST: Final = 0.1
 """Seconds."""
+SHARE_RETRY: Final = timedelta(seconds=1)
 
 
 class ConcurrencyLimit:
@@ -61,3 +71,91 @@ class ConcurrencyLimit:
         now = self._clock.monotonic()
         latest = next(iter(self._since.values())) + self._longest - now
         return timedelta(seconds=max(SOONEST, min(now - self._full_since, latest)))
+
+
+class DispatchPlaces(ConcurrencyLimit):
+    """The places of dispatches. Each also counts for its principal and for every vertical whose sub-agents it calls.
+
+    It is on the path of every dispatch, so it loops and calls nothing: `tests/budgets` counts each call.
+
+    Args:
+        rules: how many there are, and which share of them one vertical and one principal may take.
+        longest: how long one place is taken at most, in seconds.
+        several: says whether the definitions have several verticals; asked only when one has taken its share.
+    """
+
+    def __init__(self, rules: AdmissionRules, longest: float, clock: Clock, several: Callable[[], bool]) -> None:
+        super().__init__("dispatches", rules.dispatches, longest, clock)
+        self._of_vertical = max(1, int(rules.dispatches * rules.vertical_share))
+        self._of_principal = max(1, int(rules.dispatches * rules.principal_share))
+        self._several = several
+        self._by_vertical: dict[Vertical, int] = {}
+        self._by_principal: dict[Principal, int] = {}
+
+    @property
+    def by_vertical(self) -> dict[Vertical, int]:
+        """How many places each vertical has."""
+        return dict(self._by_vertical)
+
+    def refuse_if_taken(self, surface: Surface, principal: Principal, calls: Sequence[ToolCall]) -> None:
+        """Refuse a dispatch for which there is no place.
+
+        Raises:
+            AdmissionRefused: all are taken.
+            VerticalBusy, PrincipalBusy: those that the vertical of a call, or the principal, may have are taken.
+        """
+        if len(self._since) >= self._most:
+            self.refuse_if_full(
+                "dispatches are running already; come back when one is done, or raise dispatch.admission.dispatches"
+            )
+        if self._by_principal.get(principal, 0) >= self._of_principal:
+            raise PrincipalBusy(
+                f"{self._of_principal} dispatches of this user are running already; come back when one is done, or "
+                "raise dispatch.admission.principal_share",
+                metadata={"limit": "principal", "most": str(self._of_principal)},
+                retry_after=SHARE_RETRY,
+            )
+        by_name, held = surface.by_name, self._by_vertical
+        for call in calls:
+            tool = by_name.get(call.tool_name)
+            if tool is not None and held.get(tool.card.definition.vertical, 0) >= self._of_vertical:
+                self._refuse_vertical(tool.card.definition.vertical)
+
+    def _refuse_vertical(self, vertical: Vertical) -> None:
+        if self._several():
+            raise VerticalBusy(
+                f"{self._of_vertical} dispatches that call sub-agents of {vertical} are running already, and the other "
+                "places are for other verticals; come back when one is done, or send the other calls without these",
+                metadata={"limit": "vertical", "most": str(self._of_vertical), "vertical": vertical},
+                retry_after=SHARE_RETRY,
+            )
+
+    def enter(self, dispatch: LiveDispatch) -> None:
+        """Give a dispatch its place. `leave` has to follow."""
+        now = self._clock.monotonic()
+        self._since[dispatch] = now
+        if len(self._since) == self._most:
+            self._full_since = now
+        principal, held = dispatch.turn.claims.principal, self._by_vertical
+        self._by_principal[principal] = self._by_principal.get(principal, 0) + 1
+        seen = ""
+        for each in dispatch.plan.run:
+            vertical = each.tool.card.definition.vertical
+            if vertical != seen:  # mostly one; in a mixed order some count twice, here and in `leave`
+                seen = vertical
+                held[vertical] = held.get(vertical, 0) + 1
+
+    def leave(self, dispatch: LiveDispatch) -> None:
+        """Take the place of a dispatch back, if it has one."""
+        if self._since.pop(dispatch, None) is None:
+            return
+        principal, held = dispatch.turn.claims.principal, self._by_vertical
+        self._by_principal[principal] -= 1
+        if not self._by_principal[principal]:
+            del self._by_principal[principal]
+        seen = ""
+        for each in dispatch.plan.run:
+            vertical = each.tool.card.definition.vertical
+            if vertical != seen:
+                seen = vertical
+                held[vertical] -= 1

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from sys import getsizeof
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -25,15 +26,36 @@ SLIM_FOR_EACH_WHOLE: Final = 4
 """Turns of which only the end is kept, for each that is kept whole; of older ones the record knows."""
 
 
+def text_bytes(turn: Turn) -> int:
+    """Return the size of a turn's answers and requests, which is nearly all that a turn with large answers takes."""
+    size = 0
+    for dispatch in turn.dispatches.values():
+        for call in dispatch.request.calls:
+            size += getsizeof(call.arguments_json)
+    for child in turn.children.values():
+        if child.outcome is not None:
+            answer = child.outcome.answer
+            size += getsizeof(answer.narration)
+            for each in answer.components:
+                size += getsizeof(each.tool_input_json) + getsizeof(each.component_data_json)
+    return size
+
+
 class EndedTurns:
     """The newest ended turns. Older ones keep less data, so that memory is limited.
 
     Args:
         whole: how many are kept with their dispatches.
+        most_bytes: room for their answers and requests; the oldest are kept without them if there is too little.
+
+    Attributes:
+        bytes: what the answers and requests of the turns that are kept whole take.
     """
 
-    def __init__(self, whole: int) -> None:
-        self._most_whole = whole
+    def __init__(self, whole: int, most_bytes: int) -> None:
+        self._most_whole, self._most_bytes = whole, most_bytes
+        self.bytes = 0
+        self._bytes: dict[TurnId, int] = {}
         # The oldest ones go all the time: to find the first key, a plain dictionary walks over those that are gone.
         self._whole: OrderedDict[TurnId, Turn] = OrderedDict()
         self._slim: OrderedDict[TurnId, Turn] = OrderedDict()
@@ -43,8 +65,11 @@ class EndedTurns:
         if turn.turn_id not in self._slim and turn.turn_id not in self._whole:
             turn.put_away()
             self._whole[turn.turn_id] = turn
-        while len(self._whole) > self._most_whole:
+            self._bytes[turn.turn_id] = size = text_bytes(turn)
+            self.bytes += size
+        while len(self._whole) > self._most_whole or self.bytes > self._most_bytes:
             turn_id, older = self._whole.popitem(last=False)
+            self.bytes -= self._bytes.pop(turn_id)
             older.slim()
             self._slim[turn_id] = older
         while len(self._slim) > self._most_whole * SLIM_FOR_EACH_WHOLE:
@@ -52,7 +77,8 @@ class EndedTurns:
 
     def drop(self, turn: Turn) -> None:
         """Drop a turn."""
-        self._whole.pop(turn.turn_id, None)
+        if self._whole.pop(turn.turn_id, None) is not None:
+            self.bytes -= self._bytes.pop(turn.turn_id)
         self._slim.pop(turn.turn_id, None)
 
 
@@ -73,7 +99,7 @@ class Turns:
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
         self._idle: OrderedDict[TurnId, Turn] = OrderedDict()
-        self._ended = EndedTurns(rules.admission.ended_turns)
+        self._ended = EndedTurns(rules.admission.ended_turns, rules.admission.ended_turn_bytes)
         self._give_up: Callable[[Turn], None] = self.forget
 
     def __iter__(self) -> Iterator[Turn]:
@@ -89,6 +115,11 @@ class Turns:
     def idle(self) -> int:
         """How many have not ended although nothing runs in them."""
         return sum(1 for turn in self._idle.values() if turn.ending.closed is None)
+
+    @property
+    def ended_bytes(self) -> int:
+        """What the answers and requests of ended turns take."""
+        return self._ended.bytes
 
     def known(self, turn_id: TurnId) -> Turn | None:
         """Return a turn by id, open or ended, if this process holds it."""

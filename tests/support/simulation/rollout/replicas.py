@@ -26,6 +26,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.policy.protocols import FlagWriter
+from tests.support.plugin_calls import plugin_calls
 from tests.support.simulation.ports import CountedIds, JumpingClock
 from tests.support.simulation.record.processes import Process, ProcessLoop, State
 from tests.support.simulation.rollout import cards
@@ -201,7 +202,7 @@ class Replica:
         inner = kept if isinstance(kept, FlagService) else EmbeddedFlags(self.store)
         backend = FlagsOverTheNetwork(inner, self.weather)
         return FlagSnapshotKeeper(
-            {"flags": backend}, FlagRoutes("flags"), self._around.clock, TIMING, lambda change: None
+            {"flags": backend}, FlagRoutes("flags"), self._around.clock, TIMING, lambda change: None, plugin_calls()
         )
 
     def _writer(self) -> FlagWriter:

@@ -1,0 +1,151 @@
+"""Calls of plugins: each is answered within its limit, whatever the plugin does short of blocking the event loop.
+
+A call runs in a task of its own. One that ignores its cancellation is left behind. What it still brings is thrown away,
+and while too many calls of one plugin are left behind, further ones fail at once: a hanging plugin costs itself, never
+the process.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from sidecar.operations.first_result import FirstResult
+from sidecar.operations.ports import Recorder, Spawner
+
+Answer = TypeVar("Answer")
+
+MOST_LEFT_BEHIND: Final = 16
+"""Of one plugin, or of one of its parts."""
+REPORT_AFTER: Final = 5.0
+
+OnHung = Callable[[str, int], None]
+"""Told of a call that runs on although it was cancelled: of which plugin, and how many of it do. Must not raise."""
+
+
+class PluginFailed(Exception):
+    """A plugin did not answer; the message says how, without the text of what it raised.
+
+    Attributes:
+        error: what it raised; None: nothing.
+    """
+
+    def __init__(self, how: str, error: BaseException | None = None) -> None:
+        super().__init__(how)
+        self.error = error
+
+
+class PluginLate(PluginFailed):
+    """It has not answered within the limit."""
+
+
+class PluginHung(PluginFailed):
+    """It was not asked: too many earlier calls run on although they were cancelled."""
+
+
+class _Answered(Struct, Generic[Answer], frozen=True):
+    answer: Answer
+
+
+class _Exchange(Struct, Generic[Answer]):
+    """One call.
+
+    Attributes:
+        runs: its task has begun and has not ended.
+        ending: settled with what counts, which may be the limit's.
+    """
+
+    plugin: str
+    runs: bool = False
+    left_behind: bool = False
+    ending: FirstResult[_Answered[Answer] | PluginFailed] = field(default_factory=FirstResult)
+
+
+class PluginCalls:
+    """Calls that end in time.
+
+    Args:
+        spawner: owns their tasks.
+        on_hung: told of calls that run on.
+        report_after: seconds after its cancellation at which a call counts as running on.
+    """
+
+    def __init__(self, spawner: Spawner, on_hung: OnHung, report_after: float = REPORT_AFTER) -> None:
+        self._spawner = spawner
+        self._on_hung = on_hung
+        self._report_after = report_after
+        self._left_behind: dict[str, int] = {}
+
+    @property
+    def left_behind(self) -> int:
+        """How many calls run on although they were cancelled."""
+        return sum(self._left_behind.values())
+
+    async def ask(self, plugin: str, seconds: float, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return what `call` returns, which is of any type: the caller checks it.
+
+        Args:
+            plugin: by which calls that are left behind are counted.
+            seconds: the limit.
+            call: begins the work; nothing that it raises, not even at once, gets past.
+
+        Raises:
+            PluginLate, PluginHung, PluginFailed. Never anything of the plugin's own.
+        """
+        if self._left_behind.get(plugin, 0) >= MOST_LEFT_BEHIND:
+            raise PluginHung(f"{MOST_LEFT_BEHIND} earlier calls run on although they were cancelled")
+        exchange: _Exchange[Answer] = _Exchange(plugin)
+        late = PluginLate(f"no answer within {seconds:g} s")
+        limit = asyncio.get_running_loop().call_later(seconds, exchange.ending.settle, late)
+        task = self._spawner.spawn(self._carry_out(call, exchange), f"call of {plugin}")
+        try:
+            end = await exchange.ending.wait()
+        finally:
+            limit.cancel()
+            exchange.ending.settle(late)  # no effect if its caller still waits
+            if exchange.runs:
+                task.cancel()
+                self._leave_behind(exchange)
+        if isinstance(end, PluginFailed):
+            raise end
+        return end.answer
+
+    async def _carry_out(self, call: Callable[[], Awaitable[Answer]], exchange: _Exchange[Answer]) -> None:
+        if exchange.ending.settled:
+            return  # the caller was gone before this began
+        exchange.runs = True
+        try:
+            exchange.ending.settle(_Answered(await call()))
+        except BaseException as error:
+            exchange.ending.settle(PluginFailed(type(error).__name__, error))
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            exchange.runs = False
+            if exchange.left_behind:
+                self._count(exchange.plugin, -1)
+
+    def _leave_behind(self, exchange: _Exchange[Answer]) -> None:
+        exchange.left_behind = True
+        self._count(exchange.plugin, 1)
+        asyncio.get_running_loop().call_later(self._report_after, self._report, exchange)
+
+    def _count(self, plugin: str, change: int) -> None:
+        self._left_behind[plugin] = self._left_behind.get(plugin, 0) + change
+        if not self._left_behind[plugin]:
+            del self._left_behind[plugin]
+
+    def _report(self, exchange: _Exchange[Answer]) -> None:
+        if exchange.runs:
+            self._on_hung(exchange.plugin, self._left_behind[exchange.plugin])
+
+
+def hung_reports(recorder: Recorder) -> OnHung:
+    """Return what tells a recorder of plugins whose calls run on."""
+
+    def report(plugin: str, count: int) -> None:
+        told = f"a call of {plugin} runs on although it was told to stop ({count} now); restart the sidecar"
+        recorder.anomaly("plugin_hung", told)
+
+    return report
