@@ -1,7 +1,7 @@
 """The guards of the protos: style, compatibility with the last release, committed code equals generated code.
 
     python -m scripts.check_protos            check
-    python -m scripts.check_protos --release  write the image of the last release anew (part of releasing)
+    python -m scripts.check_protos --release  write the image of the present protos (part of releasing)
 
 `proto/released.binpb` is the descriptor image of the last release. A change that a released client could not read
 fails against it.
@@ -38,6 +38,15 @@ def problems_with_release(root: Path = PROTO_ROOT, released: Path = RELEASED) ->
     return found.stdout + found.stderr if found.returncode else ""
 
 
+def write_release(root: Path = PROTO_ROOT, released: Path = RELEASED) -> str:
+    """Write the image of the present protos, which may only add to the last. Return what prevents it, else empty."""
+    found = problems_with_release(root, released)
+    if not found:
+        built = buf("build", "-o", str(released), root=root)
+        found = built.stderr if built.returncode else ""
+    return found
+
+
 def outdated_files(committed: Path = COMMITTED) -> list[Path]:
     """Return which generated files differ from what the protos give now, or are missing, or are left over."""
     with tempfile.TemporaryDirectory() as folder:
@@ -52,9 +61,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check the protos.")
     parser.add_argument("--release", action="store_true", help="write proto/released.binpb anew")
     if parser.parse_args().release:
-        built = buf("build", "-o", str(RELEASED))
-        print(built.stderr, end="")
-        return built.returncode
+        found = write_release()
+        print(f"the image stays as it is:\n{found}" if found else f"wrote {RELEASED}")
+        return int(bool(found))
     findings = {
         "style (buf lint)": problems_of_style(),
         "a released client could not read this (buf breaking)": problems_with_release(),

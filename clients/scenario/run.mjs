@@ -5,9 +5,21 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 
-import { ErrorReason, FinalStatus, OnDisconnect, Outcome, SidecarClient, toolMessage, TurnSource } from "subagents-client";
+import {
+  approved,
+  ErrorReason,
+  FinalStatus,
+  OnDisconnect,
+  Outcome,
+  QuestionKind,
+  SidecarClient,
+  toolMessage,
+  TurnSource,
+} from "subagents-client";
 
 const [scenario, socket, bootSecretFile, control, ...options] = process.argv.slice(2);
+const episodeId = `episode-${randomUUID()}`;
+const questions = new Map(); // by the id of the call that asks
 
 /** Asks for the connection to the sidecar to be cut, and waits until it is. */
 async function cut() {
@@ -16,15 +28,21 @@ async function cut() {
 
 function showOutcomes(result) {
   for (const one of result.outcomes) {
+    if (one.question) {
+      questions.set(one.callId, one.question);
+      console.log("question", one.callId, QuestionKind[one.question.kind], one.question.text);
+      continue;
+    }
     console.log("outcome", one.callId, Outcome[one.outcome], one.status ? ErrorReason[one.status.reason] : "-", toolMessage(one));
   }
 }
 
 async function dispatch(turn, step) {
-  const calls = step.calls.map(({ id, tool, request }) => ({
+  const calls = step.calls.map(({ id, tool, request, approves }) => ({
     callId: id,
     toolName: tool,
     argumentsJson: JSON.stringify({ request }),
+    answering: approves && approved(questions.get(approves)),
   }));
   const dispatchId = `${step.dispatch}-${randomUUID()}`;
   const stream = turn.dispatch(calls, { dispatchId, onDisconnect: OnDisconnect.CONTINUE });
@@ -50,7 +68,7 @@ let turn;
 for (const step of JSON.parse(readFileSync(scenario, "utf8")).steps) {
   if (step.do === "bind") {
     const { principal, locale } = step;
-    turn = await sidecar.bindTurn({ principal, locale, episodeId: `episode-${randomUUID()}`, source: TurnSource.CHAT });
+    turn = await sidecar.bindTurn({ principal, locale, episodeId, source: TurnSource.CHAT });
     console.log("bound", turn.surface.subAgentTools.map(({ name }) => name).join(","), "cap", turn.surface.fanOutCap);
   } else if (step.do === "dispatch") {
     await dispatch(turn, step);

@@ -57,33 +57,33 @@ class LangChainAgent:
         )
         answer = await self._orchestrator.answer(request, [*self._messages, HumanMessage(said)], listener=self._listen)
         self._messages = list(answer.messages)
-        await self._audience.answered(Reply(answer.read))
-        hand = self._watching.hand
-        if hand is None or hand.turn is None or answer.end is None:
+        await self._audience.answered(Reply(answer.full_text))
+        active = self._watching.active
+        if active is None or active.turn is None or answer.end is None:
             raise answer.unbound_because or DependencyUnavailable(
                 "the sidecar could not be told that the turn has ended"
             )
-        replies = [*self._watching.replies, Reply(answer.read)]
-        replies[0] = replace(replies[0], prior_context=hand.prior_context or "")
+        replies = [*self._watching.replies, Reply(answer.full_text)]
+        replies[0] = replace(replies[0], prior_context=active.prior_context or "")
         broken = list(broken_rules(self._messages))
-        return TurnStory(said, hand.turn.surface, answer.end, replies, list(answer.results), broken)
+        return TurnStory(said, active.turn.surface, answer.end, replies, list(answer.results), broken)
 
     def _listen(self, event: TurnEvent) -> None:
         if isinstance(event, StatusLine):
-            self._audience.reported(event.words, event.sub_agent_ids)
+            self._audience.reported(event.text, event.sub_agent_ids)
 
 
 class Watching(AgentMiddleware[State, ActiveTurn, Any]):
     """Tells the audience what happens in the graph. Runs inside of the sidecar's middleware, one turn at a time.
 
     Attributes:
-        hand: the present or last turn; None before the first.
+        active: the present or last turn; None before the first.
         replies: its responses with calls.
     """
 
     def __init__(self, audience: Audience) -> None:
         super().__init__()
-        self.hand: ActiveTurn | None = None
+        self.active: ActiveTurn | None = None
         self.replies: list[Reply] = []
         self._audience = audience
         self._told = 0
@@ -91,17 +91,17 @@ class Watching(AgentMiddleware[State, ActiveTurn, Any]):
     @override
     async def abefore_agent(self, state: State, runtime: Runtime[ActiveTurn]) -> None:
         """The turn is bound by now."""
-        self.hand, self.replies, self._told = runtime.context, [], 0
-        if self.hand.turn is not None:
-            await self._audience.bound(self.hand.turn.surface)
+        self.active, self.replies, self._told = runtime.context, [], 0
+        if self.active.turn is not None:
+            await self._audience.bound(self.active.turn.surface)
 
     @override
     async def abefore_model(self, state: State, runtime: Runtime[ActiveTurn]) -> None:
         """What was dispatched after the last response has its outcomes."""
-        hand = runtime.context
-        for result in hand.results[self._told :]:
-            if not self._told and hand.prior_context:
-                self._audience.briefed(hand.prior_context)
+        active = runtime.context
+        for result in active.results[self._told :]:
+            if not self._told and active.prior_context:
+                self._audience.briefed(active.prior_context)
             self._told += 1
             await self._audience.settled(result)
 

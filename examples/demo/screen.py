@@ -203,7 +203,7 @@ class Screen:
         """Something happened in the running dispatch."""
         match event:
             case StatusUpdate():
-                words = self._words.words(event, self._locale)
+                words = self._words.render(event, self._locale)
                 if words is None:
                     return
                 self._progress(words, event.sub_agent_ids, event.call_id)

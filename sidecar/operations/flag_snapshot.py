@@ -17,7 +17,7 @@ from sidecar.core.flag_states import BackendStatus, FlagReport, FlagRoutes, Flag
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.plugin_calls import PluginCalls, PluginFailed
 from sidecar.operations.ports import Clock
-from sidecar.policy.protocols import AsksByName, FlagBackend
+from sidecar.policy.protocols import FlagBackend, NamedFlagBackend
 
 LONGEST_DETAIL: Final = 200
 """Characters of a backend's own error text that are kept for the operator."""
@@ -132,7 +132,7 @@ class FlagSnapshotKeeper:
             named: returns the names of all flags that a backend, given by its name, may be read for.
         """
         self._named = named
-        await self.refresh([name for name, each in self._backends.items() if isinstance(each, AsksByName)])
+        await self.refresh([name for name, each in self._backends.items() if isinstance(each, NamedFlagBackend)])
 
     @property
     def backends(self) -> Mapping[str, FlagBackend]:
@@ -183,8 +183,8 @@ class FlagSnapshotKeeper:
         begun, limit = self._clock.monotonic(), self._timing.fetch_deadline.total_seconds()
 
         async def fetch() -> object:
-            if isinstance(backend, AsksByName):
-                backend.ask_for(self._named(name))
+            if isinstance(backend, NamedFlagBackend):
+                backend.set_names(self._named(name))
             return await backend.fetch()
 
         try:

@@ -19,10 +19,10 @@ class FlagBackend(Protocol):
 
 
 @runtime_checkable
-class AsksByName(Protocol):
+class NamedFlagBackend(Protocol):
     """A flag backend that cannot list its flags; optional, beside `FlagBackend`."""
 
-    def ask_for(self, names: frozenset[str]) -> None:
+    def set_names(self, names: frozenset[str]) -> None:
         """Take the names of all flags that the sidecar uses of this backend; called before each fetch.
 
         A report then names in `asked` what it answers about. Neither waits nor raises.

@@ -19,7 +19,7 @@ from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
-from sidecar.policy.flags import AsksByName, FlagBackend, FlagWriter
+from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
 
 # --- Runner -----------------------------------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ __all__: Sequence[str] = (
     "Answerer",
     "Answering",
     "Asked",
-    "AsksByName",
+    "NamedFlagBackend",
     "ComponentMade",
     "Connector",
     "Continuation",

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from scripts.check_protos import RELEASED, buf, outdated_files, problems_of_style, problems_with_release
+from scripts.check_protos import (
+    RELEASED,
+    buf,
+    outdated_files,
+    problems_of_style,
+    problems_with_release,
+    write_release,
+)
 from scripts.generate_protos import COMMITTED, PROTO_ROOT, protos
 
 
@@ -90,6 +97,19 @@ def test_each_break_of_the_real_contract_is_caught(
     assert buf("build", "-o", str(tmp_path / "changed.binpb"), root=tmp_path / "proto").returncode == 0
     found = problems_with_release(tmp_path / "proto", RELEASED)
     assert complaint.lower() in found.lower(), found
+
+
+def test_a_release_adds_to_the_image_and_never_breaks_it(tmp_path: Path) -> None:
+    """A new field is written; after a break the image stays as it is, so that writing it silences no finding."""
+    root = a_proto(tmp_path, "// A thing.\nmessage X {\n  // Its name.\n  string a = 1;\n}")
+    proto, image = root / "subagents/x/v1/x.proto", tmp_path / "released.binpb"
+    assert buf("build", "-o", str(image), root=root).returncode == 0
+    spoil(proto, "string a = 1;", "string a = 1;\n  // Its size.\n  int32 b = 2;")
+    assert write_release(root, image) == ""
+    written = image.read_bytes()
+    spoil(proto, "int32 b = 2;", "string b = 2;")
+    assert "changed type" in write_release(root, image)
+    assert image.read_bytes() == written
 
 
 def test_the_image_of_the_last_release_is_whole() -> None:

@@ -228,5 +228,5 @@ async def test_a_typed_report_becomes_words_only_in_the_client() -> None:
 
         (update,) = updates
         assert (update.type, dict(update.attributes)) == ("searching_offers", {"store": "Aldi"})
-        assert renderer.words(update, "en-US") == "Looking for offers at Aldi…"
-        assert renderer.words(update, "de-AT") == "Suche Angebote bei Aldi…"
+        assert renderer.render(update, "en-US") == "Looking for offers at Aldi…"
+        assert renderer.render(update, "de-AT") == "Suche Angebote bei Aldi…"

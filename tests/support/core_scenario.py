@@ -9,10 +9,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest, StatusReported
+from sidecar.policy.protocols import (
+    Asked,
+    Decision,
+    NarrationPart,
+    QuestionKind,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+)
 from tests.support.builders import a_card, with_limits
 from tests.support.cable import Cable, cable
-from tests.support.fake_runner import ScriptedRunner, hangs
+from tests.support.fake_runner import ScriptedRunner
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 
 SCENARIO: Final = Path(__file__).resolve().parents[2] / "clients" / "scenario" / "core.json"
@@ -54,8 +64,21 @@ def sub_agents(sidecar: SidecarForTests, cut: asyncio.Event) -> None:
         yield NarrationPart("Your parcel arrives tomorrow." if asked["support"] == 1 else "We open at nine.")
         yield RunFinished()
 
+    async def rewards(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        asked["rewards"] += 1
+        if asked["rewards"] == 1:
+            await asyncio.Event().wait()
+        given = request.continuation
+        if given is None:
+            order = Asked(QuestionKind.NEEDS_APPROVAL, "Redeem 300 points?", state=b"points of user-1")
+            yield RunFinished(asked=order)
+            return
+        done = "Redeemed" if given.answering.decision is Decision.APPROVED else "Kept"
+        yield NarrationPart(f"{done}: {given.state.decode()}.")
+        yield RunFinished()
+
     sidecar.runner.use("shop", shop)
-    sidecar.runner.use("rewards", hangs())
+    sidecar.runner.use("rewards", rewards)
     sidecar.runner.use("support", support)
 
 

@@ -141,9 +141,9 @@ class SidecarProcess:
         """The dispatch socket as a gRPC target."""
         return f"unix:{self.folder}/dispatch/sidecar.sock"
 
-    def client(self, limits: ClientTimeouts = PATIENT) -> SidecarClient:
+    def client(self, timeouts: ClientTimeouts = PATIENT) -> SidecarClient:
         """Return a client with the boot secret; unless told otherwise it waits longer than usual for an answer."""
-        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, limits=limits)
+        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, timeouts=timeouts)
 
     async def page(self, path: str, **headers: str) -> httpx.Response:
         """Return a page of the ops address."""

@@ -117,7 +117,7 @@ async def asked(folder: Path) -> CallOutcome:
     """Ask for the table, or for the outcome of having asked before."""
     secret = folder / "dispatch" / "boot-secret"
     target = f"unix:{folder}/dispatch/sidecar.sock"
-    async with SidecarClient.connect(target, boot_secret_file=secret, limits=PATIENT) as client:
+    async with SidecarClient.connect(target, boot_secret_file=secret, timeouts=PATIENT) as client:
         turn = await client.bind_turn(TurnRequest(principal="ada", episode_id="e-1", turn_id="turn-1"))
         return (await turn.dispatch_and_wait(CALLS, dispatch_id="d-1")).outcomes[0]
 

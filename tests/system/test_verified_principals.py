@@ -64,7 +64,7 @@ class Verifying:
     def client(self) -> SidecarClient:
         """Return the SDK's client."""
         target = f"unix:{self.folder}/dispatch/sidecar.sock"
-        return SidecarClient.connect(target, boot_secret=self.sidecar.boot_secret, limits=PATIENT)
+        return SidecarClient.connect(target, boot_secret=self.sidecar.boot_secret, timeouts=PATIENT)
 
 
 @asynccontextmanager
@@ -138,7 +138,9 @@ async def test_the_token_is_nowhere_afterwards(
     async with verifying(folder) as found, a_shop(folder, []):
         good, forged = found.token("user-7"), found.token("user-7", aud="another")
         target = f"unix:{folder}/dispatch/sidecar.sock"
-        client = SidecarClient.connect(target, boot_secret=found.sidecar.boot_secret, limits=PATIENT, session_lane=lane)
+        client = SidecarClient.connect(
+            target, boot_secret=found.sidecar.boot_secret, timeouts=PATIENT, session_lane=lane
+        )
         async with client:
             for _ in range(2):  # the second bind uses the lane, if there is one
                 turn = await client.bind_turn(TurnRequest(principal="", episode_id="e-1", user_token=good))

@@ -30,11 +30,11 @@ class Binding:
 
     async def begin(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> OpenTurn:
         """Bind a new turn, and return what is to be kept of it."""
-        hand, left = runtime.context, state.get("sidecar_turn")
-        kept = begun(hand.request)
+        active, left = runtime.context, state.get("sidecar_turn")
+        kept = begun(active.request)
         if left is not None and not left["finished"] and left["turn_id"] != kept["turn_id"]:
-            hand.spawn(self.end(left, hand.request))
-        await self._bind(hand, kept, state["messages"], runtime)
+            active.spawn(self.end(left, active.request))
+        await self._bind(active, kept, state["messages"], runtime)
         return kept
 
     async def go_on(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> None:
@@ -44,37 +44,39 @@ class Binding:
             TurnOfAnother: the turn is not this caller's.
             SubagentsError: it cannot be bound for a reason that the caller has to mend.
         """
-        hand, kept = runtime.context, state.get("sidecar_turn")
-        async with hand.binding:
-            if hand.kept is None and kept is not None and not kept["finished"]:
-                hand.resumed = True
-                hand.dispatched = dispatches_in(state["messages"][start_of_turn(state["messages"]) :])
-                await self._bind(hand, kept, state["messages"], runtime)
+        active, kept = runtime.context, state.get("sidecar_turn")
+        async with active.binding:
+            if active.kept is None and kept is not None and not kept["finished"]:
+                active.resumed = True
+                active.dispatched = dispatches_in(state["messages"][start_of_turn(state["messages"]) :])
+                await self._bind(active, kept, state["messages"], runtime)
 
     async def _bind(
-        self, hand: ActiveTurn, kept: OpenTurn, messages: Sequence[AnyMessage], runtime: Runtime[ActiveTurn]
+        self, active: ActiveTurn, kept: OpenTurn, messages: Sequence[AnyMessage], runtime: Runtime[ActiveTurn]
     ) -> None:
         start = start_of_turn(messages)
-        hand.said = trimmed(str(messages[start].text), LONGEST_SAID) if messages else ""
-        hand.can_go_on = runtime.execution_info is not None and runtime.execution_info.thread_id is not None
-        hand.request = request_of(kept, hand.request)
-        reading = asyncio.ensure_future(self._past(hand, begun=start > 0))
+        active.user_message = trimmed(str(messages[start].text), LONGEST_SAID) if messages else ""
+        active.can_go_on = runtime.execution_info is not None and runtime.execution_info.thread_id is not None
+        active.request = request_of(kept, active.request)
+        reading = asyncio.ensure_future(self._past(active, begun=start > 0))
         try:
-            if hand.resumed:
-                hand.request, hand.recorded = await is_open(self._client, hand.request)
-            hand.turn = await self._client.bind_turn(hand.request)
-            hand.tools = tools_of(hand.turn)
-            hand.episode = await reading
+            if active.resumed:
+                active.request, active.recorded = await is_open(self._client, active.request)
+            active.turn = await self._client.bind_turn(active.request)
+            active.tools = tools_of(active.turn)
+            active.episode = await reading
         except (DependencyUnavailable, Overloaded, DeadlineExceeded) as error:
-            hand.unbound_because = error
+            active.unbound_because = error
         finally:
             reading.cancel()
-        hand.kept = kept
+        active.kept = kept
 
-    async def _past(self, hand: ActiveTurn, *, begun: bool) -> Episode | None:
+    async def _past(self, active: ActiveTurn, *, begun: bool) -> Episode | None:
         """Return what the memory knows of a conversation that has begun; it is read while the turn is bound."""
         chosen = self._rules.compaction
-        return await read_stored_history(self._client, hand.request, chosen.read_timeout) if chosen and begun else None
+        if not chosen or not begun:
+            return None
+        return await read_stored_history(self._client, active.request, chosen.read_timeout)
 
     async def end(self, left: OpenTurn, asked: TurnRequest) -> None:
         """End a turn that no run goes on with; what its sub-agents still do is stopped. A sidecar away is no error."""

@@ -36,17 +36,17 @@ class Compaction:
         self._recent_turns = rules.recent_turns if rules else 0
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def after(self, hand: ActiveTurn) -> None:
+    def after(self, active: ActiveTurn) -> None:
         """Begin a summary if the turn has ended and its bind said that one is due. Returns at once; raises nothing.
 
         Source: PC1-FR-11a, PC1-NFR-7b.
         """
-        if self._rules is None or hand.turn is None or hand.end is None:
+        if self._rules is None or active.turn is None or active.end is None:
             return
-        episode = (hand.request.principal, hand.request.episode_id)
-        if hand.turn.surface.compaction_due is not CompactionDue.DUE or episode in self._running:
+        episode = (active.request.principal, active.request.episode_id)
+        if active.turn.surface.compaction_due is not CompactionDue.DUE or episode in self._running:
             return
-        task = asyncio.ensure_future(self._compact(*episode, hand.costs, self._rules))
+        task = asyncio.ensure_future(self._compact(*episode, active.costs, self._rules))
         self._running[episode] = task
         task.add_done_callback(lambda _: self._running.pop(episode))
 

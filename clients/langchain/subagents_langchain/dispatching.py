@@ -43,14 +43,14 @@ class ResponseDispatches:
     """What a `Gathering` sends the calls of one response with.
 
     Attributes:
-        hand: the turn.
+        active: the turn.
         response: whose calls these are.
         messages: the history up to the response.
         write: into LangGraph's custom stream.
         rules, summary_model: of the middleware.
     """
 
-    hand: ActiveTurn
+    active: ActiveTurn
     response: AIMessage
     messages: Sequence[AnyMessage]
     write: StreamWriter
@@ -63,13 +63,13 @@ class ResponseDispatches:
         What the sidecar has no record of never ran, and may be sent.
         """
         found: dict[str, CallOutcome] = {}
-        if not self.hand.resumed or self.hand.made.issuperset(calls_of(self.response)):
+        if not self.active.resumed or self.active.made.issuperset(calls_of(self.response)):
             return found, 0
         for number in count():
             result = await self._earlier(self._id(number))
             if result is None:
                 return found, number
-            self.hand.results.append(result)
+            self.active.results.append(result)
             found |= {one.call_id: one for one in result.outcomes}
         raise AssertionError("numbers do not end")
 
@@ -81,7 +81,7 @@ class ResponseDispatches:
         Calls that cannot be read go along with the first dispatch, so that they are on record as refused.
         """
         turn, message = self._turn(), self.response
-        moment = str(message.text) or self.rules.phrases_for(self.hand.request.locale).one_moment
+        moment = str(message.text) or self.rules.phrases_for(self.active.request.locale).one_moment
         if moment and number == 0:
             self.write(Preamble(moment))
         sent = list(calls)
@@ -93,7 +93,7 @@ class ResponseDispatches:
             result = await self._listen(stream, settled)
         except SubagentsError as error:
             result = turn.unanswered(sent, error)
-        self.hand.keep(result)
+        self.active.keep(result)
         return {one.call_id: one for one in result.outcomes}
 
     async def answer(self, call: ToolCall, number: int) -> CallOutcome:
@@ -104,16 +104,16 @@ class ResponseDispatches:
             number: how many questions the tool call has asked before.
         """
         name = uuid5(NAMES, f"{call.answering.receipt if call.answering else ''}\n{number}").hex
-        for earlier in self.hand.recorded:  # of a turn that was over before its answer was read
+        for earlier in self.active.recorded:  # of a turn that was over before its answer was read
             if earlier.dispatch_id == name:
                 return earlier.outcomes[0]
-        context = DispatchContext(task_prompt=self.hand.said, on_disconnect=OnDisconnect.CONTINUE)
+        context = DispatchContext(task_prompt=self.active.user_message, on_disconnect=OnDisconnect.CONTINUE)
         try:
             stream = self._turn().dispatch([call], context, dispatch_id=name, timeout=self.rules.dispatch_timeout)
             result = await self._listen(stream)
         except SubagentsError as error:
             result = self._turn().unanswered([call], error)
-        self.hand.keep(result)
+        self.active.keep(result)
         return result.outcomes[0]
 
     async def cancel(self, number: int, call_id: str) -> None:
@@ -124,16 +124,16 @@ class ResponseDispatches:
             return  # it ends by its own deadline, or with the turn
 
     def _id(self, number: int) -> str:
-        kept = self.hand.kept
+        kept = self.active.kept
         return dispatch_id(kept["turn_id"] if kept else "", self.response, number)
 
     def _turn(self) -> BoundTurn:
-        if self.hand.turn is None:
-            raise self.hand.unbound_because or DependencyUnavailable(UNBOUND)
-        return self.hand.turn
+        if self.active.turn is None:
+            raise self.active.unbound_because or DependencyUnavailable(UNBOUND)
+        return self.active.turn
 
     async def _earlier(self, name: str) -> DispatchResult | None:
-        for result in self.hand.recorded:
+        for result in self.active.recorded:
             if result.dispatch_id == name:
                 return result
         try:
@@ -145,7 +145,7 @@ class ResponseDispatches:
         async with stream:
             async for event in stream:
                 if isinstance(event, StatusUpdate):
-                    words = self.rules.status.words(event, self.hand.request.locale)
+                    words = self.rules.status.render(event, self.active.request.locale)
                     if words is not None:
                         self.write(StatusLine(words, event.type, event.sub_agent_ids, event.count))
                 elif isinstance(event, CallStateChanged) and event.outcome is not None:
@@ -153,20 +153,20 @@ class ResponseDispatches:
             return await stream.result()
 
     async def _context(self, turn: BoundTurn, calls: Sequence[ToolCall]) -> DispatchContext:
-        hand = self.hand
+        active = self.active
         names = newly_asked(turn.surface, calls)
-        if names and hand.prior_context is None and self.summary_model is not None:
-            note = summary_note(hand.episode)
-            earlier = since_summary(self.messages, hand.episode)
-            prompt = hand.prompt([note] if note else [])
-            hand.prior_context = await write_prior_context(
-                self.summary_model, prompt, earlier, names, hand.costs, self.rules.summary_timeout
+        if names and active.prior_context is None and self.summary_model is not None:
+            note = summary_note(active.episode)
+            earlier = since_summary(self.messages, active.episode)
+            prompt = active.prompt([note] if note else [])
+            active.prior_context = await write_prior_context(
+                self.summary_model, prompt, earlier, names, active.costs, self.rules.summary_timeout
             )
         return DispatchContext(
-            prior_context=(hand.prior_context or "") if names else "",
-            task_prompt=hand.said,
+            prior_context=(active.prior_context or "") if names else "",
+            task_prompt=active.user_message,
             declared_intent_count=declared_intents(self.response),
-            on_disconnect=self.rules.on_disconnect or _on_disconnect(can_go_on=hand.can_go_on),
+            on_disconnect=self.rules.on_disconnect or _on_disconnect(can_go_on=active.can_go_on),
             continue_for=self.rules.continue_for,
         )
 

@@ -127,35 +127,35 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
         A response comes without its statement of what is missing, here and in every stream.
         """
-        hand = request.runtime.context
+        active = request.runtime.context
         await self._binding.go_on(cast("SidecarState", request.state), request.runtime)
         present = request.messages[start_of_turn(request.messages) :]
         asked = StatementRequest(missing_calls_in(present))
         # A model that sees earlier statements of its own, since its provider keeps them, may write one unasked.
-        hand.asked = asked if asked.lacks or was_asked(request.messages) else None
-        notes = [summary_note(hand.episode), self._once_more(hand), asked.instruction]
-        asked_again, hand.missing_intents = hand.missing_intents is not None, None
-        prompt = hand.prompt([note for note in notes if note]) if hand.turn else self._rules.unbound_prompt
+        active.asked = asked if asked.lacks or was_asked(request.messages) else None
+        notes = [summary_note(active.episode), self._once_more(active), asked.instruction]
+        asked_again, active.missing_intents = active.missing_intents is not None, None
+        prompt = active.prompt([note for note in notes if note]) if active.turn else self._rules.unbound_prompt
         shown = Prompt(
-            tools=self._offered(request.tools, hand),
+            tools=self._offered(request.tools, active),
             system=prompt,
-            prefix=hand.turn.surface.prompt.prefix if hand.turn else prompt,
-            messages=narration_of_earlier_turns(since_summary(request.messages, hand.episode)),
+            prefix=active.turn.surface.prompt.prefix if active.turn else prompt,
+            messages=narration_of_earlier_turns(since_summary(request.messages, active.episode)),
         )
         response = await handler(
             request.override(
-                model=filtered(request.model, asked) if hand.asked else request.model,
+                model=filtered(request.model, asked) if active.asked else request.model,
                 system_message=SystemMessage(prompt) if prompt else None,
                 messages=list(shown.messages),
                 tools=list(shown.tools),
             )
         )
         self._measure(shown, response)
-        if hand.asked:
+        if active.asked:
             response = replace(response, result=[_without(one, asked) for one in response.result])
-        hand.made.update(call_id for message in response.result for call_id in calls_of(message))
-        if hand.dispatched or hand.results:
-            self._count(hand, response, asked_again=asked_again)
+        active.made.update(call_id for message in response.result for call_id in calls_of(message))
+        if active.dispatched or active.results:
+            self._count(active, response, asked_again=asked_again)
         return response
 
     @override
@@ -165,20 +165,20 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
         If the response calls no sub-agent readably, the unreadable calls are sent from here, to be refused on record.
         """
-        hand, messages = runtime.context, state["messages"]
+        active, messages = runtime.context, state["messages"]
         await self._binding.go_on(state, runtime)
         message = last_response(messages)
         if message is None or not calls_of(message):
             return None
         update: dict[str, Any] = {}
-        if hand.kept is not None and asks_sub_agents(message):
-            ids = [*hand.kept["dispatch_ids"], dispatch_id(hand.kept["turn_id"], message, 0)]
-            hand.kept = {**hand.kept, "dispatch_ids": ids}
-            update["sidecar_turn"] = hand.kept
+        if active.kept is not None and asks_sub_agents(message):
+            ids = [*active.kept["dispatch_ids"], dispatch_id(active.kept["turn_id"], message, 0)]
+            active.kept = {**active.kept, "dispatch_ids": ids}
+            update["sidecar_turn"] = active.kept
         if unreadable := unreadable_calls(message):
             outcomes: Mapping[str, CallOutcome] = {}
-            if asks_sub_agents(message) and not readable_calls(message) and hand.turn is not None:
-                outcomes = await self._dispatches(hand, message, messages, runtime.stream_writer).send(0, [])
+            if asks_sub_agents(message) and not readable_calls(message) and active.turn is not None:
+                outcomes = await self._dispatches(active, message, messages, runtime.stream_writer).send(0, [])
             update["messages"] = [answer_to_unreadable(one, outcomes) for one in unreadable]
             if not message.tool_calls:
                 update["jump_to"] = "model"
@@ -190,14 +190,14 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
         A failure of an own tool, or of a middleware inside of this one, is the answer to that call.
         """
-        hand, state = cast("ActiveTurn", request.runtime.context), cast("SidecarState", request.state)
+        active, state = cast("ActiveTurn", request.runtime.context), cast("SidecarState", request.state)
         name, call_id = request.tool_call["name"], str(request.tool_call["id"])
-        gathering = self._gathering(hand, state["messages"], request.runtime.stream_writer)
+        gathering = self._gathering(active, state["messages"], request.runtime.stream_writer)
         if is_sub_agent_call(name):
             if answered := answer_in(state["messages"], call_id):
                 return answered  # another middleware has answered it, and jumped to the tools all the same
             await self._binding.go_on(state, cast("Runtime[ActiveTurn]", request.runtime))
-            tool = hand.turn.surface.tool(name) if hand.turn else None
+            tool = active.turn.surface.tool(name) if active.turn else None
             request = request.override(tool=AskSubAgent.asking(gathering.ask, tool, name))
         else:
             gathering.passed(call_id)
@@ -205,7 +205,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
             result = await handler(request)
             if self._rules.interrupt_on_questions and is_sub_agent_call(name):
                 response, said = last_response(state["messages"]) or AIMessage(""), state["messages"]
-                sender = self._dispatches(hand, response, said, request.runtime.stream_writer)
+                sender = self._dispatches(active, response, said, request.runtime.stream_writer)
                 result = await with_answers(result, request.tool_call, sender)
         except GraphBubbleUp:
             gathering.passed(call_id)  # it waits for a person, and its siblings do not wait with it
@@ -225,75 +225,75 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
         Source: PC1-FR-5b, PC2-FR-8b, PC2-FR-14a.
         """
-        hand, messages = runtime.context, state["messages"]
+        active, messages = runtime.context, state["messages"]
         await self._binding.go_on(state, runtime)
-        hand.finished = True
-        update: dict[str, Any] = {"sidecar_turn": {**hand.kept, "finished": True}} if hand.kept else {}
+        active.finished = True
+        update: dict[str, Any] = {"sidecar_turn": {**active.kept, "finished": True}} if active.kept else {}
         answer = messages[-1] if messages else AIMessage("")
-        hand.answer = hand.read = str(answer.text)
+        active.answer = active.full_text = str(answer.text)
         present = messages[start_of_turn(messages) :]
-        hand.missing = missing_calls_in(present)
-        hand.stated = await self._stated(hand, answer)
+        active.missing = missing_calls_in(present)
+        active.stated = await self._stated(active, answer)
         nothing = not any(one.answered for one in map(outcome_in, present) if one)
-        words = self._rules.phrases_for(hand.request.locale)
-        hand.notes = notes_for(hand.missing, hand.stated, words, nothing=nothing)
-        for note in hand.notes:
+        words = self._rules.phrases_for(active.request.locale)
+        active.notes = notes_for(active.missing, active.stated, words, nothing=nothing)
+        for note in active.notes:
             runtime.stream_writer(note)
-        if hand.notes and isinstance(answer, AIMessage):
-            noted = with_notes(answer, hand.notes)
-            hand.read = rendered_text(noted)
+        if active.notes and isinstance(answer, AIMessage):
+            noted = with_notes(answer, active.notes)
+            active.full_text = rendered_text(noted)
             update["messages"] = [noted]
         return update or None
 
-    async def _stated(self, hand: ActiveTurn, answer: AnyMessage) -> Sequence[str]:
+    async def _stated(self, active: ActiveTurn, answer: AnyMessage) -> Sequence[str]:
         """Return the ids of the missing calls that the answer acknowledges."""
-        stated, judge = stated_by(answer, hand.missing), self._rules.judge
+        stated, judge = stated_by(answer, active.missing), self._rules.judge
         if not stated or judge is None:
             return stated
-        claimed = [one for one in hand.missing if one.call_id in stated]
-        return await confirmed(judge, hand.answer, claimed, hand.costs, self._rules.judge_timeout)
+        claimed = [one for one in active.missing if one.call_id in stated]
+        return await confirmed(judge, active.answer, claimed, active.costs, self._rules.judge_timeout)
 
-    def _gathering(self, hand: ActiveTurn, messages: Sequence[AnyMessage], write: StreamWriter) -> CallBatch:
+    def _gathering(self, active: ActiveTurn, messages: Sequence[AnyMessage], write: StreamWriter) -> CallBatch:
         """Return where the calls of the last response wait for each other."""
         response = last_response(messages) or AIMessage("")
-        known = hand.gatherings.get(str(response.id))
+        known = active.gatherings.get(str(response.id))
         if known is None:
             open_calls = [call["id"] for call in readable_calls(response) if not answer_in(messages, str(call["id"]))]
-            sending = self._dispatches(hand, response, messages, write)
-            known = CallBatch(map(str, open_calls), self._rules.gather_timeout, sending, hand.spawn)
-            hand.gatherings[str(response.id)] = known
+            sending = self._dispatches(active, response, messages, write)
+            known = CallBatch(map(str, open_calls), self._rules.gather_timeout, sending, active.spawn)
+            active.gatherings[str(response.id)] = known
         return known
 
     def _dispatches(
-        self, hand: ActiveTurn, response: AIMessage, messages: Sequence[AnyMessage], write: StreamWriter
+        self, active: ActiveTurn, response: AIMessage, messages: Sequence[AnyMessage], write: StreamWriter
     ) -> ResponseDispatches:
         return ResponseDispatches(
-            hand, response, before_last_response(messages), write, self._rules, self._summary_model
+            active, response, before_last_response(messages), write, self._rules, self._summary_model
         )
 
-    def _once_more(self, hand: ActiveTurn) -> str:
-        if hand.missing_intents is None:
+    def _once_more(self, active: ActiveTurn) -> str:
+        if active.missing_intents is None:
             return ""
-        declared, called = hand.missing_intents
+        declared, called = active.missing_intents
         return ONCE_MORE.format(declared=declared, called=called)
 
-    def _offered(self, registered: Sequence[BaseTool | dict[str, Any]], hand: ActiveTurn) -> list[Any]:
+    def _offered(self, registered: Sequence[BaseTool | dict[str, Any]], active: ActiveTurn) -> list[Any]:
         """Return what the model may call: registered tools but own ones that the surface does not name, sub-agents."""
-        on_surface = [one.name for one in hand.turn.surface.orchestrator_tools] if hand.turn else []
+        on_surface = [one.name for one in active.turn.surface.orchestrator_tools] if active.turn else []
         hidden = {tool.name for tool in self.tools if tool.name not in on_surface}
         own = [tool for tool in registered if isinstance(tool, dict) or tool.name not in hidden]
-        return [*own, *(hand.tools if hand.may_dispatch() else ())]
+        return [*own, *(active.tools if active.may_dispatch() else ())]
 
     def _measure(self, shown: Prompt, response: ModelResponse[Any]) -> None:
         for message in response.result if self._meter else ():
             if self._meter and isinstance(message, AIMessage):
                 self._meter.measure(shown, message)
 
-    def _count(self, hand: ActiveTurn, response: ModelResponse[Any], *, asked_again: bool) -> None:
+    def _count(self, active: ActiveTurn, response: ModelResponse[Any], *, asked_again: bool) -> None:
         for message in response.result:
             if isinstance(message, AIMessage):
                 purpose = Purpose.FURTHER_CALLS if asks_sub_agents(message) else Purpose.COMPOSITION
-                hand.costs.add(Purpose.MISSING_INTENT if asked_again else purpose, message)
+                active.costs.add(Purpose.MISSING_INTENT if asked_again else purpose, message)
 
 
 def _without(message: BaseMessage, asked: StatementRequest) -> BaseMessage:

@@ -38,7 +38,7 @@ class Answer:
         stated: ids of the missing calls that the text acknowledges: as its model states, and as the judge confirms if
             there is one.
         notes: what the user has to be told beside the text, in the user's language; empty if the text says it all.
-        read: text and notes as one text, for clients that show one; it is what goes on record as narration.
+        full_text: text and notes as one text, for clients that show one; it is what goes on record as narration.
         messages: the whole history, valid for any provider unless the run was interrupted.
         interrupts: what has to be answered before the turn goes on, by `answer` with `Command(resume=...)`. The turn is
             open until then. Empty if the turn has come to its end.
@@ -53,7 +53,7 @@ class Answer:
     missing: Sequence[MissingKind]
     stated: Sequence[str]
     notes: Sequence[MissingNote]
-    read: str
+    full_text: str
     messages: Sequence[AnyMessage]
     interrupts: Sequence[Interrupt]
     results: Sequence[DispatchResult]
@@ -115,9 +115,9 @@ class Orchestrator:
 
         If the conversation has become too long, its summary is written afterwards, which nobody waits for.
         """
-        async with active_turn(request, self._rules) as hand:
-            yield hand
-        self._compaction.after(hand)
+        async with active_turn(request, self._rules) as active:
+            yield active
+        self._compaction.after(active)
 
     async def settled(self) -> None:
         """Wait until no summary is being written; before the client is closed."""
@@ -153,9 +153,9 @@ class Orchestrator:
         # Each step is kept before the next begins, so that a dispatch that another run finds again is never sent twice.
         durability: Durability | None = "sync" if self.graph.checkpointer else None
         state: dict[str, Any] = {}
-        async with self.turn(request) as hand:
+        async with self.turn(request) as active:
             run = self.graph.astream(
-                given, settings, context=hand, stream_mode=["custom", "values"], durability=durability
+                given, settings, context=active, stream_mode=["custom", "values"], durability=durability
             )
             async with aclosing(cast("AsyncGenerator[tuple[str, Any], None]", run)) as items:
                 async for mode, item in items:
@@ -163,8 +163,8 @@ class Orchestrator:
                         listener(item)
                     else:
                         state = item
-            stopped = None if hand.finished or not hand.can_go_on else await self.graph.aget_state(settings)
-        return _answer_of(hand, state["messages"], stopped.interrupts if stopped else ())
+            stopped = None if active.finished or not active.can_go_on else await self.graph.aget_state(settings)
+        return _answer_of(active, state["messages"], stopped.interrupts if stopped else ())
 
     async def stop(self, request: TurnRequest, config: RunnableConfig) -> None:
         """End the turn that waits in a thread, since nobody will go on with it; its sub-agents are stopped.
@@ -191,17 +191,17 @@ class Orchestrator:
         return None if kept is None or kept["finished"] else kept
 
 
-def _answer_of(hand: ActiveTurn, messages: Sequence[AnyMessage], interrupts: Sequence[Interrupt]) -> Answer:
+def _answer_of(active: ActiveTurn, messages: Sequence[AnyMessage], interrupts: Sequence[Interrupt]) -> Answer:
     return Answer(
-        text=hand.answer,
-        missing=tuple(hand.missing),
-        stated=tuple(hand.stated),
-        notes=tuple(hand.notes),
-        read=hand.read,
+        text=active.answer,
+        missing=tuple(active.missing),
+        stated=tuple(active.stated),
+        notes=tuple(active.notes),
+        full_text=active.full_text,
         messages=messages,
         interrupts=interrupts,
-        results=tuple(hand.results),
-        extra_calls=tuple(hand.costs.calls),
-        end=hand.end,
-        unbound_because=hand.unbound_because,
+        results=tuple(active.results),
+        extra_calls=tuple(active.costs.calls),
+        end=active.end,
+        unbound_because=active.unbound_because,
     )

@@ -46,13 +46,13 @@ class StatusLine:
     """Progress in words; an item of LangGraph's custom stream.
 
     Attributes:
-        words: one line for the user.
+        text: one line for the user.
         type: the typed status event that it was made of.
         sub_agent_ids: who reported it.
         count: reports folded into one.
     """
 
-    words: str
+    text: str
     type: str
     sub_agent_ids: Sequence[str]
     count: int
@@ -66,6 +66,10 @@ TurnEvent = Preamble | StatusLine | MissingNote
 class ActiveTurn:
     """The context of one run of the agent's graph. Made by `active_turn`, one per run.
 
+    Applications read it and change nothing. The middleware keeps its own state here as well, which may change in any
+    release: `asked`, `asked_again`, `binding`, `can_go_on`, `dispatched`, `finished`, `gatherings`, `kept`, `made`,
+    `missing_intents`, `recorded`, `resumed` and all methods except `prompt`.
+
     Attributes:
         request: what the turn is bound with.
         costs: the extra model calls so far.
@@ -75,7 +79,7 @@ class ActiveTurn:
         resumed: the run goes on with a turn that an earlier one began.
         recorded: of a resumed turn that was over, and was followed by another: what was dispatched in it.
         can_go_on: the graph keeps checkpoints, so that another run can go on with the turn.
-        said: the user's message; empty before the graph has begun.
+        user_message: the user's message; empty before the graph has begun.
         episode: what the memory knows of the conversation; None if it was not asked or did not say in time.
         tools: the sub-agents as tools.
         dispatched: how many dispatches of the turn earlier runs have brought to their end.
@@ -91,7 +95,7 @@ class ActiveTurn:
         missing: the calls that did not fully succeed; known with the answer.
         stated: ids of those that the answer acknowledges.
         notes: what the user is told of all others.
-        read: answer and notes as one text.
+        full_text: answer and notes as one text.
         end: how the turn ended; None before, and if the sidecar could not be told.
     """
 
@@ -103,7 +107,7 @@ class ActiveTurn:
     resumed: bool = False
     recorded: Sequence[DispatchResult] = ()
     can_go_on: bool = False
-    said: str = ""
+    user_message: str = ""
     episode: Episode | None = None
     tools: Sequence[BaseTool] = ()
     dispatched: int = 0
@@ -119,7 +123,7 @@ class ActiveTurn:
     missing: Sequence[MissingKind] = ()
     stated: Sequence[str] = ()
     notes: Sequence[MissingNote] = ()
-    read: str = ""
+    full_text: str = ""
     end: TurnEnd | None = None
     binding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -160,13 +164,13 @@ class ActiveTurn:
         if self.turn is None or (self.can_go_on and not self.finished):
             return
         abandoned = abandoned or not self.finished
-        narration = "" if abandoned else trimmed(self.read, LONGEST_NARRATION)
+        narration = "" if abandoned else trimmed(self.full_text, LONGEST_NARRATION)
         over = [result.dispatch_id for result in self.recorded]  # their children were closed with the turn before
         known = [one for result in self.results if result.dispatch_id not in over for one in result.outcomes]
         integrations = [_integration(one, abandoned=abandoned) for one in known if one.child_id]
         try:
             self.end = await self.turn.end(
-                narration, integrations, user_message=self.said, timeout=ABANDON if abandoned else None
+                narration, integrations, user_message=self.user_message, timeout=ABANDON if abandoned else None
             )
         except SubagentsError:
             self.end = None  # the user has the answer, and the sidecar ends the turn by itself when its time is over
@@ -188,13 +192,13 @@ async def active_turn(request: TurnRequest, rules: OrchestratorRules) -> AsyncIt
 
     Source: PC2-FR-15a.
     """
-    hand = ActiveTurn(request, Costs(rules.prices, rules.on_extra_call))
+    active = ActiveTurn(request, Costs(rules.prices, rules.on_extra_call))
     try:
-        yield hand
+        yield active
     except BaseException:
-        await hand.leave(abandoned=True)
+        await active.leave(abandoned=True)
         raise
-    await hand.leave(abandoned=False)
+    await active.leave(abandoned=False)
 
 
 def trimmed(text: str, most_bytes: int) -> str:

@@ -106,7 +106,7 @@ async def test_what_the_answer_does_not_state_is_noted_for_every_kind_of_failure
     words = (ENGLISH.answer, ENGLISH.data, ENGLISH.turn)
     assert talk.noted == [text for number, text in enumerate(words, 1) if number not in stated]
     assert answer.text == answer.messages[-1].text == "Some of it."
-    assert answer.read == "\n\n".join(["Some of it.", *([" ".join(talk.noted)] if noted else [])])
+    assert answer.full_text == "\n\n".join(["Some of it.", *([" ".join(talk.noted)] if noted else [])])
 
 
 @requirement("PC2-FR-14a")
@@ -131,7 +131,7 @@ async def test_only_a_statement_counts_and_never_the_words(step: Step, stated: i
         answer = await talk.say()
 
     assert (len(answer.stated), len(answer.notes)) == (stated, 1 - stated)
-    assert "<<" not in answer.read
+    assert "<<" not in answer.full_text
 
 
 @requirement("PC2-FR-14a")
@@ -154,7 +154,7 @@ async def test_no_text_of_a_sub_agent_is_a_statement() -> None:
 
     assert (len(first.stated), len(first.notes)) == (1, 0)
     assert (len(second.stated), len(second.notes)) == (0, 1)
-    assert "<<" not in second.read
+    assert "<<" not in second.full_text
 
 
 async def test_a_turn_without_anything_missing_costs_and_says_nothing() -> None:
@@ -164,7 +164,7 @@ async def test_a_turn_without_anything_missing_costs_and_says_nothing() -> None:
 
         assert "<<stated" not in talk.model.prompts[1]
     assert (answer.missing, answer.stated, answer.notes) == ((), (), ())
-    assert answer.read == answer.text == "Sorry for the wait: <<stated is what it says."
+    assert answer.full_text == answer.text == "Sorry for the wait: <<stated is what it says."
 
 
 async def test_a_statement_costs_no_further_call_of_the_model() -> None:
@@ -185,8 +185,8 @@ async def test_what_the_user_read_is_on_record_and_is_shown_to_the_model_of_the_
         episode = await talk.client.read_episode("episode-1", "user-1")
         await talk.say("Thanks.")
 
-        assert str(talk.model.shown[-1][2].text) == answer.read == f"Hm.\n\n{ENGLISH.nothing}"
-    assert [turn.narration for turn in episode.turns] == [answer.read]
+        assert str(talk.model.shown[-1][2].text) == answer.full_text == f"Hm.\n\n{ENGLISH.nothing}"
+    assert [turn.narration for turn in episode.turns] == [answer.full_text]
     assert (answer.text, str(answer.messages[-1].text)) == ("Hm.", "Hm.")
 
 

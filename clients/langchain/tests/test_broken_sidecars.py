@@ -55,7 +55,7 @@ async def test_a_sidecar_that_restarts_in_the_middle_of_a_turn_leaves_no_call_un
         )
 
     assert answer.results[0].synthesised
-    assert answer.read.endswith(ENGLISH.nothing)
+    assert answer.full_text.endswith(ENGLISH.nothing)
     assert again.text == "Here is what I found: hello from rewards"
     assert again.end is not None
 
@@ -69,7 +69,7 @@ async def test_a_sidecar_that_is_gone_between_two_responses_leaves_no_call_unans
         await stack.enter_async_context(Verticals().serving(folder))
         sidecar = await stack.enter_async_context(serving(folder))
         client = await stack.enter_async_context(
-            SidecarClient.connect(sidecar.dispatch_target, boot_secret=sidecar.boot_secret, limits=QUICK)
+            SidecarClient.connect(sidecar.dispatch_target, boot_secret=sidecar.boot_secret, timeouts=QUICK)
         )
 
         async def after_its_end(messages: Messages) -> object:
@@ -80,21 +80,21 @@ async def test_a_sidecar_that_is_gone_between_two_responses_leaves_no_call_unans
         answer = await turn_with(client, calling("ask_rewards"), after_its_end, composes)
 
     assert [result.synthesised for result in answer.results] == [False, True]
-    assert answer.read == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
+    assert answer.full_text == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
     assert answer.end is None
 
 
 async def test_a_turn_that_cannot_be_bound_goes_on_without_sub_agents(tmp_path: Path) -> None:
     """Nobody listens: the model is told, is offered nothing, and what it calls in spite of it is answered."""
     model = ScriptedModel(steps=[calling("ask_shop"), says("Hm.")])
-    limits = ClientTimeouts(bind=timedelta(milliseconds=300), unreachable_after=timedelta(milliseconds=300))
-    async with SidecarClient.connect(f"unix:{tmp_path}/nobody.sock", boot_secret="x", limits=limits) as client:
+    timeouts = ClientTimeouts(bind=timedelta(milliseconds=300), unreachable_after=timedelta(milliseconds=300))
+    async with SidecarClient.connect(f"unix:{tmp_path}/nobody.sock", boot_secret="x", timeouts=timeouts) as client:
         turn = TurnRequest(principal="user-1", episode_id="episode-1")
         answer = await Orchestrator(client, model).answer(turn, [HumanMessage("?")])
 
     validate_history(answer.messages)
     assert isinstance(answer.unbound_because, DependencyUnavailable | DeadlineExceeded)
-    assert answer.read == f"Hm.\n\n{ENGLISH.nothing}"
+    assert answer.full_text == f"Hm.\n\n{ENGLISH.nothing}"
     assert model.offered == [[], []]
     assert "cannot be reached" in model.prompts[0]
     assert (answer.results, answer.end) == ((), None)
@@ -108,7 +108,7 @@ async def test_a_dispatch_that_runs_out_of_time_is_answered_in_full() -> None:
         answer = await talk.say()
 
     assert [one.outcome for one in answer.results[0].outcomes] == [Outcome.FAILED, Outcome.SUCCEEDED]
-    assert answer.read == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
+    assert answer.full_text == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
 
 
 async def test_a_thread_that_was_cut_off_is_mended_before_its_next_turn() -> None:

@@ -343,11 +343,11 @@ async def test_streamed_events_show_each_sub_agent_as_a_tool() -> None:
     """Begin and end with the outcome, as `astream_events` has them for any tool."""
     async with talking(calling("ask_shop", "ask_rewards"), composes) as talk:
         orchestrator = talk.orchestrator
-        async with orchestrator.turn(TURN) as hand:
+        async with orchestrator.turn(TURN) as active:
             events = [
                 event
                 async for event in orchestrator.graph.astream_events(
-                    {"messages": [("user", "?")]}, context=hand, version="v2"
+                    {"messages": [("user", "?")]}, context=active, version="v2"
                 )
                 if event["event"].startswith("on_tool")
             ]
@@ -360,8 +360,8 @@ async def test_streamed_events_show_each_sub_agent_as_a_tool() -> None:
 async def test_a_graph_that_is_run_synchronously_is_refused_before_anything_is_asked() -> None:
     """The sidecar is only reached from an event loop."""
     async with talking(calling("ask_shop")) as talk:
-        async with talk.orchestrator.turn(TURN) as hand:
+        async with talk.orchestrator.turn(TURN) as active:
             with pytest.raises(TypeError, match="No synchronous function"):
-                await asyncio.to_thread(talk.orchestrator.graph.invoke, {"messages": [("user", "?")]}, context=hand)
+                await asyncio.to_thread(talk.orchestrator.graph.invoke, {"messages": [("user", "?")]}, context=active)
 
         assert talk.dispatches == 0

@@ -49,9 +49,9 @@ async def test_sub_agents_are_tools_in_the_stream_of_events() -> None:
     async with talking(calling("ask_shop", "ask_rewards"), says("Done.")) as talk:
         rules = OrchestratorRules()
         seen: list[Any] = []
-        async with active_turn(TurnRequest(principal="user-1", episode_id="episode-1"), rules) as hand:
+        async with active_turn(TurnRequest(principal="user-1", episode_id="episode-1"), rules) as active:
             given = {"messages": [HumanMessage("What is new?")]}
-            async for event in talk.orchestrator.graph.astream_events(given, context=hand, version="v2"):
+            async for event in talk.orchestrator.graph.astream_events(given, context=active, version="v2"):
                 seen.append(event)  # noqa: PERF401  an async comprehension would hide what is asked for
         assert talk.dispatches == 1
 

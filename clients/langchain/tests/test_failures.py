@@ -36,7 +36,7 @@ async def test_an_exception_is_acknowledged_in_words_and_its_text_is_nowhere() -
         answer = await talk.say()
 
         assert CANARY not in seen_by_models_and_users(talk, answer)
-    assert answer.read == f"Here is what I found: hello from shop\n\n{ENGLISH.answer}"
+    assert answer.full_text == f"Here is what I found: hello from shop\n\n{ENGLISH.answer}"
     assert talk.noted == [ENGLISH.answer]
     assert answer.text == answer.messages[-1].text == "Here is what I found: hello from shop"
     assert [one.status for one in answer.messages if isinstance(one, ToolMessage)] == ["success", "error"]
@@ -52,7 +52,7 @@ async def test_a_timeout_is_acknowledged_as_an_exception_is() -> None:
         talk.sidecar.runner.use("rewards", hangs())
         answer = await talk.say()
 
-    assert answer.read == f"Here is what I found: hello from shop\n\n{ENGLISH.answer}"
+    assert answer.full_text == f"Here is what I found: hello from shop\n\n{ENGLISH.answer}"
 
 
 async def test_a_turn_whose_only_call_failed_says_that_it_could_not_help() -> None:
@@ -61,7 +61,7 @@ async def test_a_turn_whose_only_call_failed_says_that_it_could_not_help() -> No
         talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
         answer = await talk.say()
 
-    assert answer.read == f"Hm.\n\n{ENGLISH.nothing}"
+    assert answer.full_text == f"Hm.\n\n{ENGLISH.nothing}"
 
 
 @requirement("PC2-T-12", "PC2-T-27", "PC2-AC-5a", "PC2-AC-5b")
@@ -95,7 +95,7 @@ async def test_data_of_another_user_is_withheld_counted_and_acknowledged() -> No
         assert CANARY not in seen_by_models_and_users(talk, answer)
         assert len(talk.sidecar.connector.calls) == 1
         assert [name for name, _ in talk.sidecar.recorder.told if "mismatch" in name] == ["principal_mismatch"]
-    assert answer.read.endswith(ENGLISH.data)
+    assert answer.full_text.endswith(ENGLISH.data)
 
 
 @requirement("PC2-T-11")
@@ -161,7 +161,7 @@ async def test_each_missing_answer_is_acknowledged_and_not_only_the_first() -> N
     assert outcomes == ["degraded", "failed", "degraded", "dropped"]
     assert [f". {name}('about {name}'): " in composing for name in FOUR] == [True] * 4
     for sentence in (ENGLISH.data, ENGLISH.answer, ENGLISH.rest, ENGLISH.turn):
-        assert sentence in answer.read
+        assert sentence in answer.full_text
 
 
 def repeats(messages: Messages) -> AIMessage:
@@ -175,7 +175,7 @@ async def test_no_code_and_no_exception_reaches_the_user_even_where_the_model_re
     async with everything_missing(composing=repeats) as talk:
         answer = await talk.say()
 
-        read = f"{answer.read} {talk.lines} {talk.preambles} {talk.noted}"
+        read = f"{answer.full_text} {talk.lines} {talk.preambles} {talk.noted}"
         events = {type(one) for one in talk.events}
     codes = [CANARY, "RuntimeError", "Traceback", *ErrorReason.keys(), *(each.name for each in CallFailure)]
     assert [code for code in codes if code.removeprefix("ERROR_REASON_") in read] == []
@@ -193,7 +193,7 @@ async def test_the_composing_model_is_told_what_is_missing_in_words_that_hold_no
         routing, composing = talk.model.prompts
         prompt = (await talk.sidecar.bind()).surface.prompt
         assert CANARY not in seen_by_models_and_users(talk, answer)
-    assert answer.read == answer.text == "Your points are away for now."
+    assert answer.full_text == answer.text == "Your points are away for now."
     assert "1. ask_rewards('about ask_rewards'): there is no answer right now" in composing
     assert "ask_shop('" not in composing
     assert routing == prompt.prefix + prompt.suffix
@@ -208,7 +208,7 @@ async def test_what_is_over_the_cap_is_left_for_later_and_said() -> None:
         answer = await talk.say()
 
         assert talk.sidecar.runner.started == ["shop", "rewards"]
-    assert answer.read.endswith(ENGLISH.turn)
+    assert answer.full_text.endswith(ENGLISH.turn)
     assert routed(answer)[2] == ("support", "dropped")
     assert answer.end is not None
     assert answer.end.routing_decision.cap.value == "over"
@@ -245,7 +245,7 @@ async def test_a_failure_that_a_later_call_makes_good_is_not_acknowledged() -> N
         talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
         answer = await talk.say()
 
-    assert (answer.read, talk.noted) == ("Here is what I found: Here.", [])
+    assert (answer.full_text, talk.noted) == ("Here is what I found: Here.", [])
 
 
 async def test_a_cancelled_turn_stops_its_sub_agents_ends_and_the_next_one_is_fine() -> None:

@@ -131,7 +131,7 @@ async def test_a_failure_from_before_an_interrupt_is_acknowledged_after_it(opene
             answer = await asked(agent(talk, asks_first("ask_rewards"), checkpointer=saver), decides(APPROVE))
 
         assert "1. ask_shop('about ask_shop'): there is no answer right now" in talk.model.prompts[-1]
-    assert answer.read == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
+    assert answer.full_text == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
     assert "CANARY" not in str(answer)
 
 
@@ -197,15 +197,15 @@ async def test_a_call_that_is_approved_after_its_turn_was_over_runs_in_the_next_
 
 async def test_a_run_without_checkpoints_that_is_left_early_ends_its_turn_as_abandoned() -> None:
     """No other run can go on with it: what was answered is in no answer, and is recorded like that."""
-    async with talking(calling("ask_shop"), composes) as talk, talk.orchestrator.turn(TURN) as hand:
-        run = talk.orchestrator.graph.astream({"messages": [("user", "?")]}, context=hand, stream_mode="values")
+    async with talking(calling("ask_shop"), composes) as talk, talk.orchestrator.turn(TURN) as active:
+        run = talk.orchestrator.graph.astream({"messages": [("user", "?")]}, context=active, stream_mode="values")
         async with aclosing(run) as items:
             async for item in items:
                 if isinstance(item["messages"][-1], ToolMessage):
                     break
 
-    assert hand.end is not None
-    assert [child.close_reason for child in hand.end.children] == ["integration_failed"]
+    assert active.end is not None
+    assert [child.close_reason for child in active.end.children] == ["integration_failed"]
 
 
 async def test_nobody_else_can_go_on_with_a_turn(opened: Opened) -> None:

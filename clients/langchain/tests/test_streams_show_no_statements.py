@@ -77,15 +77,15 @@ async def test_no_event_of_a_run_holds_a_statement() -> None:
         model = StreamingModel(steps=[calling("ask_shop"), states("Not now.", 1)])
         assistant = Orchestrator(talk.client, model, summary_model=talk.summary_model)
         told: list[Any] = []
-        async with assistant.turn(TURN) as hand:
-            events = assistant.graph.astream_events({"messages": [HumanMessage("?")]}, context=hand, version="v2")
+        async with assistant.turn(TURN) as active:
+            events = assistant.graph.astream_events({"messages": [HumanMessage("?")]}, context=active, version="v2")
             async for event in events:
                 told += [event["data"].get("chunk")] if event["event"] == "on_chat_model_stream" else []
                 told += [event["data"].get("output")] if event["event"].endswith("_end") else []
 
     assert "Not now." in str(told)
     assert "<<" not in str(told)
-    assert len(hand.stated) == 1
+    assert len(active.stated) == 1
 
 
 @requirement("PC2-FR-8c")
@@ -110,19 +110,19 @@ async def test_a_model_that_imitates_its_earlier_statements_shows_none() -> None
         await talk.say()
         answer = await talk.say("Thanks.")
 
-    assert (answer.read, answer.stated) == ("Bye!", ())
+    assert (answer.full_text, answer.stated) == ("Bye!", ())
 
 
 async def streamed_by(assistant: Orchestrator) -> tuple[list[str], list[Any]]:
     """Return the text tokens of one turn, and the items of the custom stream."""
     streamed: list[str] = []
     items: list[Any] = []
-    async with assistant.turn(TURN) as hand:
+    async with assistant.turn(TURN) as active:
         given_ = {"messages": [HumanMessage("?")]}
-        async for mode, item in assistant.graph.astream(given_, context=hand, stream_mode=["custom", "messages"]):
+        async for mode, item in assistant.graph.astream(given_, context=active, stream_mode=["custom", "messages"]):
             if mode == "custom":
                 items.append(item)
             elif isinstance(item[0], AIMessageChunk) and str(item[0].text):
                 streamed.append(str(item[0].text))
-    assert "".join(streamed) == hand.answer
+    assert "".join(streamed) == active.answer
     return streamed, items

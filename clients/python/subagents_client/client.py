@@ -41,8 +41,8 @@ class SidecarClient:
         *,
         boot_secret: str = "",
         boot_secret_file: str | Path | None = None,
-        limits: ClientTimeouts | None = None,
-        surroundings: ClientRuntime | None = None,
+        timeouts: ClientTimeouts | None = None,
+        runtime: ClientRuntime | None = None,
         session_lane: bool = True,
     ) -> Self:
         """Return a client; the connection is made when it is first needed. To be called in a running event loop.
@@ -51,8 +51,8 @@ class SidecarClient:
             target: `unix:/run/sidecar/dispatch/sidecar.sock`, or a port on loopback.
             boot_secret: what the sidecar wrote at its start.
             boot_secret_file: where it wrote it; instead of `boot_secret`.
-            limits: how long things may take.
-            surroundings: clock, chance, ids and trace.
+            timeouts: how long things may take.
+            runtime: clock, chance, ids and trace.
             session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
 
         Raises:
@@ -65,9 +65,9 @@ class SidecarClient:
                 raise ValueError("give boot_secret or boot_secret_file, not both")
             boot_secret = _secret_in(Path(boot_secret_file))
         channel = open_channel(target)
-        around = surroundings or ClientRuntime()
+        around = runtime or ClientRuntime()
         return cls(
-            channel, Wire(channel, target, boot_secret, limits or ClientTimeouts(), around, session_lane=session_lane)
+            channel, Wire(channel, target, boot_secret, timeouts or ClientTimeouts(), around, session_lane=session_lane)
         )
 
     @classmethod
@@ -76,8 +76,8 @@ class SidecarClient:
         target: str,
         tls: TlsFiles,
         *,
-        limits: ClientTimeouts | None = None,
-        surroundings: ClientRuntime | None = None,
+        timeouts: ClientTimeouts | None = None,
+        runtime: ClientRuntime | None = None,
         session_lane: bool = True,
     ) -> Self:
         """Return a client of a sidecar at a TCP address; the certificate takes the place of the boot secret.
@@ -85,16 +85,16 @@ class SidecarClient:
         Args:
             target: such as `dns:///sidecar.example.org:7443`.
             tls: authority, own certificate and key; followed when their files change.
-            limits: how long things may take.
-            surroundings: clock, chance, ids and trace.
+            timeouts: how long things may take.
+            runtime: clock, chance, ids and trace.
             session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
 
         Raises:
             ValueError: `target` is a Unix socket, or the files cannot be used.
         """
         channel = open_channel(target, tls)
-        around = surroundings or ClientRuntime()
-        return cls(channel, Wire(channel, target, "", limits or ClientTimeouts(), around, session_lane=session_lane))
+        around = runtime or ClientRuntime()
+        return cls(channel, Wire(channel, target, "", timeouts or ClientTimeouts(), around, session_lane=session_lane))
 
     async def __aenter__(self) -> Self:
         return self
@@ -121,9 +121,9 @@ class SidecarClient:
 
         Source: PC2-FR-1, PC2-FR-2.
         """
-        turn_id = request.turn_id or self._wire.surroundings.new_id()
+        turn_id = request.turn_id or self._wire.runtime.new_id()
         answer = await self._wire.ask(
-            self._wire.stub.BindTurn, _message(request, turn_id), "BindTurn", timeout or self._wire.limits.bind
+            self._wire.stub.BindTurn, _message(request, turn_id), "BindTurn", timeout or self._wire.timeouts.bind
         )
         self._wire.lanes.offered(answer.contract)
         binding = Binding(
@@ -162,7 +162,7 @@ class SidecarClient:
         request = history_pb2.ReadEpisodeRequest(
             episode_id=episode_id, principal=principal, view=f"EPISODE_VIEW_{view.name}", max_turns=max_turns
         )
-        limit = timeout or self._wire.limits.unary
+        limit = timeout or self._wire.timeouts.unary
         return translate_history.episode(
             await self._wire.ask(self._wire.history.ReadEpisode, request, "ReadEpisode", limit)
         )
@@ -204,7 +204,7 @@ class SidecarClient:
             up_to_turn_id=up_to_turn_id,
             expected_revision=expected_revision,
         )
-        limit = timeout or self._wire.limits.unary
+        limit = timeout or self._wire.timeouts.unary
         answer = await self._wire.ask(self._wire.history.WriteSummary, request, "WriteSummary", limit)
         return translate_history.size(answer.size)
 

@@ -103,8 +103,8 @@ class DispatchStream:
     def __init__(self, wire: Wire, assignment: DispatchCall, timeout: timedelta) -> None:
         self._wire = wire
         self._assignment = assignment
-        margin = min(wire.limits.settle_margin, timeout / 10)
-        self._deadline = Deadline(timeout - margin, wire.surroundings.now)
+        margin = min(wire.timeouts.settle_margin, timeout / 10)
+        self._deadline = Deadline(timeout - margin, wire.runtime.now)
         self._stage = Stage.UNSENT if assignment.request else Stage.RESUMING
         self._sequence = assignment.after_sequence
         self._pending: deque[DispatchEvent] = deque()
@@ -208,7 +208,7 @@ class DispatchStream:
             await self._broken(InternalError("the stream ended before its result"), answered=False)
 
     async def _open(self) -> Frames | None:
-        limit = self._lost or Deadline(self._wire.limits.unreachable_after, self._wire.surroundings.now)
+        limit = self._lost or Deadline(self._wire.timeouts.unreachable_after, self._wire.runtime.now)
         if not await self._wire.connected(min(limit.left(), self._deadline.left())):
             self._give_up(DependencyUnavailable(unreachable("Dispatch", self._wire.target)))
             return None
@@ -267,15 +267,15 @@ class DispatchStream:
         if self._stage is Stage.SENT:
             self._stage = Stage.UNSENT if answered else Stage.UNCERTAIN
         self._failures += 1
-        surroundings, limits = self._wire.surroundings, self._wire.limits
-        self._lost = self._lost or Deadline(limits.unreachable_after, surroundings.now)
-        pause = backoff_before(self._failures + 1, error, limits, surroundings.chance)
+        runtime, timeouts = self._wire.runtime, self._wire.timeouts
+        self._lost = self._lost or Deadline(timeouts.unreachable_after, runtime.now)
+        pause = backoff_before(self._failures + 1, error, timeouts, runtime.chance)
         again = is_retryable(error) or (not answered and isinstance(error, InternalError))
-        refused_often = answered and self._failures >= limits.most_attempts
+        refused_often = answered and self._failures >= timeouts.most_attempts
         if not again or refused_often or pause >= min(self._lost.left(), self._deadline.left()):
             self._give_up(error)
         else:
-            await surroundings.sleep(pause)
+            await runtime.sleep(pause)
 
     def _give_up(self, error: SubagentsError) -> None:
         assignment = self._assignment

@@ -79,7 +79,7 @@ class RecordedHistory:
         """
         request = _list_turns(wanted)
         request.page_size, request.page_token = page_size, page_token
-        limit = timeout or self._wire.limits.unary
+        limit = timeout or self._wire.timeouts.unary
         return translate_history.turn_page(
             await self._wire.ask(self._wire.history.ListTurns, request, "ListTurns", limit)
         )
@@ -97,7 +97,7 @@ class RecordedHistory:
         Source: SX-39, SX-40.
         """
         request = history_pb2.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
-        limit = timeout or self._wire.limits.unary
+        limit = timeout or self._wire.timeouts.unary
         return translate_history.recorded_turn(
             await self._wire.ask(self._wire.history.GetTurn, request, "GetTurn", limit)
         )
@@ -117,7 +117,7 @@ class RecordedHistory:
             DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
         request = history_pb2.ListEpisodesRequest(page_size=page_size, page_token=page_token)
-        limit = timeout or self._wire.limits.unary
+        limit = timeout or self._wire.timeouts.unary
         answer = await self._wire.ask(self._wire.history.ListEpisodes, request, "ListEpisodes", limit)
         return translate_history.episode_page(answer)
 
@@ -146,8 +146,8 @@ class RecordedHistory:
             finally:
                 stream.cancel()
 
-        limit = timeout or wire.limits.unary
-        return await retry_idempotent(read, "ExportReplay", limit, wire.limits, wire.surroundings)
+        limit = timeout or wire.timeouts.unary
+        return await retry_idempotent(read, "ExportReplay", limit, wire.timeouts, wire.runtime)
 
     async def watch_events(
         self, turn_id: str, *, after: Mapping[str, int] | None = None
@@ -184,12 +184,12 @@ class RecordedHistory:
                 error = error_and_origin(failure, "WatchEvents", self._wire.target)[0]
             finally:
                 stream.cancel()
-            if failures >= self._wire.limits.most_attempts or not (
+            if failures >= self._wire.timeouts.most_attempts or not (
                 is_retryable(error) or isinstance(error, InternalError)
             ):
                 raise error
-            surroundings = self._wire.surroundings
-            await surroundings.sleep(backoff_before(failures + 1, error, self._wire.limits, surroundings.chance))
+            runtime = self._wire.runtime
+            await runtime.sleep(backoff_before(failures + 1, error, self._wire.timeouts, runtime.chance))
 
 
 def _watch_request(turn_id: str, seen: Mapping[str, int]) -> history_pb2.WatchEventsRequest:

@@ -34,16 +34,16 @@ def is_retryable(error: SubagentsError) -> bool:
     )
 
 
-def backoff_before(attempt: int, error: SubagentsError, limits: ClientTimeouts, chance: Chance) -> float:
+def backoff_before(attempt: int, error: SubagentsError, timeouts: ClientTimeouts, chance: Chance) -> float:
     """Return the seconds to wait before an attempt.
 
     Args:
         attempt: the one about to be made; 2 or more.
         error: how the one before it failed; its `retry_after` is waited for at least.
-        limits: bounds of the pause.
+        timeouts: bounds of the pause.
         chance: spreads it between 0 and the bound.
     """
-    bound = min(limits.first_backoff * 2 ** min(attempt - 2, 16), limits.longest_backoff)
+    bound = min(timeouts.first_backoff * 2 ** min(attempt - 2, 16), timeouts.longest_backoff)
     asked = error.retry_after or timedelta(0)
     return asked.total_seconds() + chance.uniform(0.0, bound.total_seconds())
 
@@ -52,8 +52,8 @@ async def retry_idempotent(
     send: Callable[[float], Awaitable[Answer]],
     method: str,
     timeout: timedelta,
-    limits: ClientTimeouts,
-    surroundings: ClientRuntime,
+    timeouts: ClientTimeouts,
+    runtime: ClientRuntime,
 ) -> Answer:
     """Send a request that is safe to repeat, again if need be, until it is answered or time or attempts are up.
 
@@ -64,13 +64,13 @@ async def retry_idempotent(
         send: sends it once, with the seconds that are left.
         method: its name and the address, for messages.
         timeout: for all attempts and pauses together.
-        limits: how often and how fast.
-        surroundings: clock, sleep and chance.
+        timeouts: how often and how fast.
+        runtime: clock, sleep and chance.
 
     Raises:
         SubagentsError: the last failure.
     """
-    deadline = Deadline(timeout, surroundings.now)
+    deadline = Deadline(timeout, runtime.now)
     attempt, refusals = 1, 0
     while True:
         try:
@@ -79,10 +79,10 @@ async def retry_idempotent(
             error, answered = error_and_origin(failure, method)
             refusals += answered and not isinstance(error, Draining)
             attempt += 1
-            pause = backoff_before(attempt, error, limits, surroundings.chance)
-            if not is_retryable(error) or refusals >= limits.most_attempts or pause >= deadline.left():
+            pause = backoff_before(attempt, error, timeouts, runtime.chance)
+            if not is_retryable(error) or refusals >= timeouts.most_attempts or pause >= deadline.left():
                 raise error from failure
-        await surroundings.sleep(pause)
+        await runtime.sleep(pause)
 
 
 def caller_can_mend(error: SubagentsError) -> bool:

@@ -63,7 +63,7 @@ class StatusRenderer:
         """
         return cls(tomllib.loads(path.read_text(encoding="utf-8")), default_locale=default_locale)
 
-    def words(self, update: StatusUpdate, locale: str | None = None) -> str | None:
+    def render(self, update: StatusUpdate, locale: str | None = None) -> str | None:
         """Return one line for an update, or None if there are no words for its type. Never raises.
 
         Args:

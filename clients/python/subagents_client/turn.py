@@ -141,7 +141,7 @@ class BoundTurn:
         """
         if not calls:
             raise ValueError("a dispatch needs at least one call; end the turn if the model made none")
-        name = dispatch_id or self._wire.surroundings.new_id()
+        name = dispatch_id or self._wire.runtime.new_id()
         known = self._started.get(name)
         assignment = DispatchCall(
             dispatch_id=name,
@@ -263,12 +263,12 @@ class BoundTurn:
         )
 
     def _stream(self, assignment: DispatchCall, timeout: timedelta | None) -> DispatchStream:
-        stream = DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
+        stream = DispatchStream(self._wire, assignment, timeout or self._wire.timeouts.dispatch)
         self._streams[assignment.dispatch_id] = stream
         return stream
 
     def _unary(self, timeout: timedelta | None) -> timedelta:
-        return timeout or self._wire.limits.unary
+        return timeout or self._wire.timeouts.unary
 
     def _request(
         self, dispatch_id: str, calls: Sequence[ToolCall], context: DispatchContext

@@ -45,8 +45,8 @@ class Wire:
         channel: the connection; owned by whoever made it.
         target: its address, for messages.
         boot_secret: sent with every call; empty: none.
-        limits: how long things may take.
-        surroundings: clock, chance and ids.
+        timeouts: how long things may take.
+        runtime: clock, chance and ids.
         session_lane: use a session lane where the sidecar offers one.
 
     Attributes:
@@ -58,19 +58,19 @@ class Wire:
         channel: grpc.aio.Channel,
         target: str,
         boot_secret: str,
-        limits: ClientTimeouts,
-        surroundings: ClientRuntime,
+        timeouts: ClientTimeouts,
+        runtime: ClientRuntime,
         *,
         session_lane: bool = True,
     ) -> None:
         self._channel = channel
         self.target = target
         self._secret: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
-        self.lanes = Lanes(self._session, surroundings.now, surroundings.chance.uniform, enabled=session_lane)
+        self.lanes = Lanes(self._session, runtime.now, runtime.chance.uniform, enabled=session_lane)
         self.stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
         self.history = history_pb2_grpc.HistoryServiceStub(channel)
-        self.limits = limits
-        self.surroundings = surroundings
+        self.timeouts = timeouts
+        self.runtime = runtime
 
     async def ask(
         self,
@@ -95,7 +95,7 @@ class Wire:
                 operation.cancel()
             return answer
 
-        return await retry_idempotent(send, f"{name} at {self.target}", timeout, self.limits, self.surroundings)
+        return await retry_idempotent(send, f"{name} at {self.target}", timeout, self.timeouts, self.runtime)
 
     def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
         """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`."""
@@ -109,14 +109,14 @@ class Wire:
 
     @property
     def _metadata(self) -> Sequence[tuple[str, str]]:
-        return (*self._secret, *self.surroundings.trace_headers().items())
+        return (*self._secret, *self.runtime.trace_headers().items())
 
     def _on_lane(self, kind: str, request: Message, left: float) -> LaneOperation | None:
         """Hand a request to the lane, if there is one that takes it."""
         lane = self.lanes.current() if kind else None
         if lane is None or not lane.takes(request):
             return None
-        return lane.send(kind, request, left, self.surroundings.trace_headers())
+        return lane.send(kind, request, left, self.runtime.trace_headers())
 
     def _session(self, left: float) -> Stream:
         return self.stub.Session(timeout=left, metadata=self._secret)

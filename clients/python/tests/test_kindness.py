@@ -45,7 +45,7 @@ def away() -> grpc.aio.AioRpcError:
 @pytest.mark.parametrize("seed", range(20))
 async def test_a_bind_outlasts_a_restart_of_three_seconds(seed: int) -> None:
     """Within its deadline, in pauses that differ by chance; the sidecar is back after 3 s of the test's clock."""
-    time, limits = Time(), ClientTimeouts()
+    time, timeouts = Time(), ClientTimeouts()
 
     async def send(left: float) -> str:
         if time.now < 3:
@@ -53,21 +53,21 @@ async def test_a_bind_outlasts_a_restart_of_three_seconds(seed: int) -> None:
         return f"{left > 0}"
 
     around = ClientRuntime(now=lambda: time.now, sleep=time.sleep, chance=Random(seed))
-    assert await retry_idempotent(send, "BindTurn", limits.bind, limits, around) == "True"
+    assert await retry_idempotent(send, "BindTurn", timeouts.bind, timeouts, around) == "True"
     assert max(time.pauses) <= 0.5
     assert len(set(time.pauses)) == len(time.pauses)
 
 
 async def test_a_bind_gives_up_at_its_deadline_and_not_before() -> None:
     """A sidecar that stays away: the last attempt is within one pause of the deadline."""
-    time, limits = Time(), ClientTimeouts()
+    time, timeouts = Time(), ClientTimeouts()
 
     async def send(_left: float) -> str:
         raise away()
 
     around = ClientRuntime(now=lambda: time.now, sleep=time.sleep, chance=Random(1))
     with pytest.raises(DependencyUnavailable):
-        await retry_idempotent(send, "BindTurn", limits.bind, limits, around)
+        await retry_idempotent(send, "BindTurn", timeouts.bind, timeouts, around)
     assert 4.5 <= time.now < 5
 
 

@@ -126,9 +126,9 @@ async def test_a_client_that_is_closed_has_gone_away_at_once(session_lane: bool)
 @pytest.mark.parametrize("session_lane", [True, False])
 async def test_requests_carry_the_trace_that_they_belong_to(session_lane: bool) -> None:
     """As `opentelemetry.propagate.inject` names it."""
-    surroundings = ClientRuntime(trace_headers=lambda: {"traceparent": TRACEPARENT})
+    runtime = ClientRuntime(trace_headers=lambda: {"traceparent": TRACEPARENT})
     async with running_sidecar_for_tests() as sidecar:
-        async with connected(sidecar, session_lane=session_lane, surroundings=surroundings) as client:
+        async with connected(sidecar, session_lane=session_lane, runtime=runtime) as client:
             await a_turn(client, "turn-1")
         assert sidecar.runner.request_of("shop").trace_headers["traceparent"] == TRACEPARENT
 

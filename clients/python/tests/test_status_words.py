@@ -21,20 +21,20 @@ def update(kind: str, attributes: Mapping[str, str] | None = None, agents: Seque
 @requirement("PC1-D-15")
 def test_an_update_becomes_a_line_with_its_attributes() -> None:
     """Built-in English."""
-    assert StatusRenderer().words(update("searching_offers", {"store": "Target"})) == "Looking for offers at Target…"
+    assert StatusRenderer().render(update("searching_offers", {"store": "Target"})) == "Looking for offers at Target…"
 
 
 def test_without_its_attribute_the_next_template_is_used() -> None:
     """Also if the attribute is there but empty."""
     renderer = StatusRenderer()
 
-    assert renderer.words(update("searching_offers")) == "Looking for offers…"
-    assert renderer.words(update("searching_offers", {"store": " \n"})) == "Looking for offers…"
+    assert renderer.render(update("searching_offers")) == "Looking for offers…"
+    assert renderer.render(update("searching_offers", {"store": " \n"})) == "Looking for offers…"
 
 
 def test_several_sub_agents_get_a_line_without_attributes() -> None:
     """The attributes belong to the newest report only."""
-    words = StatusRenderer().words(update("searching_offers", {"store": "Target"}, ["shop", "rewards"]))
+    words = StatusRenderer().render(update("searching_offers", {"store": "Target"}, ["shop", "rewards"]))
 
     assert words == "Looking for offers…"
 
@@ -42,7 +42,7 @@ def test_several_sub_agents_get_a_line_without_attributes() -> None:
 @requirement("PC2-T-31")
 def test_a_type_without_words_gives_none() -> None:
     """Never the identifier itself."""
-    assert StatusRenderer().words(update("reticulating_splines")) is None
+    assert StatusRenderer().render(update("reticulating_splines")) is None
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_the_nearest_locale_with_words_is_used(locale: str | None, expected: str
         default_locale="es",
     )
 
-    assert renderer.words(update("searching_offers"), locale) == expected
+    assert renderer.render(update("searching_offers"), locale) == expected
 
 
 def test_a_type_that_a_locale_lacks_falls_back_to_english() -> None:
     """German has words for one type only."""
     renderer = StatusRenderer({"de": {"searching_offers": "Suche Angebote…"}})
 
-    assert renderer.words(update("still_working"), "de") == "Still working on it…"
+    assert renderer.render(update("still_working"), "de") == "Still working on it…"
 
 
 def test_templates_are_read_from_a_file(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_templates_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "words.toml"
     path.write_text('[fr-CA]\nsearching_offers = ["Recherche chez {store}…", "Recherche…"]\n', encoding="utf-8")
 
-    words = StatusRenderer.from_toml(path).words(update("searching_offers", {"store": "Metro"}), "fr-CA")
+    words = StatusRenderer.from_toml(path).render(update("searching_offers", {"store": "Metro"}), "fr-CA")
 
     assert words == "Recherche chez Metro…"
 
@@ -105,7 +105,7 @@ def test_a_file_with_something_else_than_tables_is_refused(tmp_path: Path) -> No
 
 def test_an_attribute_is_shown_as_one_short_line() -> None:
     """Line breaks, control characters and direction marks do not reach the user."""
-    words = StatusRenderer().words(update("searching_offers", {"store": "A\nB\x1b[31m\u202eC" + "x" * 500}))
+    words = StatusRenderer().render(update("searching_offers", {"store": "A\nB\x1b[31m\u202eC" + "x" * 500}))
 
     assert words is not None
     assert words.startswith("Looking for offers at A B[31mC")
@@ -125,8 +125,8 @@ def test_no_update_makes_the_renderer_fail_or_format_twice(
     renderer = StatusRenderer()
     poisoned = {name: "{order}{store.__class__}%s" + value for name, value in attributes.items()}
 
-    plain = renderer.words(update(kind, attributes, agents), locale)
-    words = renderer.words(update(kind, poisoned, agents), locale)
+    plain = renderer.render(update(kind, attributes, agents), locale)
+    words = renderer.render(update(kind, poisoned, agents), locale)
 
     assert (plain is None) == (words is None) == (kind not in ENGLISH)
     if words is not None:

@@ -29,15 +29,17 @@ type action struct{ Status, Do, Call string }
 
 type step struct {
 	Do, Principal, Locale, Dispatch, Narration string
-	Calls                                      []struct{ Id, Tool, Request string }
+	Calls                                      []struct{ Id, Tool, Request, Approves string }
 	When                                       []action
 }
 
 type runner struct {
-	service pb.DispatchServiceClient
-	secret  string
-	control string
-	bound   *pb.BindTurnResponse
+	service   pb.DispatchServiceClient
+	secret    string
+	control   string
+	episode   string
+	bound     *pb.BindTurnResponse
+	questions map[string]*pb.Question // by the id of the call that asks
 }
 
 // frames is what the streams of Dispatch and ResumeDispatch have in common.
@@ -57,9 +59,11 @@ func main() {
 	check(err)
 	defer connection.Close()
 	playing := &runner{
-		service: pb.NewDispatchServiceClient(connection),
-		secret:  strings.TrimSpace(string(secret)),
-		control: os.Args[4],
+		service:   pb.NewDispatchServiceClient(connection),
+		secret:    strings.TrimSpace(string(secret)),
+		control:   os.Args[4],
+		episode:   "episode-" + unique(),
+		questions: map[string]*pb.Question{},
 	}
 	for _, one := range scenario.Steps {
 		switch one.Do {
@@ -80,7 +84,7 @@ func (r *runner) bind(one step) {
 	defer cancel()
 	bound, err := r.service.BindTurn(ctx, &pb.BindTurnRequest{
 		TurnId:    "turn-" + unique(),
-		EpisodeId: "episode-" + unique(),
+		EpisodeId: r.episode,
 		Principal: one.Principal,
 		Locale:    &one.Locale,
 		Source:    pb.TurnSource_TURN_SOURCE_CHAT,
@@ -106,9 +110,15 @@ func (r *runner) dispatch(one step) {
 	for _, call := range one.Calls {
 		arguments, err := json.Marshal(map[string]string{"request": call.Request})
 		check(err)
-		request.Calls = append(request.Calls, &pb.ToolCall{
-			CallId: call.Id, ToolName: call.Tool, ArgumentsJson: string(arguments),
-		})
+		made := &pb.ToolCall{CallId: call.Id, ToolName: call.Tool, ArgumentsJson: string(arguments)}
+		if call.Approves != "" {
+			made.Answering = &pb.Answering{
+				Receipt:    r.questions[call.Approves].GetReceipt(),
+				Decision:   pb.Decision_DECISION_APPROVED,
+				AnsweredBy: pb.Answerer_ANSWERER_USER,
+			}
+		}
+		request.Calls = append(request.Calls, made)
 	}
 	stream, err := r.service.Dispatch(ctx, request)
 	check(err)
@@ -128,7 +138,7 @@ func (r *runner) dispatch(one step) {
 			}
 		}
 		if frame.Result != nil {
-			show(frame.Result)
+			r.show(frame.Result)
 			return
 		}
 	}
@@ -172,8 +182,13 @@ func (r *runner) take(event *pb.DispatchEvent, one step, dispatchID string) {
 	}
 }
 
-func show(result *pb.DispatchResult) {
+func (r *runner) show(result *pb.DispatchResult) {
 	for _, one := range result.Outcomes {
+		if one.Question != nil {
+			r.questions[one.CallId] = one.Question
+			fmt.Println("question", one.CallId, short(one.Question.Kind.String(), "QUESTION_KIND_"), one.Question.Text)
+			continue
+		}
 		reason, text := "-", one.Narration
 		if one.Status != nil {
 			reason = short(errors.ErrorReason_name[int32(one.Status.Reason)], "ERROR_REASON_")

@@ -26,12 +26,18 @@ EXPECTED: Final = [
     "cancelled call-4 true",
     "outcome call-4 FAILED CALL_CANCELLED The request was cancelled before there was an answer.",
     "outcome call-5 SUCCEEDED - We open at nine.",
+    "question call-6 NEEDS_APPROVAL Redeem 300 points?",
     "ended shop failed",
     "ended rewards failed",
     "ended support completed",
     "ended shop failed",
     "ended support completed",
+    "ended rewards completed",
     "gate failed",
+    "bound ask_shop,ask_rewards,ask_support cap 3",
+    "outcome call-7 SUCCEEDED - Redeemed: points of user-1.",
+    "ended rewards completed",
+    "gate passed",
 ]
 
 

@@ -13,11 +13,13 @@ export {
   Verdict,
 } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
 export * from "./generated/subagents/dispatch/v1/outcome_pb.js";
+export * from "./generated/subagents/dispatch/v1/question_pb.js";
 export { type Surface } from "./generated/subagents/dispatch/v1/surface_pb.js";
 export { ErrorReason, FailureAxis } from "./generated/subagents/errors/v1/error_reason_pb.js";
 export { EpisodeView } from "./generated/subagents/history/v1/history_pb.js";
 export { type CallLimits, Lane, offersLane } from "./lane.js";
 export { type Call, type Dispatched, isAnswered, synthesised, toolMessage, toolMessages } from "./outcomes.js";
+export { answered, approved, declined, type QuestionAnswer } from "./questions.js";
 export { DEFAULT_TIMEOUTS, type Timeouts } from "./retrying.js";
 export { BoundTurn, type DispatchContext, type TurnEnd } from "./turn.js";
 export { type Options } from "./wire.js";

@@ -7,6 +7,7 @@ import { type DispatchResult, DispatchResultSchema, type ToolCall } from "./gene
 import { type CallOutcome, CallOutcomeSchema, CapBehaviour, Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
 import type { Surface } from "./generated/subagents/dispatch/v1/surface_pb.js";
 import { ErrorReason, FailureAxis } from "./generated/subagents/errors/v1/error_reason_pb.js";
+import { type QuestionAnswer, questionMessage } from "./questions.js";
 
 const SENTENCES: Partial<Record<Outcome, string>> = {
   [Outcome.FAILED]: "This part of the request could not be answered right now.",
@@ -39,6 +40,9 @@ export function isAnswered(outcome: CallOutcome): boolean {
  * Narration of a failed call is evidence for people, not an answer, and is left out.
  */
 export function toolMessage(outcome: CallOutcome): string {
+  if (outcome.question) {
+    return [outcome.narration, questionMessage(outcome.question, outcome.toolName)].filter(Boolean).join("\n\n");
+  }
   if (!isAnswered(outcome)) {
     return outcome.status?.message || (SENTENCES[outcome.outcome] ?? UNANSWERED);
   }
@@ -52,8 +56,10 @@ export function toolMessages(dispatched: Dispatched): { readonly callId: string;
   return dispatched.result.outcomes.map((one) => ({ callId: one.callId, text: toolMessage(one) }));
 }
 
-/** A call without the parts that only the wire has. */
-export type Call = Pick<ToolCall, "callId" | "toolName" | "argumentsJson">;
+/** A call without the parts that only the wire has. `answering` continues the work of a sub-agent that asked back. */
+export type Call = Pick<ToolCall, "callId" | "toolName" | "argumentsJson"> & {
+  readonly answering?: QuestionAnswer | undefined;
+};
 
 /**
  * Returns outcomes for calls whose outcomes cannot be had, so that no tool call of the model is left unanswered.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.asking_sub_agents import QUESTIONS, asks_once, message_of
 from tests.support.cable import cable
 from tests.support.fake_runner import answers, waits_for
 from tests.support.harness import SECRET, SessionRules, SidecarForTests, running_sidecar_for_tests
@@ -226,6 +227,17 @@ async def test_turns_end_whatever_happens_and_are_kept(project: Path) -> None:
     assert exported == {"exported": True}
     assert defaults == {"defaults": 5000}
     assert ended == 2
+
+
+async def test_questions_are_shown_as_by_the_python_sdk_and_answered_in_the_next_turn(project: Path) -> None:
+    """A decision, a text that a model wrote, and an authorisation with words."""
+    async with running_sidecar_for_tests(cap=3) as sidecar:
+        for slot in QUESTIONS:
+            sidecar.runner.use(slot, asks_once)
+        shown, continued = await told(project, "questions", sidecar)
+
+    assert shown == [message_of(slot) for slot in QUESTIONS]
+    assert continued == ["user: declined ''", "orchestrator: None '42'", "user: approved 'done'"]
 
 
 def test_the_lock_names_versions_and_hashes_but_no_address() -> None:

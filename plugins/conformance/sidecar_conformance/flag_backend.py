@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from sidecar.policy.protocols import AsksByName, FlagBackend, FlagReport
+from sidecar.policy.protocols import FlagBackend, FlagReport, NamedFlagBackend
 from sidecar_conformance.flag_bench import FlagBackendBench, SourceFault
 from sidecar_conformance.suite import SOON, Suite, beats, case, ends_soon, lively_loop
 
@@ -37,7 +37,7 @@ class FlagBackendSuite(Suite):
             assert isinstance(report.off, frozenset)
             assert not report.on & report.off
             assert not report.unclear & (report.on | report.off)
-            assert isinstance(backend, AsksByName) == (report.asked is not None)
+            assert isinstance(backend, NamedFlagBackend) == (report.asked is not None)
             assert isinstance(report.revision, str)
             assert report.revision
 
@@ -210,8 +210,8 @@ async def made(bench: FlagBackendBench, *on: str) -> AsyncIterator[FlagBackend]:
     async with bench.running():
         await bench.set_flags(frozenset(on))
         backend = bench.make()
-        if isinstance(backend, AsksByName):
-            backend.ask_for(frozenset({ASK, OTHER}))
+        if isinstance(backend, NamedFlagBackend):
+            backend.set_names(frozenset({ASK, OTHER}))
         try:
             yield backend
         finally:

@@ -121,7 +121,7 @@ class OpenFeatureFlags:
         self._threads = threading.Semaphore(MOST_THREADS)
         self._closed = False
 
-    def ask_for(self, names: frozenset[str]) -> None:
+    def set_names(self, names: frozenset[str]) -> None:
         """Ask for these from the next fetch on."""
         self._names = names
 

@@ -36,7 +36,7 @@ def providers() -> Iterator[list[OwnProvider]]:
 def backend_of(**said: Any) -> OpenFeatureFlags:
     """Return a backend over the provider of one's own."""
     backend = OpenFeatureFlags(OpenFeatureSettings(OWN, {"values": ON}, **said))
-    backend.ask_for(frozenset(ON))
+    backend.set_names(frozenset(ON))
     return backend
 
 

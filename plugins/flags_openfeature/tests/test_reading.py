@@ -25,7 +25,7 @@ BY_PLACE: Final = {"if": [{"==": [{"var": "place"}, "eu"]}, "on", "other"]}
 async def told(settings: OpenFeatureSettings, *names: str) -> FlagReport:
     """Fetch once."""
     backend = OpenFeatureFlags(settings)
-    backend.ask_for(frozenset(names or (NAME, KNOWN)))
+    backend.set_names(frozenset(names or (NAME, KNOWN)))
     try:
         return await backend.fetch()
     finally:
@@ -146,7 +146,7 @@ async def test_an_older_copy_that_is_put_back_is_seen(tmp_path: Path) -> None:
     bench = FileBench(tmp_path)
     await bench.have({KNOWN: flag(True), NAME: flag(True)})
     backend = OpenFeatureFlags(bench.settings())
-    backend.ask_for(frozenset({NAME}))
+    backend.set_names(frozenset({NAME}))
     assert read(await backend.fetch()) == 10_000
     await bench.have({KNOWN: flag(True), NAME: flag(False)})
     os.utime(bench.path, (0, 0))

@@ -9,7 +9,7 @@ from sidecar.core.flag_states import FlagReport
 from sidecar.operations.bounded_wait import await_with_limit
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.factory import make_flag_backend
-from sidecar.policy.flags import AsksByName
+from sidecar.policy.flags import NamedFlagBackend
 from sidecar.policy.problems import PluginProblem, cause_of
 from sidecar.policy.selection import PolicyMap
 from sidecar.settings import Settings
@@ -33,8 +33,8 @@ async def examine_flags(
             found.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
-            if isinstance(backend, AsksByName):
-                backend.ask_for(named)
+            if isinstance(backend, NamedFlagBackend):
+                backend.set_names(named)
             report = await await_with_limit(seconds, backend.fetch())
         except Exception as problem:  # noqa: BLE001  the border of a plugin
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"

@@ -61,7 +61,7 @@ async def asked(served: TlsSidecar, folder: Path) -> CallOutcome:
     """Have the SDK bind, dispatch to the shop, and end a turn over TLS."""
     files = served.authority.issue(AGENT).written(folder / "client")
     target = f"dns:{served.address('dispatch')}"
-    async with SidecarClient.connect_over_tls(target, files, limits=PATIENT) as client:
+    async with SidecarClient.connect_over_tls(target, files, timeouts=PATIENT) as client:
         turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1"))
         result = await turn.dispatch_and_wait([ToolCall("c-1", "ask_shop", '{"request":"two offers"}')])
         await turn.end("done")

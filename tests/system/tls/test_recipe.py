@@ -45,7 +45,7 @@ async def test_the_recipe_leads_to_a_bound_turn(folder: Path) -> None:
         mine = scope["MINE"]
         assert isinstance(mine, TlsFiles)
         target = f"dns:{address.replace('127.0.0.1', 'localhost')}"
-        async with SidecarClient.connect_over_tls(target, mine, limits=PATIENT) as client:
+        async with SidecarClient.connect_over_tls(target, mine, timeouts=PATIENT) as client:
             turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1"))
             assert turn.surface.sub_agent_tools
             await turn.end("done")

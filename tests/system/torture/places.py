@@ -128,10 +128,10 @@ async def verified(folder: Path, *others: Path) -> None:
     assert process.returncode == 0, said.decode()
 
 
-def client_of(folder: Path, limits: ClientTimeouts = SHORT) -> SidecarClient:
+def client_of(folder: Path, timeouts: ClientTimeouts = SHORT) -> SidecarClient:
     """Return a client of whichever process serves there, now or later."""
     secret = folder / "dispatch" / "boot-secret"
-    return SidecarClient.connect(f"unix:{folder}/dispatch/sidecar.sock", boot_secret_file=secret, limits=limits)
+    return SidecarClient.connect(f"unix:{folder}/dispatch/sidecar.sock", boot_secret_file=secret, timeouts=timeouts)
 
 
 def _private(file: Path, text: str) -> None:

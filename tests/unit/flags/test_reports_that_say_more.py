@@ -66,7 +66,7 @@ class ByName:
 
     names: frozenset[str] = frozenset()
 
-    def ask_for(self, names: frozenset[str]) -> None:
+    def set_names(self, names: frozenset[str]) -> None:
         """Keep them."""
         self.names = names
 

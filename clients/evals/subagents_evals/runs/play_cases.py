@@ -126,7 +126,7 @@ class Director:
             handed=tuple(
                 DelegatedRequest(one.slot, one.request, one.prior_context) for one in conversation.script.received
             ),
-            answer=answer.read,
+            answer=answer.full_text,
             notes=" ".join(one.text for one in answer.notes),
             stated=tuple(_slot(named.get(one, one)) for one in answer.stated),
             noted=tuple(_slot(named.get(one, one)) for note in answer.notes for one in note.call_ids),

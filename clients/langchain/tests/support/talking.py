@@ -56,7 +56,7 @@ class Talk:
     @property
     def lines(self) -> list[str]:
         """Progress in words."""
-        return [one.words for one in self.events if isinstance(one, StatusLine)]
+        return [one.text for one in self.events if isinstance(one, StatusLine)]
 
     @property
     def preambles(self) -> list[str]:

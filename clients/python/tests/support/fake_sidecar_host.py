@@ -218,7 +218,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(sidecar: FakeSidecar | None = None, limits: ClientTimeouts | None = None) -> AsyncIterator[Scene]:
+async def scene(sidecar: FakeSidecar | None = None, timeouts: ClientTimeouts | None = None) -> AsyncIterator[Scene]:
     """Start a fake sidecar behind a cable, and a client."""
     fake, pauses = sidecar or FakeSidecar(), Pauses()
     with TemporaryDirectory() as folder:
@@ -228,12 +228,12 @@ async def scene(sidecar: FakeSidecar | None = None, limits: ClientTimeouts | Non
         history_pb2_grpc.add_HistoryServiceServicer_to_server(fake.history, server)
         server.add_insecure_port(f"unix:{behind}")
         await server.start()
-        surroundings = ClientRuntime(sleep=pauses.sleep, chance=Random(7))
+        runtime = ClientRuntime(sleep=pauses.sleep, chance=Random(7))
         async with cable(front, behind) as line:
             fake.line = line
             target = f"unix:{front}"
             async with SidecarClient.connect(
-                target, boot_secret="secret-1", limits=limits, surroundings=surroundings
+                target, boot_secret="secret-1", timeouts=timeouts, runtime=runtime
             ) as client:
                 try:
                     yield Scene(fake, line, server, target, client, pauses)

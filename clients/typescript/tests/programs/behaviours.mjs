@@ -3,6 +3,10 @@
 import { createInterface } from "node:readline";
 
 import {
+  Answerer,
+  answered,
+  approved,
+  declined,
   DEFAULT_TIMEOUTS,
   EpisodeView,
   ErrorReason,
@@ -36,6 +40,21 @@ const cue = async (line) => {
 };
 
 const cases = {
+  /** Three sub-agents ask back; the calls of the next turn answer them. */
+  async questions() {
+    const sidecar = connected();
+    const tools = ["ask_shop", "ask_rewards", "ask_support"];
+    const asked = await sidecar.withTurn(WHO, (turn) => turn.dispatchAndWait(tools.map((tool, place) => call(place, tool))));
+    show(toolMessages(asked).map(({ text }) => text));
+    const [order, size, login] = asked.result.outcomes.map(({ question }) => question);
+    const answers = [declined(order), answered(size, "42", Answerer.ORCHESTRATOR), approved(login, "done")];
+    const continued = await sidecar.withTurn(WHO, (turn) =>
+      turn.dispatchAndWait(tools.map((tool, place) => ({ ...call(place, tool), answering: answers[place] }))),
+    );
+    show(toolMessages(continued).map(({ text }) => text));
+    sidecar.close();
+  },
+
   /** A wrong request: the reason, and what is wrong in which field. */
   async mistake() {
     const sidecar = connected();
