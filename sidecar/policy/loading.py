@@ -127,8 +127,8 @@ class PluginHost(Struct, frozen=True):
         Args:
             chosen: what the settings and definitions use, as (kind, name).
         """
-        plugins = {(kind, one.plugin) for (kind, name), one in self.registered.items() if (kind, name) in chosen}
-        used = {*chosen, *plugins}
+        of_chosen = [(kind, one.plugin) for (kind, name), one in self.registered.items() if (kind, name) in chosen]
+        used = frozenset(chosen).union(of_chosen)
         loaded = [
             InventoryRow(
                 name=name,
