@@ -50,8 +50,9 @@ async def _examined(question: Mapping[str, Any], report: Report) -> None:
     try:
         report({"step": "imported"})
         for spec in load_offer(offer):
-            instances = list(instances_of(spec, question["settings"].get(spec.kind, {})))
-            for instance, settings in instances or [(spec, None)]:
+            configured = list(instances_of(spec, question["settings"].get(spec.kind, {})))
+            instances: list[tuple[PluginSpec, Mapping[str, Any] | None]] = [*configured] or [(spec, None)]
+            for instance, settings in instances:
                 report({"found": _described(instance), "configured": settings is not None})
                 report({"step": f"made ({spec.kind} `{instance.name}`)"})
                 await _make(instance, settings, report)
