@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
 from sidecar.policy.entry_points import PluginSelection
-from sidecar.policy.instances import with_instances
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.problems import choices_for
@@ -25,9 +24,23 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
         SettingsProblem: the settings name a connector that no plugin offers.
     """
     loaded = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
-    host = with_instances(loaded, plugin_sections(settings))
+    host = with_configured(loaded, settings)
     _check_signed_connectors(settings, host)
     return resolve_policy(policy_settings(settings), host)
+
+
+def with_configured(loaded: PluginHost, settings: Settings) -> PluginHost:
+    """Return the host with the instances of the settings.
+
+    Raises:
+        PluginProblem: a section of plugin settings is wrong.
+    """
+    sections = plugin_sections(settings)
+    if not any(sections.values()):
+        return loaded
+    from sidecar.policy.instances import with_instances  # noqa: PLC0415  a start without sections does not need it
+
+    return with_instances(loaded, sections)
 
 
 def _check_signed_connectors(settings: Settings, host: PluginHost) -> None:

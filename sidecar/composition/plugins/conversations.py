@@ -22,7 +22,6 @@ from sidecar.observability.redaction import Redactor
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.factory import make_episode_memory
-from sidecar.policy.instances import with_instances
 from sidecar.policy.loading import load_plugins
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.selection import PolicyMap, resolve_policy
@@ -102,6 +101,8 @@ async def conversations_of(settings: Settings) -> AsyncIterator[BoundedMemory]:
 @asynccontextmanager
 async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory | None]:
     """Do the same; None if the memory forgets conversations with the process."""
+    from sidecar.policy.instances import with_instances  # noqa: PLC0415  the start of a sidecar does not need it
+
     loaded = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
     policy = resolve_policy(policy_settings(settings), with_instances(loaded, plugin_sections(settings)))
     if policy.host.plugin_of(policy.memory) == FORGETS:
