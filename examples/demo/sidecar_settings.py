@@ -81,6 +81,7 @@ def _rollouts(folder: Path, neighbours: Neighbours) -> Sequence[str]:
         'gates = "http"',
         "",
         "[gates.http]",
+        'plugin = "http"',
         f"url = {_text(neighbours.gates)}",
         "",
     ]

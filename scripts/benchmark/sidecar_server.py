@@ -111,9 +111,9 @@ def _operated(socket: Path, varied: Varied) -> dict[str, Any]:
         said |= {
             "plugins": {"enabled": [POLICIES_FROM]},
             "policy": {"default": {"lifecycle": list(POLICIES)}},
-            "lifecycle": POLICIES,
+            "lifecycle": {name: {"plugin": name, **said} for name, said in POLICIES.items()},
             "audit": {"sinks": ["log", "jsonl"]},
-            "audit_sinks": {"jsonl": {"path": str(socket.parent / "audit.jsonl")}},
+            "audit_sinks": {"jsonl": {"plugin": "jsonl", "path": str(socket.parent / "audit.jsonl")}},
         }
     return said
 

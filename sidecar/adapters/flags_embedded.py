@@ -73,8 +73,13 @@ EMBEDDED_FLAGS: Final = FlagBackendSpec(
 
 
 def kept_in(store: RolloutStore, spec: FlagBackendSpec) -> FlagBackendSpec:
-    """Return the spec `embedded` with a factory that uses `store`, and any other spec unchanged."""
-    return replace(spec, factory=lambda settings: EmbeddedFlags(store)) if spec is EMBEDDED_FLAGS else spec
+    """Return `spec` so that its factory uses `store`, if it is `embedded` or an instance of it.
+
+    Other factories get settings only.
+    """
+    if spec.factory is not EMBEDDED_FLAGS.factory:
+        return spec
+    return replace(spec, factory=lambda settings: EmbeddedFlags(store))
 
 
 def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:

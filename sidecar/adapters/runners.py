@@ -15,6 +15,7 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
 from sidecar.policy.factory import make_connector, make_runner
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
     Connector,
@@ -155,7 +156,9 @@ class ChosenConnectors:
     async def _warmed_up(self, spec: ConnectorSpec) -> None:
         if spec.warm_up is not None:
             with suppress(Exception):  # whatever it is, the factory comes upon it, too
-                await asyncio.to_thread(_contained, spec.warm_up, self._settings.get(spec.name, {}))
+                section = self._settings.get(spec.name, {})
+                own = {name: section[name] for name in section if name != PLUGIN}
+                await asyncio.to_thread(_contained, spec.warm_up, own)
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:

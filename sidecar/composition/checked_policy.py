@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
 from sidecar.policy.entry_points import PluginSelection
-from sidecar.policy.factory import check_sections, checked_settings
+from sidecar.policy.instances import with_instances
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.problems import choices_for
@@ -24,12 +24,8 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
         PluginProblem: a plugin cannot be loaded, or its settings are wrong.
         SettingsProblem: the settings name a connector that no plugin offers.
     """
-    host: PluginHost = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
-    sections = plugin_sections(settings)
-    check_sections(host, sections)
-    for (kind, name), registered in host.registered.items():
-        if name in sections[kind]:
-            checked_settings(registered.spec, sections[kind][name])
+    loaded = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
+    host = with_instances(loaded, plugin_sections(settings))
     _check_signed_connectors(settings, host)
     return resolve_policy(policy_settings(settings), host)
 

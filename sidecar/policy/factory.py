@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.config_schemas import compiled, to_plain
-from sidecar.policy.kinds import PluginKind
+from sidecar.policy.kinds import PLUGIN, PluginKind
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
-from sidecar.policy.loading import PluginHost
 from sidecar.policy.memory import EpisodeMemory
-from sidecar.policy.problems import PluginProblem, choices_for, guarded, nearest
+from sidecar.policy.problems import PluginProblem, guarded, nearest
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 from sidecar.policy.specs import (
     AuditSinkSpec,
@@ -40,7 +39,7 @@ SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.LIFECYCLE_POLICY: "lifecycle",
     PluginKind.AUDIT_SINK: "audit_sinks",
 }
-"""The settings of the flag backend `file` stand in `[flags.file]`."""
+"""The settings of the flag backend `rewards`, an instance, are in `[flags.rewards]`."""
 
 
 HARMLESS: Final = frozenset({"$defs", "additionalProperties", "description", "properties", "required", "title", "type"})
@@ -100,13 +99,14 @@ def needs_settings(spec: PluginSpec) -> bool:
 
 
 def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the settings that the plugin may keep.
+    """Return a copy of the settings that the plugin may keep, without `plugin`, which is not one of its own.
 
     Raises:
         PluginProblem: they do not fit `spec.config_schema`; names every problem, and no value, which may be a secret.
     """
     section = section_of(spec)
     copied: dict[str, Any] = to_plain(settings)
+    copied.pop(PLUGIN, None)
     if not copied and _takes_nothing(spec.config_schema):
         return copied
     problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
@@ -120,27 +120,6 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
             remedy="; ".join([*meant, f"its settings are: {', '.join(known) or 'none'}"]),
         )
     return copied
-
-
-def check_sections(host: PluginHost, sections: Mapping[PluginKind, Mapping[str, Any]]) -> None:
-    """Refuse settings of a plugin that is not there, which would otherwise be ignored without a word.
-
-    Args:
-        host: what is loaded.
-        sections: for each kind its section, such as `[flags]` or `[memories]`: settings by plugin name.
-
-    Raises:
-        PluginProblem: a section whose name no loaded plugin has.
-    """
-    for kind, by_name in sections.items():
-        known = host.names(kind)
-        for name in by_name:
-            if name not in known:
-                raise PluginProblem(
-                    f"there are settings for a {kind} named `{name}`, but no such plugin is loaded",
-                    where=f"[{SECTION[kind]}.{name}]",
-                    remedy=f"take the section out, enable its plugin, or {choices_for(name, known)}",
-                )
 
 
 def section_of(spec: PluginSpec) -> str:

@@ -1,6 +1,7 @@
 """The kinds of plugins."""
 
 from enum import StrEnum, unique
+from typing import Final
 
 
 @unique
@@ -14,3 +15,7 @@ class PluginKind(StrEnum):
     GATE_CLIENT = "gate-client"
     LIFECYCLE_POLICY = "lifecycle-policy"
     AUDIT_SINK = "audit-sink"
+
+
+PLUGIN: Final = "plugin"
+"""The setting of an instance that names its plugin; no plugin has a setting of this name."""

@@ -58,19 +58,25 @@ class InventoryRow(Struct, frozen=True):
 
 
 class Registered(Struct, frozen=True):
-    """A descriptor and who offered it."""
+    """A descriptor and who offered it.
+
+    Attributes:
+        plugin: name of the plugin that an instance is made of; empty for the plugin itself.
+    """
 
     spec: PluginSpec
     distribution: str
     version: str
     where: str
+    plugin: str = ""
 
 
 class PluginHost(Struct, frozen=True):
     """Every loaded descriptor, by kind and name, and what else is installed.
 
     Attributes:
-        registered: by (kind, name).
+        registered: by (kind, name). An instance is here under its own name, with the descriptor of its plugin, once
+            `with_instances` has added it.
         not_selected: offers that were never imported.
         failed: enabled offers that could not be loaded, with the reason; empty unless `survey_plugins` made this.
     """
@@ -88,6 +94,11 @@ class PluginHost(Struct, frozen=True):
     def names(self, kind: PluginKind) -> tuple[str, ...]:
         """Return the names that may be chosen for a kind, in order."""
         return tuple(sorted(name for of_kind, name in self.registered if of_kind is kind))
+
+    def plugin_of(self, spec: PluginSpec) -> str:
+        """Return the name of the plugin that a descriptor, perhaps of an instance, is of."""
+        found = self.registered.get((spec.kind, spec.name))
+        return (found.plugin if found else "") or spec.name
 
     def spec(self, spec_type: type[SpecT], name: str, where: str) -> SpecT:
         """Return the descriptor of that name.
@@ -116,6 +127,8 @@ class PluginHost(Struct, frozen=True):
         Args:
             chosen: what the settings and definitions use, as (kind, name).
         """
+        of_chosen = [(kind, one.plugin) for (kind, name), one in self.registered.items() if (kind, name) in chosen]
+        used = frozenset(chosen).union(of_chosen)
         loaded = [
             InventoryRow(
                 name=name,
@@ -123,8 +136,8 @@ class PluginHost(Struct, frozen=True):
                 contract=one.spec.contract,
                 distribution=one.distribution,
                 version=one.version,
-                state=PluginState.ACTIVE if (kind, name) in chosen else PluginState.AVAILABLE,
-                summary=one.spec.summary,
+                state=PluginState.ACTIVE if (kind, name) in used else PluginState.AVAILABLE,
+                summary=f"instance of `{one.plugin}`: {one.spec.summary}" if one.plugin else one.spec.summary,
             )
             for (kind, name), one in sorted(self.registered.items())
         ]

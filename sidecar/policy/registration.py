@@ -15,6 +15,7 @@ from pluggy import HookimplOpts, HookspecOpts
 from sidecar.core.identifiers import DEFINITION_SIDE
 from sidecar.policy import hookspecs
 from sidecar.policy.config_schemas import compiled
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import Incompatible, PluginProblem, cause_of, guarded, nearest
 from sidecar.policy.specs import SPEC_TYPES, SUPPORTED_MAJORS, PluginSpec
 
@@ -177,4 +178,6 @@ def _problem_with_schema(schema: Any) -> str | None:
         compiled(schema)
     except ValueError as error:
         return f"config_schema is no JSON schema ({cause_of(error)})"
+    if PLUGIN in schema.get("properties", ()):
+        return f"config_schema has a setting `{PLUGIN}`, which names the plugin of an instance"
     return None

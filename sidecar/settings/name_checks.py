@@ -12,6 +12,7 @@ from msgspec import Struct
 from sidecar.core.definitions.cards.card import AgentDefinition, Catalogue
 from sidecar.core.definitions.files.addresses import problem_with_target
 from sidecar.core.identifiers import Vertical
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import choices_for
 from sidecar.settings.settings import Settings
 
@@ -61,14 +62,16 @@ def _unknown(
 
 
 def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
-    """Yield one line for each target that the runner `grpc` gets from the settings and that has no scheme."""
+    """Yield one line for each target without a scheme that the settings give to the runner `grpc` or an instance."""
     found: dict[str, str] = {}
-    own = settings.runners.get(GRPC, {}).get("target")
-    if isinstance(own, str):
-        found["runners.grpc.target"] = own
+    instances = {name: section for name, section in settings.runners.items() if section.get(PLUGIN) == GRPC}
+    for name, section in instances.items():
+        if isinstance(section.get("target"), str):
+            found[f"runners.{name}.target"] = section["target"]
     for card in catalogue.cards.values():
         definition = card.definition
-        if _runner_of(definition, settings) == GRPC:
+        runner = _runner_of(definition, settings)
+        if runner == GRPC or runner in instances:
             slot, vertical = definition.slot, definition.vertical
             if slot in settings.targets.slots:
                 found[f"targets.slots.{slot}"] = settings.targets.slots[slot]

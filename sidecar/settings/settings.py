@@ -49,13 +49,27 @@ class Settings(Section):
     plugins: PluginsSettings = setting(PluginsSettings(), description="Installed plugins that may run.")
     targets: TargetsSettings = setting(TargetsSettings(), description="Addresses of runner hosts.")
     flag_refresh: FlagRefreshSettings = setting(FlagRefreshSettings(), description="Refresh of flags.")
-    flags: dict[str, dict[str, Any]] = setting({}, description="Settings of each flag backend, by its name.")
-    runners: dict[str, dict[str, Any]] = setting({}, description="Settings of each runner, by its name.")
-    connectors: dict[str, dict[str, Any]] = setting({}, description="Settings of each connector, by its name.")
-    memories: dict[str, dict[str, Any]] = setting({}, description="Settings of each episode memory, by its name.")
-    gates: dict[str, dict[str, Any]] = setting({}, description="Settings of each gate client, by its name.")
-    lifecycle: dict[str, dict[str, Any]] = setting({}, description="Settings of each lifecycle policy, by its name.")
-    audit_sinks: dict[str, dict[str, Any]] = setting({}, description="Settings of each audit sink, by its name.")
+    flags: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of flag backends, by name: `plugin` and its settings."
+    )
+    runners: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of runners, by name: `plugin` and its settings."
+    )
+    connectors: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of connectors, by name: `plugin` and its settings."
+    )
+    memories: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of episode memories, by name: `plugin` and its settings."
+    )
+    gates: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of gate clients, by name: `plugin` and its settings."
+    )
+    lifecycle: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of lifecycle policies, by name: `plugin` and its settings."
+    )
+    audit_sinks: dict[str, dict[str, Any]] = setting(
+        {}, description="Instances of audit sinks, by name: `plugin` and its settings."
+    )
     keys: KeysSettings = setting(KeysSettings(), description="Keys that sign surface tokens.")
     signatures: SignatureSettings = setting(
         SignatureSettings(), description="Data services whose responses must be signed."

@@ -27,7 +27,9 @@ def legacy(turn_id: str, role: str, text: str, **fields: Any) -> str:
 def folder(tmp_path: Path) -> Path:
     """A folder with settings and an export."""
     settings_file(
-        tmp_path, f'[memories.store]\npath = "{tmp_path}/conversations.sqlite"\n[policy.default]\nmemory = "store"\n'
+        tmp_path,
+        f'[memories.store]\nplugin = "store"\npath = "{tmp_path}/conversations.sqlite"\n'
+        '[policy.default]\nmemory = "store"\n',
     )
     lines = [
         legacy("t-1", "user", "What is new?"),

@@ -14,7 +14,7 @@ from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
 from sidecar.core.definitions.files.addresses import problem_with_target
 from sidecar.policy.entry_points import PluginSelection
-from sidecar.policy.factory import check_sections, checked_settings
+from sidecar.policy.instances import with_instances
 from sidecar.policy.loading import load_plugins
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import resolve_policy
@@ -49,12 +49,8 @@ def problems_with_settings(block: Block) -> list[str]:
 
 
 def _check_plugins(settings: Settings) -> None:
-    host = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
-    sections = plugin_sections(settings)
-    check_sections(host, sections)
-    for (kind, name), registered in host.registered.items():
-        if name in sections[kind]:
-            checked_settings(registered.spec, sections[kind][name])
+    loaded = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
+    host = with_instances(loaded, plugin_sections(settings))
     resolve_policy(policy_settings(settings), host)
 
 

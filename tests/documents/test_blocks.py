@@ -93,7 +93,10 @@ def test_the_state_diagrams_show_the_moves_of_the_code() -> None:
         ("```toml\n[targets.slot]\nshop = 'unix:/x'\n```", "no such setting"),
         ("```toml\n[targets.slots]\nshop = '/x'\n```", "must begin with its scheme"),
         ("```toml\n[policy.default]\nrunner = 'grcp'\n```", "no runner named `grcp`"),
-        ("```toml\n[flags.file]\npath = '/x'\nevery = 1\n```", "the settings of the flag-backend `file` are wrong"),
+        (
+            "```toml\n[flags.file]\nplugin = 'file'\npath = '/x'\nevery = 1\n```",
+            "the settings of the flag-backend `file` are wrong",
+        ),
         ("```yaml\n- id: shop\n  tools: [serch]\n```", "unknown tool"),
         ("```yaml\nlimits: {depth: 1}\n```", "unknown field"),
     ],

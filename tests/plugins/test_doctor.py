@@ -58,7 +58,7 @@ def found(
 ) -> Finding:
     """Install one plugin and return what the doctor says of it."""
     site.install("flags-made", code, entry="made-entry")
-    said = {PluginKind.FLAG_BACKEND: {"made": settings}} if settings is not None else {}
+    said = {PluginKind.FLAG_BACKEND: {"made": {"plugin": "made", **settings}}} if settings is not None else {}
     (row,) = findings(PluginSelection(enabled), said, seconds)
     return row
 
@@ -153,7 +153,9 @@ def test_a_plugin_that_needs_settings_and_has_none_is_no_problem(site: SitePacka
     needing = plugin(REQUIRED='"required": ["path"],')
 
     assert found(site, needing).state is Health.UNCONFIGURED
-    (wrong,) = findings(PluginSelection(), {PluginKind.FLAG_BACKEND: {"made": {"pth": "secret-value"}}}, SECONDS)
+    (wrong,) = findings(
+        PluginSelection(), {PluginKind.FLAG_BACKEND: {"made": {"plugin": "made", "pth": "secret-value"}}}, SECONDS
+    )
     assert wrong.state is Health.BROKEN
     assert "`pth` may mean `path`" in wrong.remedy
     assert "secret-value" not in as_json([wrong])
@@ -199,3 +201,16 @@ def test_the_command_tries_what_is_installed(tmp_path: Path) -> None:
     assert states["sidecar-runner-langchain:langchain"] == "healthy"
     assert states["sidecar-lifecycle-examples:lifecycle-examples"] == "unconfigured"  # its audit sink needs a path
     assert set(states.values()) <= {"healthy", "unconfigured"}
+
+
+def test_each_instance_of_a_plugin_is_made_with_its_own_settings(site: SitePackages) -> None:
+    """The row names both; a wrong setting is reported with the section that has it."""
+    site.install("flags-made", plugin(), entry="made-entry")
+    sections = {"shop": {"plugin": "made", "path": "x"}, "rewards": {"plugin": "made", "path": "y"}}
+
+    (right,) = findings(PluginSelection(()), {PluginKind.FLAG_BACKEND: sections}, SECONDS)
+    sections["rewards"] = {"plugin": "made", "pth": "y"}
+    (wrong,) = findings(PluginSelection(()), {PluginKind.FLAG_BACKEND: sections}, SECONDS)
+
+    assert (right.state, right.offers) == (Health.HEALTHY, ("flag-backend shop", "flag-backend rewards"))
+    assert (wrong.state, wrong.where) == (Health.BROKEN, "[flags.rewards]")

@@ -182,7 +182,8 @@ async def test_each_verticals_flags_have_the_writer_of_their_backend(tmp_path: P
         "launch": ForeignFlags(),
     }
     routes = FlagRoutes("embedded", {Vertical(name): name for name in ("memory", "file", "launch")})
-    writer_of = flag_writers(backends, routes, {"file": {"path": path}}, store, CLOCK, plugin_calls())
+    sections = {"file": {"plugin": "file", "path": path}}
+    writer_of = flag_writers(backends, routes, sections, store, CLOCK, plugin_calls())
 
     for vertical in ("retail", "memory"):
         writer = writer_of(Vertical(vertical))

@@ -17,7 +17,7 @@ def test_the_list_shows_every_plugin_with_its_state(site: SitePackages) -> None:
     site.install("flags-bad", "raise OSError('no licence')\n", entry="bad", version="0.3")
     site.install("rogue", GOOD.format(name="rogue"), entry="rogue", version="6.6")
 
-    rows = plugin_rows(BUILT_INS, PluginSelection(("good", "bad")), PolicySettings())
+    rows = plugin_rows(BUILT_INS, PluginSelection(("good", "bad")), PolicySettings(), {})
 
     assert as_table(rows) == (
         "NAME        KIND            CONTRACT          FROM            STATE         SUMMARY\n"
@@ -40,7 +40,7 @@ def test_the_json_list_has_the_fields_of_a_row(site: SitePackages) -> None:
     """For scripts."""
     site.install("flags-good", GOOD.format(name="good"), entry="good")
 
-    rows = plugin_rows(BUILT_INS, PluginSelection(("good",)), PolicySettings(PolicyNames(flags="good")))
+    rows = plugin_rows(BUILT_INS, PluginSelection(("good",)), PolicySettings(PolicyNames(flags="good")), {})
 
     listed = {row["name"]: row for row in json.loads(as_json(rows))}
     assert listed["good"] == {
@@ -59,6 +59,6 @@ def test_the_json_list_has_the_fields_of_a_row(site: SitePackages) -> None:
 
 def test_the_list_works_while_the_policy_names_what_is_not_there(site: SitePackages) -> None:
     """It is what one looks at to find out why the sidecar does not start."""
-    rows = plugin_rows(BUILT_INS, PluginSelection(), PolicySettings(PolicyNames(flags="gone")), offers=())
+    rows = plugin_rows(BUILT_INS, PluginSelection(), PolicySettings(PolicyNames(flags="gone")), {}, offers=())
 
     assert {str(row.state) for row in rows} == {"available"}

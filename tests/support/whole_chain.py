@@ -379,6 +379,6 @@ def _settings(
         "dispatch": {"fan_out_cap": 3, **dispatch},
         "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},
         "flag_refresh": {"min_interval": "1ms", **flag_refresh},
-        "runners": {"grpc": {}},
+        "runners": {"grpc": {"plugin": "grpc"}},
         "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
     }

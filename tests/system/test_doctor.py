@@ -166,7 +166,7 @@ MISTAKES: Final = {
     "a flag file that is not there": Mistake(
         "flags",
         "does not answer",
-        more='[policy.default]\nflags = "file"\n[flags.file]\npath = "{folder}/flags.json"\n',
+        more='[policy.default]\nflags = "file"\n[flags.file]\nplugin = "file"\npath = "{folder}/flags.json"\n',
     ),
     "a record that is no database": Mistake(
         "record",

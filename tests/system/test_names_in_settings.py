@@ -69,7 +69,7 @@ async def test_names_that_nothing_has_refuse_the_start(folder: Path) -> None:
 
 async def test_targets_without_a_scheme_refuse_the_start(folder: Path) -> None:
     """A path, and a host with a port; the message says what may be meant."""
-    file = settings_file(folder, '\n[runners.grpc]\ntarget = "localhost:7000"\n')
+    file = settings_file(folder, '\n[runners.grpc]\nplugin = "grpc"\ntarget = "localhost:7000"\n')
     file.write_text(file.read_text().replace(f"unix:{folder}/shop.sock", "/run/shop.sock"))
 
     told = await refused(file)

@@ -123,7 +123,7 @@ async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None
         ),
         ("", {"SIDECAR__SERVER__DISPATCH_SOCKET": "0.0.0.0:7000"}, ["before mutual TLS is built"]),
         ('[policy.verticals.shop]\nflags = "fiel"\n', {}, ["no flag-backend named `fiel`", "did you mean `file`?"]),
-        ('[flags.file]\npath = "x.yaml"\n', {}, ["flags.file.path: "]),
+        ('[flags.file]\nplugin = "file"\npath = "x.yaml"\n', {}, ["flags.file.path: "]),
         ('[plugins]\nenabled = ["flags-nowhere"]\n', {}, ["`flags-nowhere` is not installed"]),
         ('[keys.files]\na = "/nowhere/key"\n', {}, ["keys.files.a: /nowhere/key cannot be read"]),
     ],

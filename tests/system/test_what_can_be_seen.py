@@ -163,7 +163,7 @@ async def test_a_flag_that_is_switched_shows_at_the_next_bind(folder: Path) -> N
     await flag_what_is_served(folder)
     flags = folder / "flags.json"
     write_flags(flags, on=False)
-    more = f'[policy.default]\nflags = "file"\n[flags.file]\npath = "{flags}"\npoll_seconds = 0.05\n'
+    more = f'[policy.default]\nflags = "file"\n[flags.file]\nplugin = "file"\npath = "{flags}"\npoll_seconds = 0.05\n'
     async with serving(folder, more=more) as sidecar, sidecar.client() as client:
         assert await slots(client) == ["shop", "support"]
         for on, seen in ((True, ["shop", "rewards", "support"]), (False, ["shop", "support"])):
@@ -177,7 +177,7 @@ async def test_a_flag_that_is_switched_shows_at_the_next_bind(folder: Path) -> N
 async def test_flags_that_cannot_be_read_leave_gated_sub_agents_out(folder: Path) -> None:
     """The file is not there at all: readiness is untouched, its detail and a metric name the backend."""
     await flag_what_is_served(folder)
-    more = f'[policy.default]\nflags = "file"\n[flags.file]\npath = "{folder}/flags.json"\n'
+    more = f'[policy.default]\nflags = "file"\n[flags.file]\nplugin = "file"\npath = "{folder}/flags.json"\n'
     async with serving(folder, more=more) as sidecar, sidecar.client() as client:
         assert await slots(client) == ["shop", "support"]
         detail = (await sidecar.page("/readyz")).json()

@@ -46,6 +46,7 @@ enabled = ["sidecar-gates-manifest"]
 gates = "manifest"
 
 [gates.manifest]
+plugin = "manifest"
 path = "{folder}/manifest.yaml"
 accept_offline = {accept}
 """

@@ -50,7 +50,7 @@ async def chained(offers: Offers, timeout: str = "5s") -> AsyncIterator[Chain]:
     async with offers.tools.running() as url:
         more = {
             "plugins": {"enabled": ["sidecar-connector-mcp"]},
-            "connectors": {"mcp": {"servers": {"tests": {"url": url}}}},
+            "connectors": {"mcp": {"plugin": "mcp", "servers": {"tests": {"url": url}}}},
         }
         async with running_chain(edits, settings=more) as chain:
             chain.use("shop", asks("search_offers", query="coffee"))

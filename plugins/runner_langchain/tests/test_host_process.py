@@ -31,6 +31,7 @@ enabled = ["langchain"]
 runner = "langchain"
 
 [runners.langchain]
+plugin = "langchain"
 models = "{OFFLINE}:models"
 """
 START_SECONDS = 20.0

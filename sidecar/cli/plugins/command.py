@@ -28,7 +28,7 @@ class PluginTools(NamedTuple):
     Attributes:
         built_ins: the plugins that come with the sidecar.
         policy: of the settings; of None: what holds where no file says otherwise.
-        sections: settings of plugins, by kind and name.
+        sections: settings of instances, by kind and name.
     """
 
     built_ins: Callable[[], Sequence[object]]
@@ -52,7 +52,8 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
 
         settings = None if config is None else settings_of(config)
         try:
-            rows = plugin_rows(tools.built_ins(), _selection(settings), tools.policy(settings))
+            sections = tools.sections(settings) if settings else {}
+            rows = plugin_rows(tools.built_ins(), _selection(settings), tools.policy(settings), sections)
         except PluginProblem as problem:
             typer.echo(str(problem), err=True)
             raise typer.Exit(EX_CONFIG) from None

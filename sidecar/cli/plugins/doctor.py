@@ -63,7 +63,7 @@ def findings(
 
     Args:
         selection: `plugins.enabled`.
-        settings: of plugins, by kind and name.
+        settings: of instances, by kind and name.
         seconds: that each may take.
     """
     offers = list_offers()

@@ -20,6 +20,7 @@ from typing import Any, Final
 from sidecar.core.decoding import from_json
 from sidecar.policy.entry_points import PluginOffer, list_offers
 from sidecar.policy.factory import make_plugin, needs_settings
+from sidecar.policy.instances import instances_of
 from sidecar.policy.loading import load_offer
 from sidecar.policy.problems import Incompatible, PluginProblem, cause_of
 from sidecar.policy.specs import PluginSpec
@@ -49,10 +50,12 @@ async def _examined(question: Mapping[str, Any], report: Report) -> None:
     try:
         report({"step": "imported"})
         for spec in load_offer(offer):
-            settings = question["settings"].get(spec.kind, {}).get(spec.name)
-            report({"found": _described(spec), "configured": settings is not None})
-            report({"step": f"made ({spec.kind} `{spec.name}`)"})
-            await _make(spec, settings, report)
+            configured = list(instances_of(spec, question["settings"].get(spec.kind, {})))
+            instances: list[tuple[PluginSpec, Mapping[str, Any] | None]] = [*configured] or [(spec, None)]
+            for instance, settings in instances:
+                report({"found": _described(instance), "configured": settings is not None})
+                report({"step": f"made ({spec.kind} `{instance.name}`)"})
+                await _make(instance, settings, report)
     except PluginProblem as problem:
         report({"problem": _told(problem), "incompatible": isinstance(problem, Incompatible)})
         raise

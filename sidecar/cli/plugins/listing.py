@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import asdict
 
 from sidecar.policy.entry_points import PluginOffer, PluginSelection
+from sidecar.policy.instances import Sections, with_instances
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import InventoryRow, PluginState, survey_plugins
 from sidecar.policy.problems import PluginProblem
@@ -20,6 +21,7 @@ def plugin_rows(
     built_ins: Sequence[object],
     selection: PluginSelection,
     policy: PolicySettings,
+    sections: Sections,
     offers: Sequence[PluginOffer] | None = None,
 ) -> tuple[InventoryRow, ...]:
     """List every plugin; a broken one is a row, not a failure.
@@ -29,6 +31,7 @@ def plugin_rows(
         selection: `plugins.enabled`.
         policy: the `[policy]` section, which decides what is active. If it names something that is not there, nothing
             is shown as active.
+        sections: of the settings, by kind and name of the instance. If one is wrong, no instance is listed.
         offers: what is installed; None: ask the metadata.
 
     Raises:
@@ -37,6 +40,7 @@ def plugin_rows(
     host = survey_plugins(built_ins, selection, offers)
     chosen: Collection[tuple[PluginKind, str]] = ()
     with suppress(PluginProblem):  # the list is there to find out why
+        host = with_instances(host, sections)
         chosen = resolve_policy(policy, host).chosen
     return host.inventory(chosen)
 

@@ -23,7 +23,7 @@ async def examine_flags(
     """Return what each flag backend in use answers; `embedded` is a part of the record and is not asked."""
     found: list[Finding] = []
     for spec in policy.flag_backends:
-        if spec.name == EMBEDDED_FLAGS.name:
+        if spec.factory is EMBEDDED_FLAGS.factory:
             found.append(ok(AREA, spec.name, "flags are kept in the record"))
             continue
         named = _named(policy, catalogue, spec.name)

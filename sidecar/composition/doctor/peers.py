@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import grpc
@@ -15,6 +15,7 @@ from sidecar.adapters.runners import TargetMap
 from sidecar.cli.health import answer_of
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.targets import UNIX_SCHEMES
@@ -47,19 +48,31 @@ def examine_ops_address(address: str, seconds: float) -> Finding:
     return warning("ops", about, "a sidecar runs there and takes no turns", f"read http://{address}/readyz")
 
 
+class _Target(NamedTuple):
+    """Where a runner finds a host.
+
+    Attributes:
+        instance: the name by which the settings choose the runner.
+        plugin: that the instance is of.
+    """
+
+    instance: str
+    plugin: str
+    address: str
+
+
 async def examine_runners(
     settings: Settings, policy: PolicyMap, catalogue: Catalogue, seconds: float
 ) -> Sequence[Finding]:
     """Return a finding for each target of a sub-agent; all are asked at once."""
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     found: list[Finding] = []
-    used: dict[tuple[str, str], list[str]] = {}
+    used: dict[_Target, list[str]] = {}
     offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _sort_in(card, targets, policy, settings, used, found)
-    opened = _channels(settings)
-    asked = [_host(kind, target, names, seconds, opened) for (kind, target), names in used.items()]
+    asked = [_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
     return [*found, *await asyncio.gather(*asked)]
 
 
@@ -68,30 +81,31 @@ def _sort_in(
     targets: TargetMap,
     policy: PolicyMap,
     settings: Settings,
-    used: dict[tuple[str, str], list[str]],
+    used: dict[_Target, list[str]],
     found: list[Finding],
 ) -> None:
     """Add a card to those of its target, or a finding if it has none."""
     definition = card.definition
     try:
-        kind = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner").name
+        runner = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
     except PluginProblem as problem:
         found.append(error("runners", str(definition.id), problem.what, problem.remedy))
         return
-    target = targets.of(card) or settings.runners.get(kind, {}).get("target")
+    plugin = policy.host.plugin_of(runner)
+    target = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
     if target:
-        used.setdefault((kind, target), []).append(str(definition.id))
-    elif kind == GRPC:
+        used.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
+    elif plugin == GRPC:
         remedy = f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
         found.append(error("runners", str(definition.id), "no address of its runner host is configured", remedy))
 
 
-def _channels(settings: Settings) -> Callable[[str], grpc.aio.Channel]:
-    """Return what opens a connection to a runner host as runner `grpc` does."""
+def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:
+    """Return what opens a connection to a runner host as that instance of runner `grpc` does."""
     options = (("grpc.enable_http_proxy", 0),)
     tls: list[WatchedFiles] = []
     try:
-        files = GrpcRunnerSettings(**settings.runners.get(GRPC, {})).tls
+        files = GrpcRunnerSettings(**_without_plugin(settings.runners.get(instance, {}))).tls
         tls = [] if files is None else [WatchedFiles(files)]
     except ValueError:  # the finding about plugins says what is wrong
         pass
@@ -104,16 +118,20 @@ def _channels(settings: Settings) -> Callable[[str], grpc.aio.Channel]:
     return opened
 
 
+def _without_plugin(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if name != PLUGIN}
+
+
 async def _host(
-    kind: str, target: str, names: Sequence[str], seconds: float, opened: Callable[[str], grpc.aio.Channel]
+    at: _Target, names: Sequence[str], seconds: float, opened: Callable[[str], grpc.aio.Channel]
 ) -> Finding:
-    about = f"{', '.join(names)} at {target}"
-    if kind != GRPC:
-        parts = urlsplit(target)
+    about = f"{', '.join(names)} at {at.address}"
+    if at.plugin != GRPC:
+        parts = urlsplit(at.address)
         if parts.hostname is None:
-            return ok("runners", about, f"runner `{kind}`: not asked")
-        return await _reached("runners", about, parts.hostname, _port_of(target), seconds)
-    async with opened(target) as channel:
+            return ok("runners", about, f"runner `{at.instance}`: not asked")
+        return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
+    async with opened(at.address) as channel:
         ask = channel.unary_unary(
             HEALTH,
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

@@ -12,7 +12,7 @@ from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.system import SecretFileProblem, closed
 from sidecar.composition.plugins.built_ins import BUILT_INS
-from sidecar.composition.plugins.from_settings import policy_settings
+from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
 from sidecar.composition.plugins.memory_store import STORE, STORE_MEMORY
 from sidecar.composition.record.open_record import dsn_of
 from sidecar.core.errors import StoreUnavailable
@@ -22,23 +22,25 @@ from sidecar.observability.redaction import Redactor
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.factory import make_episode_memory
+from sidecar.policy.instances import with_instances
 from sidecar.policy.loading import load_plugins
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.policy.specs import EpisodeMemorySpec
 from sidecar.settings import Settings, SettingsProblem
 
 FILE: Final = "conversations.sqlite"
 FORGETS: Final = "in_process"
 
 
-def memory_section(settings: Settings, name: str, redactor: Redactor) -> Mapping[str, Any]:
-    """Return the settings of the memory `name`; `store` gets from `[record]` what its own leave out.
+def memory_section(settings: Settings, memory: EpisodeMemorySpec, redactor: Redactor) -> Mapping[str, Any]:
+    """Return the settings of a memory; `store` gets from `[record]` what its own leave out.
 
     Raises:
         SettingsProblem: the record's address cannot be read.
     """
-    configured, record = settings.memories.get(name, {}), settings.record
-    if name != STORE or "path" in configured or "dsn" in configured:
+    configured, record = settings.memories.get(memory.name, {}), settings.record
+    if not _is_store(memory) or "path" in configured or "dsn" in configured:
         return configured
     if record.database == "sqlite":
         return {**configured, "path": str(record.sqlite.path.with_name(FILE))}
@@ -61,7 +63,7 @@ async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor)
     try:
         if isinstance(memory, SqliteMemory):
             await memory.open()
-        elif policy.memory.name == STORE:
+        elif _is_store(policy.memory):
             await memory.open()  # type: ignore[attr-defined]  # PostgresMemory, whose library is an extra
     except (DatabaseProblem, StoreUnavailable) as problem:
         await memory.close()
@@ -70,10 +72,15 @@ async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor)
 
 
 def _made(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
-    section = memory_section(settings, policy.memory.name, redactor)
+    section = memory_section(settings, policy.memory, redactor)
     if policy.memory is STORE_MEMORY and settings.record.database == "sqlite" and not settings.memories.get(STORE):
         return STORE_MEMORY.factory(section)  # all of it is from `[record]`, which has been checked
     return make_episode_memory(policy.memory, section)
+
+
+def _is_store(memory: EpisodeMemorySpec) -> bool:
+    """Whether it is `store` or an instance of it, which has another name and the same factory."""
+    return memory.factory is STORE_MEMORY.factory
 
 
 @asynccontextmanager
@@ -95,9 +102,9 @@ async def conversations_of(settings: Settings) -> AsyncIterator[BoundedMemory]:
 @asynccontextmanager
 async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory | None]:
     """Do the same; None if the memory forgets conversations with the process."""
-    host = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
-    policy = resolve_policy(policy_settings(settings), host)
-    if policy.memory.name == FORGETS:
+    loaded = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
+    policy = resolve_policy(policy_settings(settings), with_instances(loaded, plugin_sections(settings)))
+    if policy.host.plugin_of(policy.memory) == FORGETS:
         yield None
         return
     memory = await open_memory(policy, settings, Redactor())

@@ -133,7 +133,7 @@ def _sinks(settings: Settings) -> tuple[str, ...]:
 
 
 def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:
-    """Return the settings of plugins, by kind and name."""
+    """Return the settings of instances, by kind and name; `plugin` among them."""
     return {
         PluginKind.FLAG_BACKEND: settings.flags,
         PluginKind.RUNNER: settings.runners,

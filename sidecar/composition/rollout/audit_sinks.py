@@ -38,7 +38,7 @@ async def opened_sinks(
 def _section(spec: AuditSinkSpec, settings: Settings) -> Mapping[str, Any]:
     """Return the settings of a sink; `otlp` gets from `[telemetry]` what its own leave out."""
     configured = settings.audit_sinks.get(spec.name, {})
-    if spec is not OTLP_SINK:
+    if spec.factory is not OTLP_SINK.factory:
         return configured
     check_installed("audit.sinks")
     endpoint = settings.telemetry.otlp_endpoint

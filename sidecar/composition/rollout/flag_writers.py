@@ -15,6 +15,7 @@ from sidecar.operations.plugin_calls import PluginCalls
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.flags.external_flags import ExternalFlags, FlagsOfPlugin
 from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.protocols import FlagBackend, FlagWriter
 
 
@@ -56,7 +57,7 @@ def _own_writer(
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  only beside flags in memory
 
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
-    if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
+    if isinstance(backend, FileFlags) and settings.get(PLUGIN) == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
     return None
 

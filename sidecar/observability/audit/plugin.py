@@ -43,8 +43,13 @@ OTLP_SINK: Final = AuditSinkSpec(
 
 
 def cleaned_by(redactor: Redactor, spec: AuditSinkSpec) -> AuditSinkSpec:
-    """Return `spec` so that what it sends is cleaned by `redactor`, if it is `otlp`; factories get settings only."""
-    return replace(spec, factory=lambda settings: _sending(settings, redactor)) if spec is OTLP_SINK else spec
+    """Return `spec` so that `redactor` cleans what it sends, if it is `otlp` or an instance of it.
+
+    Factories get settings only.
+    """
+    if spec.factory is not OTLP_SINK.factory:
+        return spec
+    return replace(spec, factory=lambda settings: _sending(settings, redactor))
 
 
 def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:

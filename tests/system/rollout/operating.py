@@ -23,6 +23,7 @@ flags = "{flags}"
 gates = "http"
 
 [gates.http]
+plugin = "http"
 url = "{gates}"
 timeout_seconds = 1
 attempts = 1

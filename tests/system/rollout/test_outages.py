@@ -133,7 +133,7 @@ async def test_flags_that_cannot_be_read_take_a_sub_agent_off_and_never_move_it(
     flags = folder / "flags.json"
     on = f'{{"flags": {{"{FLAG}": true, "{FLAG}_cohort": true}}}}'
     flags.write_text(on)
-    more = f'\n[flags.file]\npath = "{flags}"\npoll_seconds = 0.05\n' + FRESHNESS
+    more = f'\n[flags.file]\nplugin = "file"\npath = "{flags}"\npoll_seconds = 0.05\n' + FRESHNESS
     async with an_operator(folder, more, flags="file") as operator, operator.serving() as sidecar:
         await operator.promoted(100)
         before = await operator.offers("turn-1")

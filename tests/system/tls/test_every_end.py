@@ -24,6 +24,7 @@ from tests.support.tls_sidecar import TlsSidecar, a_tls_sidecar
 SIDECAR = "sidecar.tests.example"
 RUNNER = """
 [runners.grpc]
+plugin = "grpc"
 ca_file = "{folder}/runner/ca.pem"
 client_certificate_file = "{folder}/runner/tls.crt"
 client_key_file = "{folder}/runner/tls.key"

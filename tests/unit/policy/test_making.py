@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from sidecar.adapters.flags_file import FILE_FLAGS
 from sidecar.adapters.flags_memory import MEMORY_FLAGS
-from sidecar.policy.factory import check_sections, make_connector, make_flag_backend, make_runner, section_of
-from sidecar.policy.kinds import PluginKind
+from sidecar.policy.factory import make_connector, make_flag_backend, make_runner, section_of
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.specs import FlagBackendSpec, RunnerConfig
-from tests.unit.policy.offered import PLATFORM, QuietConnector, QuietRunner, connector, flags, host_of, runner
+from tests.unit.policy.offered import QuietConnector, QuietRunner, connector, flags, runner
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 
@@ -107,16 +106,3 @@ def test_each_kind_has_its_settings_section() -> None:
         "runners.x",
         "connectors.x",
     ]
-
-
-def test_settings_of_a_plugin_that_is_not_loaded_are_refused() -> None:
-    """A misspelt section would otherwise leave the plugin with its defaults."""
-    host = host_of(*PLATFORM)
-    check_sections(host, {PluginKind.FLAG_BACKEND: {"memory": {}}, PluginKind.RUNNER: {}})
-
-    with pytest.raises(PluginProblem) as refused:
-        check_sections(host, {PluginKind.CONNECTOR: {"rets": {}}})
-
-    assert "settings for a connector named `rets`" in str(refused.value)
-    assert "where: [connectors.rets]" in str(refused.value)
-    assert "did you mean `rest`?" in str(refused.value)

@@ -70,7 +70,10 @@ def test_an_unknown_sink_stops_the_start_and_lists_the_choices(tmp_path: Path) -
     ("text", "why"),
     [
         ('[audit]\nsinks = ["otlp"]\n', "needs `telemetry.otlp_endpoint`, or an `endpoint` of its own"),
-        ('[audit]\nsinks = ["otlp"]\n[audit_sinks.otlp]\nendpoint = "nowhere"\n', "audit_sinks.otlp.endpoint"),
+        (
+            '[audit]\nsinks = ["otlp"]\n[audit_sinks.otlp]\nplugin = "otlp"\nendpoint = "nowhere"\n',
+            "audit_sinks.otlp.endpoint",
+        ),
     ],
 )
 async def test_a_sink_that_cannot_be_made_stops_the_start(tmp_path: Path, text: str, why: str) -> None:
@@ -84,7 +87,7 @@ async def test_a_sink_that_cannot_be_made_stops_the_start(tmp_path: Path, text: 
 
 async def test_the_audit_may_go_to_another_collector_than_the_rest(tmp_path: Path) -> None:
     """Its own endpoint is enough."""
-    said = '[audit]\nsinks = ["otlp"]\n[audit_sinks.otlp]\nendpoint = "https://audit.example:4317"\n'
+    said = '[audit]\nsinks = ["otlp"]\n[audit_sinks.otlp]\nplugin = "otlp"\nendpoint = "https://audit.example:4317"\n'
     settings = settings_of(tmp_path, said)
     async with opened_sinks(resolved(settings), settings, Redactor()) as sinks:
         assert list(sinks) == ["otlp"]

@@ -43,6 +43,7 @@ def test_variables_override_the_file_at_any_depth(file: Path) -> None:
             "SIDECAR__DISPATCH__RESULTS__IDLE_TIMEOUT": "5s",
             "SIDECAR__PLUGINS__ENABLED": '["flags-mine"]',
             "SIDECAR__TARGETS__SLOTS__SHOP": "unix:/run/shop.sock",
+            "SIDECAR__FLAGS__FILE__PLUGIN": "file",
             "SIDECAR__FLAGS__FILE__PATH": "/etc/flags.json",
             "SIDECAR__AUDIT__SINKS": '["log"]',
             "sidecar__log__level": "error",
@@ -52,7 +53,7 @@ def test_variables_override_the_file_at_any_depth(file: Path) -> None:
     assert settings.dispatch.results.idle_timeout == timedelta(seconds=5)
     assert (settings.plugins.enabled, settings.targets.slots) == (["flags-mine"], {"shop": "unix:/run/shop.sock"})
     assert settings.audit.sinks == ("log",)
-    assert (settings.flags, settings.log.level) == ({"file": {"path": "/etc/flags.json"}}, "error")
+    assert (settings.flags, settings.log.level) == ({"file": {"plugin": "file", "path": "/etc/flags.json"}}, "error")
 
 
 def test_a_table_with_the_name_of_an_argument_is_no_setting(file: Path) -> None:

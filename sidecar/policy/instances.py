@@ -1,0 +1,94 @@
+"""Instances: plugins with their own settings, each referred to by a name.
+
+`[gates.rewards]` with `plugin = "http"` is an instance of the gate client `http`. It is registered under its own name
+with the descriptor of its plugin. Everything that is made from the descriptor, and everything that reports on it,
+therefore uses the instance's name. A plugin that needs no settings can be chosen by its own name, without a section.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from sidecar.core.identifiers import DEFINITION_SIDE
+from sidecar.policy.factory import SECTION, checked_settings
+from sidecar.policy.kinds import PLUGIN, PluginKind
+from sidecar.policy.loading import PluginHost, Registered
+from sidecar.policy.problems import PluginProblem, choices_for
+from sidecar.policy.specs import PluginSpec
+
+Sections = Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]
+"""The settings of instances, by kind and name of the instance; `plugin` among them."""
+
+NAME_RULE: Final = "use 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"
+
+
+def with_instances(host: PluginHost, sections: Sections) -> PluginHost:
+    """Return the host with an instance for each section, its settings checked.
+
+    Raises:
+        PluginProblem: a section names no plugin or one that is not loaded, has the name of another plugin, or has wrong
+            settings.
+    """
+    instances: dict[tuple[PluginKind, str], Registered] = {}
+    for kind, by_name in sections.items():
+        for name, section in by_name.items():
+            instance = _instance(host, kind, name, section)
+            checked_settings(instance.spec, section)
+            instances[kind, name] = instance
+    return replace(host, registered=MappingProxyType({**host.registered, **instances})) if instances else host
+
+
+def instances_of(
+    spec: PluginSpec, by_name: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[PluginSpec, Mapping[str, Any]]]:
+    """Yield the descriptor and the settings of each instance of one plugin.
+
+    Args:
+        spec: of the plugin.
+        by_name: the sections of its kind.
+
+    Raises:
+        PluginProblem: the section with the plugin's own name does not name a plugin.
+    """
+    for name, section in by_name.items():
+        if name == spec.name and PLUGIN not in section:
+            raise _no_plugin_named(spec.kind, name, (spec.name,))
+        if section.get(PLUGIN) == spec.name:
+            yield replace(spec, name=name), section
+
+
+def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[str, Any]) -> Registered:
+    where, known = f"[{SECTION[kind]}.{name}]", host.names(kind)
+    plugin = section.get(PLUGIN)
+    if plugin is None:
+        raise _no_plugin_named(kind, name, known)
+    found = host.registered.get((kind, plugin)) if isinstance(plugin, str) else None
+    if found is None:
+        raise PluginProblem(
+            f"no {kind} plugin named {plugin!r} is loaded" if isinstance(plugin, str) else "`plugin` must be a text",
+            where=where,
+            remedy=f"{choices_for(str(plugin), known)}; an installed plugin counts once `plugins.enabled` names it",
+        )
+    if name == plugin:
+        return found
+    if name in known:
+        raise PluginProblem(
+            f"the instance `{name}` of the plugin `{plugin}` has the name of another {kind} plugin",
+            where=where,
+            remedy="give the instance a name that no plugin has, in the section and wherever the settings choose it",
+        )
+    if not DEFINITION_SIDE.match(name):
+        raise PluginProblem(f"{name!r} cannot be the name of an instance", where=where, remedy=NAME_RULE)
+    return replace(found, spec=replace(found.spec, name=name), plugin=plugin)
+
+
+def _no_plugin_named(kind: PluginKind, name: str, known: tuple[str, ...]) -> PluginProblem:
+    """Refuse a section without `plugin`, which is also how sections were written before there were instances."""
+    section = f"[{SECTION[kind]}.{name}]"
+    if name in known:
+        told = f'write `plugin = "{name}"` as the first line of {section}'
+    else:
+        told = f'write `plugin = "<name>"` as the first line of {section}; {choices_for(name, known)}'
+    return PluginProblem(f"the section does not name the {kind} plugin that it configures", where=section, remedy=told)
