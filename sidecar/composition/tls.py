@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -55,7 +56,7 @@ def secure_plans(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequ
                 connection_age=configured.connection_age,
                 bound=partial(bound.__setitem__, name),
             ),
-            entrance=replace(plan.entrance, boot_secret="", peers=peers_of(configured, name)),
+            entrance=replace(plan.entrance, boot_secret="", peers=peers_of(configured, name, parts.replaced.clock.now)),
         )
         for plan in plans
         if (name := LISTENER_OF.get(plan.entrance.callers, "")) in addresses
@@ -65,13 +66,13 @@ def secure_plans(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequ
     return secured, (("certificates", watch.run),)
 
 
-def peers_of(configured: TlsSettings, listener: str) -> PeerTable:
+def peers_of(configured: TlsSettings, listener: str, now: Callable[[], datetime]) -> PeerTable:
     """Return the table that a listener asks."""
     table: dict[str, Peer] = {}
     for name, peer in configured.peers.items():
         known = Peer(name, frozenset(peer.may), frozenset(peer.slots), frozenset(peer.verticals))
         table.update(dict.fromkeys(peer.identities, known))
-    return PeerTable(listener, table)
+    return PeerTable(listener, table, now)
 
 
 class CertificateWatch:

@@ -1,6 +1,8 @@
 """Which certificate may call what over TLS: one table for each listener, default deny (DESIGN section 12)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
@@ -53,17 +55,27 @@ class Peer(Struct, frozen=True):
             )
 
 
+@lru_cache(maxsize=1024)
+def end_of_certificate(pem: bytes) -> datetime:
+    """Return the time from which a certificate is no longer valid. gRPC gives only certificates that it has parsed."""
+    from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415  a start without TLS does not load it
+
+    return load_pem_x509_certificate(pem).not_valid_after_utc
+
+
 class PeerTable:
     """Who may call one listener.
 
     Args:
         listener: its name, for messages.
         peers: of all listeners, by identity: a certificate of two peers is refused, whatever they may call.
+        now: the time that a certificate's end is compared with.
     """
 
-    def __init__(self, listener: str, peers: Mapping[Identity, Peer]) -> None:
+    def __init__(self, listener: str, peers: Mapping[Identity, Peer], now: Callable[[], datetime]) -> None:
         self._listener = listener
         self._peers = peers
+        self._now = now
 
     def admit(self, auth: Mapping[str, Iterable[bytes]]) -> Peer:
         """Return who calls.
@@ -72,8 +84,12 @@ class PeerTable:
             auth: of gRPC: what the handshake has proven.
 
         Raises:
-            CallerNotAllowed: the certificate proves no identity, none of the table, or some of several peers.
+            CallerNotAllowed: the certificate has expired, or proves no identity, none of the table, or some of several
+                peers.
         """
+        # A handshake that resumes an earlier TLS session does not look at the certificate's dates again.
+        if any(self._now() >= end_of_certificate(each) for each in auth.get("x509_pem_cert", ())):
+            raise CallerNotAllowed("the certificate has expired", metadata={"listener": self._listener})
         identities = identities_of(auth)
         found = {peer.name: peer for each in identities if (peer := self._peers.get(each)) is not None}
         if len(found) == 1:

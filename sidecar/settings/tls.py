@@ -1,9 +1,10 @@
 """The `[tls]` section, and the certificates of connections that the sidecar opens."""
 
+import ipaddress
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from sidecar.settings.section import Section, setting
 from sidecar.settings.values import HIGHEST_PORT, Duration
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from subagents_tls.files import TlsFiles
 
 ListenerName = Literal["dispatch", "agents", "operators"]
-WILDCARDS: Final = ("0.0.0.0", "[::]")  # noqa: S104  recognised, not bound
 
 
 def tls_address(text: Any) -> str:
@@ -22,6 +22,16 @@ def tls_address(text: Any) -> str:
     if not host or not bare or "/" in host or not port.isdigit() or int(port) > HIGHEST_PORT:
         raise ValueError('must be an address and a port, e.g. "0.0.0.0:7443" or "[::]:7443"')
     return str(text)
+
+
+def _reachable(address: str) -> bool:
+    """Say whether an address can be connected to as it is written."""
+    host, _, port = address.rpartition(":")
+    try:
+        wildcard = ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        wildcard = host.isdecimal()  # a bare number is an address, too: `0` is 0.0.0.0
+    return not wildcard and int(port) > 0
 
 
 TlsAddress = Annotated[str, tls_address]
@@ -56,8 +66,8 @@ class TlsListenersSettings(Section):
             yield "operators", self.operators
 
     def _check(self) -> None:
-        if self.agents is not None and self.agents.startswith(WILDCARDS) and not self.agents_target:
-            raise ValueError("agents_target is required: runner hosts cannot connect to a wildcard address")
+        if self.agents is not None and not self.agents_target and not _reachable(self.agents):
+            raise ValueError("agents_target is required: runner hosts cannot connect to a wildcard or to port 0")
 
 
 class TlsPeerSettings(Section):

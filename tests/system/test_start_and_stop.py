@@ -121,7 +121,11 @@ async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None
             {"SIDECAR__SERVER__OPS_ADDRESS": "pod:9464"},
             ["OPS_ADDRESS: 'pod' is not an IP address"],
         ),
-        ("", {"SIDECAR__SERVER__DISPATCH_SOCKET": "0.0.0.0:7000"}, ["before mutual TLS is built"]),
+        (
+            "",
+            {"SIDECAR__SERVER__DISPATCH_SOCKET": "0.0.0.0:7000"},
+            ["is a TCP address, which is served with mutual TLS only"],
+        ),
         ('[policy.verticals.shop]\nflags = "fiel"\n', {}, ["no flag-backend named `fiel`", "did you mean `file`?"]),
         ('[flags.file]\nplugin = "file"\npath = "x.yaml"\n', {}, ["flags.file.path: "]),
         ('[plugins]\nenabled = ["flags-nowhere"]\n', {}, ["`flags-nowhere` is not installed"]),

@@ -17,7 +17,8 @@ ATTEMPTS: Final = 3
 LARGEST: Final = 1024 * 1024
 """Bytes of one file; the public authorities together have 300 KiB."""
 
-Stamp = tuple[tuple[int, int, int], ...]
+Stamp = tuple[tuple[int, int, int, int], ...]
+"""Of each file: times of its content and of its mode and owner, size, inode."""
 
 
 class TlsFilesProblem(ValueError):
@@ -142,7 +143,7 @@ def _stamp(files: TlsFiles) -> Stamp:
         found = [each.stat() for each in files.all]
     except OSError as error:
         raise TlsFilesProblem(f"{error.filename} cannot be read: {error.strerror}") from None
-    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
+    return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in found)
 
 
 def _read(path: Path | None, *, secret: bool = False) -> bytes | None:

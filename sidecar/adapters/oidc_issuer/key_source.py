@@ -62,6 +62,11 @@ class KeySource:
         """Take note that a token names a key that is not there: perhaps they are others by now."""
         self._wanted.set()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether the next fetch is due without waiting for the usual interval."""
+        return self._wanted.is_set()
+
     async def run(self) -> None:
         """Fetch for ever; owned by the supervisor."""
         while True:

@@ -38,6 +38,7 @@ def signed_claims(
         raise TokenProblem("malformed", f"it is over {LONGEST} characters, or has some that no token has")
     known = keys.current()
     if known is None:
+        keys.miss()  # the next look is due now, not after the whole interval
         raise TokenProblem("issuer_away", "the keys of the issuer are not known; try again")
     try:
         head = jwt.get_unverified_header(token)

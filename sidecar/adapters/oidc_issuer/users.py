@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -84,6 +85,7 @@ def unproven(cause: str, text: str) -> Unauthenticated:
 
 
 def _seconds(moment: object) -> float:
-    if isinstance(moment, int | float) and not isinstance(moment, bool) and math.isfinite(moment):
-        return float(moment)
+    with suppress(OverflowError):  # an integer of hundreds of digits
+        if isinstance(moment, int | float) and not isinstance(moment, bool) and math.isfinite(moment):
+            return float(moment)
     raise TokenProblem("malformed", "one of its times is none")

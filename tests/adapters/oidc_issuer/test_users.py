@@ -67,6 +67,7 @@ def test_the_claim_becomes_the_principal_byte_for_byte(kid: str, principal: str)
         ("malformed", {"iss": None}),
         ("malformed", {"exp": None}),
         ("malformed", {"exp": "soon"}),
+        ("malformed", {"exp": 10**400}),
         ("principal", {"sub": None}),
         ("principal", {"sub": ""}),
         ("principal", {"sub": "x" * 257}),
@@ -112,3 +113,26 @@ def test_a_key_that_is_added_counts_after_the_next_fetch() -> None:
     del issuer.keys["ed-1"]
     asyncio.run(tokens._keys.look())
     assert cause_of(tokens, withdrawn) == "signature"
+
+
+async def test_a_token_asks_for_keys_that_could_not_be_fetched_yet() -> None:
+    """The issuer was away at the start: the next fetch does not wait for the usual interval."""
+    issuer, fetched = Issuer("ed-1"), asyncio.Event()
+
+    async def away() -> bytes:
+        fetched.set()
+        raise OSError("no route")
+
+    keys = KeySource(
+        away,
+        frozenset({"EdDSA"}),
+        SteppedClock(),
+        refresh=timedelta(hours=1),
+        kept_for=timedelta(hours=1),
+        report=lambda *_: None,
+    )
+    await keys.look()
+    tokens = UserTokens(keys, UserRules(URL, AUDIENCE, "sub", timedelta(seconds=30), timedelta(hours=1)))
+    assert not keys.wanted
+    assert cause_of(tokens, issuer.token("ed-1", NOW)) == "issuer_away"
+    assert (fetched.is_set(), keys.wanted) == (True, True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from subagents_client.runner.tls import HostTls
 from subagents_tls.files import LOOK_SECONDS, TlsFiles, TlsFilesProblem, WatchedFiles
 from subagents_tls.identities import problem_with_identity
 from tests.support.authority import AGENT, LOCAL, Authority, Issued
@@ -112,3 +113,25 @@ def test_these_identities_can_be_listed(identity: str) -> None:
 def test_these_identities_could_never_match(identity: str) -> None:
     """A table that holds one has a mistake in it."""
     assert problem_with_identity(identity) is not None
+
+
+def test_a_key_is_read_again_when_its_mode_is_corrected(tmp_path: Path) -> None:
+    """The message says `chmod 0400 it`, which changes neither content nor time of the content."""
+    authority, clock = Authority(), SteppedSeconds()
+    first, second = authority.issue(*LOCAL), authority.issue(*LOCAL)
+    watched = WatchedFiles(first.written(tmp_path), monotonic=clock)
+    files = second.written(tmp_path)
+    assert files.key_file is not None
+    files.key_file.chmod(0o644)
+    clock.pass_look()
+    assert (watched.current().key, "chmod 0400 it" in watched.problem) == (first.key, True)
+    files.key_file.chmod(0o400)
+    clock.pass_look()
+    assert (watched.current().key, watched.problem) == (second.key, "")
+
+
+def test_one_text_is_no_list_of_callers(tmp_path: Path) -> None:
+    """Its letters would be taken for names, and parts of it would be admitted."""
+    files = Authority().issue(*LOCAL).written(tmp_path)
+    with pytest.raises(ValueError, match="list of identities"):
+        HostTls(files=files, callers="sidecar")

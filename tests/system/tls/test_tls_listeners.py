@@ -165,6 +165,14 @@ async def test_the_page_of_readiness_says_where_and_until_when(folder: Path) -> 
             ('"127.0.0.1:{agents_port}"\nagents_target = "dns:localhost:{agents_port}"', '"0.0.0.0:{agents_port}"'),
             "agents_target is required",
         ),
+        (
+            ('"127.0.0.1:{agents_port}"\nagents_target = "dns:localhost:{agents_port}"', '"[::0]:{agents_port}"'),
+            "agents_target is required",
+        ),
+        (
+            ('"127.0.0.1:{agents_port}"\nagents_target = "dns:localhost:{agents_port}"', '"127.0.0.1:0"'),
+            "agents_target is required",
+        ),
         (('identities = ["{agent}"]', 'identities = ["*.example"]'), "wildcards and common names do not count"),
         (('identities = ["{agent}"]', 'identities = ["CN=agent"]'), "is neither a SPIFFE id"),
         (('identities = ["{agent}"]', 'identities = ["{host}"]'), "is in peers."),

@@ -29,6 +29,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),  # the sidecar pings every 10 s
 )
+TLS_OPTIONS: Final = (("grpc.max_connection_age_ms", 3_600_000),)
+"""Calls after an hour need a new connection, hence a new handshake: a certificate is looked at again."""
 CLOSING_SECONDS: Final = 1.0
 """How long the server may take to close once nothing runs any more."""
 
@@ -69,7 +71,7 @@ async def listening(
     credentials = None if tls is None else tls.credentials(target)
     check_address(target)
     with exclusive_lock(target):
-        server = grpc.aio.server(options=SERVER_OPTIONS)
+        server = grpc.aio.server(options=SERVER_OPTIONS if tls is None else SERVER_OPTIONS + TLS_OPTIONS)
         health = health_aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, dict(handlers))])

@@ -27,6 +27,8 @@ class HostTls:
 
     def __post_init__(self) -> None:
         """Refuse a host that would admit every certificate, or none. Raises `ValueError`."""
+        if isinstance(self.callers, str):
+            raise ValueError(f"`callers` is a list of identities, not one text: write [{self.callers!r}]")
         if not self.callers:
             raise ValueError("`callers` is empty: name the SPIFFE ids or DNS names of the sidecars")
         for each in self.callers:
