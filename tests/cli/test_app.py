@@ -72,13 +72,15 @@ from sidecar.entry import main
 main()
 """
 COMMON = "annotated_doc msgspec shellingham subagents_errors typer typing_extensions"
-CALLING = f"{COMMON} cython_runtime google grpc grpc_health grpc_reflection grpc_status grpc_tools subagents"
+CALLING = (
+    f"{COMMON} cython_runtime google grpc grpc_health grpc_reflection grpc_status grpc_tools subagents subagents_tls"
+)
 CHECKING = f"{COMMON} cython_runtime jsonschema_rs yaml"
 DRAWN = "annotated_doc attr markdown_it mdurl pygments rich shellingham typer"
 LOADS = {
     "serve --config /nowhere": (38, "msgspec subagents_errors typing_extensions"),
-    "health --config /nowhere": (41, COMMON),
-    "validate examples/config": (71, CHECKING),
+    "health --config /nowhere": (42, COMMON),
+    "validate examples/config": (72, CHECKING),
     "codeowners examples/config": (44, CHECKING),
     "init travel --dir /nowhere": (14, "annotated_doc shellingham typer"),
     "doctor --config /nowhere": (46, COMMON),
@@ -95,7 +97,7 @@ LOADS = {
     "migrate --config /nowhere": (44, COMMON),
     "backup --config /nowhere x": (44, COMMON),
     "projection rebuild --config /nowhere": (44, COMMON),
-    "verify-log --config /nowhere": (214, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
+    "verify-log --config /nowhere": (215, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),

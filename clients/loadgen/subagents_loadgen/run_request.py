@@ -39,9 +39,9 @@ examples:
 exit codes:
   0    measured, and every answer kept the contract
   1    an answer broke the contract, a threshold was broken, or more operations failed than --max-failed allows
-  2    the command line or the scenario makes no sense, or names an address beyond this machine without --allow-remote
-  3    not measured: the server is not there, or does not let this client bind a turn
-  130  interrupted; the report is of what was measured until then
+  2    the command line or the scenario is invalid, or names an address on another machine without --allow-remote
+  3    not measured: the server is unavailable, or refuses the bind
+  130  interrupted; the report covers the time until then
 """
 BESIDE_A_FILE: Final = frozenset(
     "--file --target --boot-secret-file --allow-remote --json --json-file --html --hdr --compare --quiet"

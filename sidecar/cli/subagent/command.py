@@ -122,12 +122,17 @@ def _add_erase(
     app: typer.Typer, settings_of: SettingsOf, place: Callable[..., Open], erase_offline: Callable[..., Any]
 ) -> None:
     def place_of_record(
-        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
+        config: Config = None,
+        target: Targets = None,
+        token_file: TokenFile = None,
+        tls: TlsFolder = None,
+        as_json: AsJson = False,
     ) -> ErasePlace:
         def offline(options: Any, *, preview: bool) -> Any:
             return erase_offline(settings_of(config), options, preview=preview)
 
-        return ErasePlace(place(config, target, token_file, as_json), offline)
+        opened = place(config=config, target=target, token_file=token_file, tls=tls, as_json=as_json)
+        return ErasePlace(opened, offline)
 
     app.command(name="erase", epilog=ERASE_EXIT_CODES)(given_by(place_of_record, "at")(_erase))
 

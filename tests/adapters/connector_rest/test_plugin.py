@@ -6,6 +6,7 @@ import pytest
 from sidecar.adapters.connector_rest.plugin import rest_connector, sidecar_connectors
 from sidecar.policy.protocols import EnricherAnswer
 from sidecar.settings.kinds import InvalidValues
+from subagents_tls.files import TlsFilesProblem
 from tests.adapters.connector_rest.calling import call
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server
 
@@ -33,5 +34,5 @@ def test_settings_that_do_not_exist_or_make_no_sense_are_refused(settings: dict[
 
 def test_an_authority_file_that_is_missing_stops_the_start() -> None:
     """`ca_file` is read when the connector is made, not at the first call."""
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(TlsFilesProblem, match="No such file"):
         rest_connector({"ca_file": "/nowhere/ca.pem"})

@@ -39,7 +39,8 @@ def decommissions_are_audited(facts: RolloutFacts) -> Iterator[str]:
         for event in marked:
             mark = event.decommission
             assert mark is not None
-            assert wish is not None
+            if wish is None:  # that no step asked for it is told above
+                continue
             word = STEPS[wish.step - 1] if wish.kind == wishes.TAKE else wish.kind
             found = (mark.step, str(mark.source_state), str(mark.target_state), str(mark.trigger))
             it = step.found.of(str(event.digest))
