@@ -11,11 +11,20 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.executing.tool_questions import problem_with
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import ToolId
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Connectors, Recorder, Spawner
-from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+from sidecar.policy.protocols import (
+    Asked,
+    EnricherAnswer,
+    EnricherAsks,
+    EnricherCall,
+    EnricherRefused,
+    EnricherReply,
+    RefusalKind,
+)
 
 MOST_LEFT_BEHIND: Final = 16
 """Of one tool."""
@@ -88,6 +97,8 @@ class ConnectorBorder:
 
     def _checked(self, reply: object) -> EnricherReply:
         match reply:
+            case EnricherAsks(Asked() as asked) if not problem_with(asked):
+                return reply
             case EnricherAnswer(bytes()) | EnricherRefused(RefusalKind(), None | Fault(), bool()):
                 return reply
             case _:
