@@ -6,6 +6,7 @@ DEMO   := .demo-venv
 DEMO_LC := .demo-langchain-venv
 MUTANTS := .mutants-venv
 BENCH  := .bench-venv
+FUZZ   := .fuzz
 BIN    := $(VENV)/bin
 OWN    := . proto/python clients/python plugins/gates_http plugins/gates_manifest
 OWN_TEST := $(OWN) clients/evals clients/langchain clients/loadgen clients/openai_agents plugins/conformance plugins/lifecycle_examples plugins/runner_langchain plugins/connector_mcp plugins/runner_a2a plugins/flags_openfeature plugins/flags_unleash
@@ -13,12 +14,13 @@ PROJECTS := pyproject.toml $(wildcard proto/python/pyproject.toml clients/*/pypr
 TYPED  := sidecar proto/python/subagents_errors proto/python/subagents_legacy proto/python/subagents_tls clients/python/subagents_client clients/loadgen/subagents_loadgen clients/langchain/subagents_langchain clients/openai_agents/subagents_openai_agents clients/evals/subagents_evals plugins/conformance/sidecar_conformance plugins/gates_http/sidecar_gates_http plugins/gates_manifest/sidecar_gates_manifest plugins/lifecycle_examples/sidecar_lifecycle_examples plugins/runner_langchain/sidecar_runner_langchain plugins/connector_mcp/sidecar_connector_mcp plugins/runner_a2a/sidecar_runner_a2a plugins/flags_openfeature/sidecar_flags_openfeature plugins/flags_unleash/sidecar_flags_unleash examples scripts tests
 LINTED := .
 TORTURE_SECONDS = $(or $(SIDECAR_TORTURE_SECONDS),60)
+FUZZ_SECONDS ?= 10
 PYTEST ?= $(BIN)/python -m pytest
 # Containers often forbid it, and then each of a thousand processes that the tests start compiles everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo demo-langchain test check coverage lint types protos bench growth scale torture mutants proto lock evidence clean
+.PHONY: help demo demo-langchain test check coverage lint types protos bench growth scale torture mutants fuzz sbom licences proto lock evidence clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
@@ -57,6 +59,12 @@ $(BENCH)/.ready: requirements/bench.txt $(wildcard requirements/restate/*.json) 
 	@mkdir $(BENCH)/restate && cp requirements/restate/*.json $(BENCH)/restate
 	@cd $(BENCH)/restate && npm ci --ignore-scripts --no-audit --no-fund --silent || echo '== $(BENCH): without Restate, which needs npm'
 
+# Without a wheel for this machine the lock is empty here, and the fuzzer mutates blindly.
+$(FUZZ)/.ready: requirements/fuzz.txt $(VENV)/.ready
+	@rm -rf $(FUZZ) && mkdir $(FUZZ)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --only-binary :all: --target $(FUZZ) -r requirements/fuzz.txt
+	@touch $@
+
 # -- for people -----------------------------------------------------------------------------------------------------
 
 demo: $(DEMO)/.ready ## watch a rollout and a conversation, 20 seconds; ARGS=--full: all steps and turns
@@ -85,12 +93,28 @@ growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quar
 scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (five minutes)
 	@$(BIN)/python -m scripts.scale $(ARGS)
 
-torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
+# How often each long run strikes; a smaller number gives a shorter run.
+torture: export SIDECAR_TORTURE_KILLS ?= 1000
+torture: export SIDECAR_TORTURE_POWER_CUTS ?= 1000
+torture: export SIDECAR_TORTURE_STOPS ?= 200
+torture: export SIDECAR_TORTURE_DATABASE_FAULTS ?= 100
+torture: export SIDECAR_TORTURE_FAILOVERS ?= 5
+torture: $(FUZZ)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
 	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/packages/installs_from_registry.py $(ARGS)
+	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(TORTURE_SECONDS)
+
+fuzz: $(FUZZ)/.ready ## search for bytes that break a parser, guided by coverage; FUZZ_SECONDS=60 for each of 25
+	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(ARGS)
 
 mutants: $(MUTANTS)/.ready ## mutation tests of the rules that serve and record (four minutes); ARGS="sidecar.core.rollout.serving": one module
 	@nice $(MUTANTS)/bin/python -m scripts.mutants $(ARGS)
+
+sbom: $(VENV)/.ready ## the bill of materials of the sidecar, CycloneDX, into dist/; ARGS="--package subagents-client": another one
+	@$(BIN)/python -m scripts.supply_chain sbom $(ARGS)
+
+licences: $(VENV)/.ready ## the licence of every dependency; ends with an error if one is unknown or not accepted
+	@$(BIN)/python -m scripts.supply_chain licences $(ARGS)
 
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 
@@ -116,4 +140,4 @@ evidence: $(VENV)/.ready ## run the tests of isolation and required blocks, and 
 	@$(BIN)/python -m scripts.evidence $(ARGS)
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) $(BENCH) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) $(BENCH) $(FUZZ) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis

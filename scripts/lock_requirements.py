@@ -2,8 +2,8 @@
 
 `requirements/demo.txt` holds what the sidecar and the demo need, `requirements/langchain-demo.txt` what the demo under
 LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester,
-`requirements/bench.txt` the same and what the bench compares with. All are universal (Linux and macOS, Python 3.11 and
-newer) and come from the pyproject files alone.
+`requirements/bench.txt` the same and what the bench compares with, `requirements/fuzz.txt` the fuzzer alone. All are
+universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files and `requirements/*.in` alone.
 """
 
 import shutil
@@ -72,21 +72,23 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
     "mutants": _OF_TESTS,
     "bench": _OF_TESTS,
 }
+TOOLS: Final = ("fuzz",)
+"""Locks of `requirements/<name>.in`, installed beside the environment of the tests."""
 HEADER: Final = "# Made by `make lock` from the pyproject files; do not edit. Versions and hashes only, no addresses.\n"
 
 
-def lock(name: str, projects: Sequence[str], uv: str, options: Sequence[str]) -> None:
+def lock(name: str, sources: Sequence[str], uv: str, options: Sequence[str]) -> None:
     """Write `requirements/<name>.txt`.
 
     Args:
-        name: of the lock, and of the dependency group in the root's pyproject.
-        projects: pyproject files whose dependencies it holds.
+        name: of the lock.
+        sources: files whose dependencies it holds, and options that name dependency groups.
         uv: path of the program.
         options: passed on to `uv pip compile`, e.g. `--upgrade`.
     """
     target = REPOSITORY / "requirements" / f"{name}.txt"
     command = [
-        *(uv, "pip", "compile", *projects, "--group", f"pyproject.toml:{name}"),
+        *(uv, "pip", "compile", *sources),
         *("--universal", "--python-version", "3.11", "--generate-hashes", "--only-binary", ":all:"),
         *("--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header"),
         *(part for ours in OURS for part in ("--no-emit-package", ours)),
@@ -104,7 +106,9 @@ def main() -> int:
         print("make lock needs uv (https://docs.astral.sh/uv); nothing else here does", file=sys.stderr)
         return 1
     for name, projects in LOCKS.items():
-        lock(name, projects, uv, sys.argv[1:])
+        lock(name, (*projects, "--group", f"pyproject.toml:{name}"), uv, sys.argv[1:])
+    for name in TOOLS:
+        lock(name, (f"requirements/{name}.in",), uv, sys.argv[1:])
     return 0
 
 

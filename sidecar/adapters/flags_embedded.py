@@ -15,14 +15,14 @@ from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
 AGAIN: Final = 1.0
-"""Seconds until a store that did not answer is looked at again."""
+"""Seconds between two reads of a store that does not answer."""
 
 
 class EmbeddedFlags:
-    """A flag backend over the store of rollouts. Nothing is set here, see `EmbeddedFlagWriter`."""
+    """A flag backend over the store of rollouts. It only reads; `EmbeddedFlagWriter` writes."""
 
     def __init__(self, store: RolloutStore) -> None:
-        """Have hints come; the first change may be anything."""
+        """Subscribe to changes of the store. Before the first fetch every change counts."""
         self._store = store
         self._fetched = ""
         self._hinted = asyncio.Event()
@@ -73,7 +73,7 @@ EMBEDDED_FLAGS: Final = FlagBackendSpec(
 
 
 def kept_in(store: RolloutStore, spec: FlagBackendSpec) -> FlagBackendSpec:
-    """Return `spec` so that its factory uses `store`, if it is `embedded`; factories else get settings only."""
+    """Return the spec `embedded` with a factory that uses `store`, and any other spec unchanged."""
     return replace(spec, factory=lambda settings: EmbeddedFlags(store)) if spec is EMBEDDED_FLAGS else spec
 
 
@@ -89,7 +89,7 @@ class EmbeddedFlagWriter:
     """A writer of flags over the store of rollouts.
 
     Args:
-        clock: says when a flag was switched.
+        clock: gives the time of a switch.
     """
 
     def __init__(self, store: RolloutStore, clock: Clock) -> None:
@@ -106,7 +106,7 @@ class EmbeddedFlagWriter:
             try:
                 await self._store.set_flag(name, on, stored.revision if stored else 0, by, self._clock.now())
             except RevisionConflict:
-                continue  # another replica, or an operator, was quicker
+                continue  # another replica, or an operator, switched the flag first
             return
         raise StoreUnavailable(f"the flag {name} is switched all the time", retry_after=timedelta(seconds=1))
 
@@ -115,5 +115,5 @@ class EmbeddedFlagWriter:
         return next((flag for flag in await self._store.flags() if flag.name == name), None)
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return nothing: `switch` does it."""
+        """Return nothing, because `switch` makes the change."""
         return ""

@@ -39,7 +39,7 @@ class FileFlagEdits:
         raise StoreUnavailable(f"the sidecar does not write flag files; edit {self.edit_for(name, on)}")
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return the file, where in it, and the text that has to stand there."""
+        """Return the file, the place in it, and the required text."""
         state, quoted = json.dumps(on), json.dumps(name, ensure_ascii=False)
         if self._path.suffix == ".toml":
             key = name if BARE.fullmatch(name) else quoted
@@ -52,7 +52,7 @@ LONGEST_NAME: Final = 200
 
 
 class FlagFileProblem(Exception):
-    """The file cannot be read as flags; what was read before still holds until it is too old."""
+    """The file cannot be read as flags; the last flags stay valid until they are too old."""
 
 
 def flags_in_json(text: str) -> Mapping[str, bool]:
@@ -135,7 +135,7 @@ class FileFlags:
         return FlagReport(on, self._fetched, frozenset(flags) - on)
 
     async def changed(self) -> None:
-        """Return once the file's content differs from what was fetched last; an unreadable file is no change."""
+        """Return once the file's content differs from the last fetch; an unreadable file is no change."""
         while True:
             try:
                 if _revision(await self._content()) != self._fetched:

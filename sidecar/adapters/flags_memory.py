@@ -49,7 +49,7 @@ class MemoryFlags:
         self._moved.set()
 
     def is_on(self, name: str) -> bool:
-        """Say whether a flag is on now."""
+        """Return whether a flag is on now."""
         return name in self._on
 
     def misbehave(self, fault: FlagFault) -> None:
@@ -58,7 +58,7 @@ class MemoryFlags:
         self._moved.set()
 
     async def fetch(self) -> FlagReport:
-        """Return the flags, or do what the fault says."""
+        """Return the flags, or behave as the configured fault."""
         while self._fault is FlagFault.HANG:
             self._moved.clear()
             await self._moved.wait()
@@ -71,7 +71,7 @@ class MemoryFlags:
         return FlagReport(self._on, f"memory-{self._revision}", self._known - self._on)
 
     async def changed(self) -> None:
-        """Return once the flags differ from what was fetched last."""
+        """Return once the flags differ from the last fetch."""
         while self._fetched == self._revision:
             self._moved.clear()
             await self._moved.wait()
@@ -110,7 +110,7 @@ def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
 
 
 class MemoryFlagWriter:
-    """A writer of the flags of one process, which are gone when it stops; for demos and tests."""
+    """Writes the flags of one process, which are lost when it stops; for demos and tests."""
 
     def __init__(self, flags: MemoryFlags) -> None:
         self._flags = flags
@@ -129,10 +129,10 @@ class FlagsInTheSettings:
     """In the place of a writer where the record outlives the process: forgotten flags would look like fallen ones."""
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Raise `StoreUnavailable`: a person has to."""
+        """Raise `StoreUnavailable`: an operator must edit the settings."""
         raise StoreUnavailable(f"the flags of `memory` are those of the settings; {self.edit_for(name, on)}")
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return what has to be done."""
+        """Return the required edit."""
         change = f"add {name} to" if on else f"take {name} out of"
         return f"settings: {change} flags.memory.on, and start the sidecar again; or use the backend `embedded`"

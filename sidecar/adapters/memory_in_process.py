@@ -16,7 +16,7 @@ from sidecar.policy.specs import EpisodeMemorySpec
 
 
 class MemoryBounds(msgspec.Struct, frozen=True):
-    """How much is kept.
+    """The limits of the memory.
 
     Attributes:
         episodes: the one that was used longest ago is forgotten first.
@@ -30,7 +30,7 @@ class MemoryBounds(msgspec.Struct, frozen=True):
 
 
 class _StoredEpisode(msgspec.Struct):
-    """One episode, what a model would be given of it, and about how many bytes it takes."""
+    """One episode, its size for a model, and about how many bytes it takes."""
 
     turns: OrderedDict[TurnId, TurnHistory] = msgspec.field(default_factory=OrderedDict)
     summary: Summary | None = None
@@ -119,7 +119,7 @@ class InProcessMemory:
         kept.size = size_of(_contents(kept))
 
     def _make_room(self) -> None:
-        """Forget what was used longest ago; the newest episode stays, whatever it weighs."""
+        """Drop the least recently used episodes; the newest one stays, whatever its size."""
         while len(self._episodes) > 1 and (
             len(self._episodes) > self._bounds.episodes or self._weight > self._bounds.total_bytes
         ):
@@ -132,7 +132,7 @@ def _contents(kept: _StoredEpisode) -> EpisodeContents:
 
 
 def _weight_of(turn: TurnHistory) -> int:
-    """Return the bytes that a turn would take as JSON; near enough to what it takes here."""
+    """Return the size of a turn as JSON, which approximates its size in memory."""
     return len(msgspec.json.encode(turn))
 
 

@@ -13,7 +13,7 @@ FORM: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
 class DatabaseProblem(Exception):
-    """A database cannot be opened as it is; says which, why, and what to do."""
+    """A database cannot be opened; the message names it, the cause and the remedy."""
 
 
 class DatabaseHeld(DatabaseProblem):

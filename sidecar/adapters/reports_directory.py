@@ -22,7 +22,7 @@ class ReportsDirectoryUnusable(Exception):
 
 
 class ReportsDirectory:
-    """One directory that exists already. Files get mode 0600, folders 0700."""
+    """One existing directory. Files get mode 0600, folders 0700."""
 
     def __init__(self, directory: Path) -> None:
         """Check the directory.

@@ -36,7 +36,7 @@ CHOICES_KEPT: Final = 1024
 
 
 class TargetMap(Struct, frozen=True):
-    """Where the settings say that hosts are. A slot's entry wins over its card, a vertical's gives way to it."""
+    """The addresses of hosts in the settings. A slot's entry overrides its card, which overrides a vertical's entry."""
 
     slots: Mapping[str, str] = field(default_factory=dict)
     verticals: Mapping[str, str] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class ChosenConnectors:
 
 
 class BrokenRunner:
-    """Replaces a runner that cannot be made. Calls to its sub-agents fail; all others are unaffected."""
+    """Replaces a runner that cannot be created. Calls to its sub-agents fail; all others are unaffected."""
 
     _nothing: tuple[RunnerEvent, ...] = ()
 
@@ -192,7 +192,7 @@ class BrokenRunner:
 
 
 class BrokenConnector:
-    """Replaces a connector that cannot be made. Calls of its tools fail."""
+    """Replaces a connector that cannot be created. Calls of its tools fail."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -206,5 +206,5 @@ class BrokenConnector:
 
 
 async def _close_all(made: Mapping[Any, Made]) -> None:
-    """Close each object, whatever the others do, in order of making."""
+    """Close each object in the order of creation, even if others fail."""
     await asyncio.gather(*(one.close() for one in made.values()), return_exceptions=True)

@@ -35,7 +35,7 @@ CLOSE_SECONDS: Final = 2.0
 
 
 class BrokenGate:
-    """Stands where a gate client could not be made: its gates hold.
+    """Replaces a gate client that could not be created: its gates hold.
 
     Args:
         problem: why, for operators.
@@ -53,7 +53,7 @@ class BrokenGate:
 
 
 class GuardedGate:
-    """Asks a client so that giving up works whatever the client does, short of blocking the event loop.
+    """Calls a client so that the call can be abandoned, unless the client blocks the event loop.
 
     Args:
         name: of the client, for operators.
@@ -116,7 +116,7 @@ DEADLINE: Final = timedelta(seconds=1)
 
 
 class BrokenPolicy:
-    """Stands where a policy could not be made: every step of its verticals is denied.
+    """Replaces a policy that could not be created: every step of its verticals is denied.
 
     Args:
         problem: why, for operators.
@@ -142,7 +142,7 @@ class PolicyThreads:
         self._turns: dict[int, tuple[LifecyclePolicy, asyncio.Lock]] = {}
 
     async def ask(self, policy: LifecyclePolicy, facts: StepFacts) -> object:
-        """Return the policy's answer, whatever it is; raise what it raises.
+        """Return the policy's answer unchecked; raise its exception.
 
         Raises:
             TimeoutError: it does not answer, or has not come back from an earlier question.
@@ -188,7 +188,7 @@ OnProblem = Callable[[str, str], None]
 
 
 class ChosenGates:
-    """The gate clients in use. A vertical with settings of its own has clients of its own.
+    """The gate clients in use. A vertical with its own settings has its own clients.
 
     Args:
         policy: who is served by what.
@@ -226,7 +226,7 @@ class ChosenGates:
 
 
 class ChosenPolicies:
-    """The lifecycle policies in use. A vertical with settings of its own has policies of its own.
+    """The lifecycle policies in use. A vertical with its own settings has its own policies.
 
     Args:
         policy: who is served by what.

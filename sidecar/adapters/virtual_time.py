@@ -90,7 +90,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
     ) -> asyncio.Handle:
-        """Let it run in one of the next steps."""
+        """Schedule it for one of the next steps."""
         handle = asyncio.Handle(callback, args, self, context)
         self._queue.append((self._origin, handle))
         return handle
@@ -98,7 +98,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
     ) -> asyncio.Handle:
-        """Refuse other threads: what they do cannot be repeated."""
+        """Refuse other threads, because their actions are not reproducible."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("a thread cannot be simulated")
         return self.call_soon(callback, *args, context=context)
@@ -114,7 +114,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Given,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Let it run at a time."""
+        """Schedule it at a time."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._serial += 1
         heapq.heappush(self._timers, (when, self._serial, timer))
@@ -151,7 +151,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle._run()  # noqa: SLF001  a loop is what runs handles; asyncio's own loop does the same
 
     def _ripen(self) -> None:
-        """Move timers that are due to those that are ready, each as an origin of its own."""
+        """Move due timers to the ready ones, each with a separate origin."""
         while self._timers and (self._timers[0][0] <= self._now or self._timers[0][2].cancelled()):
             _, serial, timer = heapq.heappop(self._timers)
             if not timer.cancelled():

@@ -9,7 +9,7 @@ from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.rpc.methods import Method
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import LaneCounts, LaneDependencies, SessionRules
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.settings import Settings
 
@@ -41,7 +41,7 @@ class LaneReports:
         )
 
     def stalled(self, stall: "Stall") -> None:
-        """A lane was given up, since it was not read."""
+        """A lane was closed because its client did not read it."""
         self._stalls.add()
         self._log.warning(
             names.LANE_STALLED,
@@ -60,7 +60,7 @@ class LaneReports:
 def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
     """Return what serves lanes, with the methods of the dispatch service as operations."""
     counts = LaneCounts()
-    around = SessionSurroundings(
+    around = LaneDependencies(
         spawner=parts.tasks,
         clock=parts.replaced.clock,
         ids=parts.replaced.ids,
@@ -73,7 +73,7 @@ def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Metho
 
 
 def session_rules(settings: Settings) -> SessionRules:
-    """Return what the operator decided."""
+    """Return the operator's settings for lanes."""
     configured = settings.session
     return SessionRules(
         max_age=configured.max_age,

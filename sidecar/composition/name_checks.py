@@ -20,15 +20,15 @@ LOG: Final = StructuredLog("sidecar.settings")
 
 
 class NamesInSettings:
-    """What the settings name of the definitions."""
+    """The names of definitions in the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        """Nothing is said yet."""
+        """Start without names."""
         self._settings = settings
         self._said: tuple[str, ...] = ()
 
     def check_at_start(self, catalogue: Catalogue | None, view: RolloutView) -> None:
-        """Refuse names that nothing has and never had; without valid definitions nothing can be said yet.
+        """Refuse names that never existed; without valid definitions nothing can be checked yet.
 
         Raises:
             SettingsProblem: lists them all, and targets without a scheme.
@@ -45,7 +45,7 @@ class NamesInSettings:
         self._warn_of(catalogue)
 
     def changed(self, change: DefinitionsChange) -> None:
-        """Say which names match nothing in a new state, once for each new set of them."""
+        """Log the names that match nothing in a new version, once for each new set of them."""
         if change.loaded.catalogue is not None:
             self._warn_of(change.loaded.catalogue)
 

@@ -31,7 +31,7 @@ ERASING: Final = InstanceId("sidecar-erase")
 
 
 def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -> ErasureReport:
-    """Erase, or count, what is on record of a user. Holds the lock of the record, so that no sidecar can start.
+    """Erase, or count, the recorded content of a user. Holds the lock of the record, so that no sidecar can start.
 
     Args:
         settings: name the record, its checkpoints and the episode memory.

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from sidecar.composition.plugins.from_settings import (
     signing_keys,
 )
 from sidecar.composition.record.open_record import OpenRecord
-from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutSurroundings, opened_rollout
+from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
     DefinitionsReports,
     FlagReports,
@@ -46,11 +46,16 @@ from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import Settings
 
+if TYPE_CHECKING:
+    from sidecar.operations.establish_principal import EstablishPrincipal
 
-def listener_plans(parts: Components, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+
+def listener_plans(
+    parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
+) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
-    dispatch, drain = _dispatch_methods(parts, operations)
+    dispatch, drain = _dispatch_methods(parts, operations, principals)
     return (
         ListenerPlan(
             server.dispatch_socket,
@@ -74,16 +79,18 @@ def listener_plans(parts: Components, operations: Operations, boot_secret: str) 
     )
 
 
-def _dispatch_methods(parts: Components, operations: Operations) -> tuple[Sequence[Method], Callable[[], None] | None]:
+def _dispatch_methods(
+    parts: Components, operations: Operations, principals: "EstablishPrincipal | None"
+) -> tuple[Sequence[Method], Callable[[], None] | None]:
     """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
-        return DispatchServicer(operations, write_timeout).without_lanes(), None
+        return DispatchServicer(operations, write_timeout, principals=principals).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
     from sidecar.rpc.session.rules import contract  # noqa: PLC0415  the same reason
 
     rules = session_rules(parts.settings)
-    methods = DispatchServicer(operations, write_timeout, contract(rules)).methods()
+    methods = DispatchServicer(operations, write_timeout, contract(rules), principals).methods()
     lanes = opened_lanes(parts, rules, methods)
     return (*methods, *lanes.methods()), lanes.drain
 
@@ -102,7 +109,7 @@ async def joined_operations(
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
-    around = RolloutSurroundings(
+    around = RolloutDependencies(
         settings=settings,
         policy=policy,
         record=record,
@@ -131,9 +138,10 @@ async def joined_operations(
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
-    plans = [*listener_plans(parts, operations, boot_secret), *plans]
+    principals, fetching = _principals(parts)
+    plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
     secured, watching = _over_tls(parts, plans)
-    return operations, [*plans, *secured], [*loops, *more, *watching]
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching]
 
 
 def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
@@ -143,6 +151,17 @@ def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequenc
     from sidecar.composition.tls import secure_plans  # noqa: PLC0415  only where there are any
 
     return secure_plans(parts, plans)
+
+
+def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
+    """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
+    if parts.settings.principals is None:
+        return None, ()
+    from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
+
+    configured, clock = parts.settings.principals, parts.replaced.clock
+    principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
+    return principals, (loop,)
 
 
 def _for_operators(

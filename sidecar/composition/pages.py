@@ -21,7 +21,7 @@ UNAVAILABLE: Final = 503
 
 @dataclass(frozen=True)
 class RecentMetrics:
-    """What `/metrics` is made of, and how old it may be, in seconds."""
+    """The sources of `/metrics`, and the maximum age of the page in seconds."""
 
     metrics: Metrics
     monotonic: Callable[[], float]

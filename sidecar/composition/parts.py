@@ -23,7 +23,7 @@ from sidecar.settings import Settings
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
-    """What a test puts in the place of the real thing."""
+    """Replacements that a test passes in."""
 
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=SystemIds)
@@ -34,7 +34,7 @@ class Overrides(Struct, frozen=True, kw_only=True):
 
 
 class Components(Struct, frozen=True):
-    """What is built before anything listens."""
+    """The objects that are built before anything listens."""
 
     settings: Settings
     replaced: Overrides

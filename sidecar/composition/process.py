@@ -26,7 +26,7 @@ MACOS_FILES: Final = 10_240
 
 @unique
 class ExitCode(IntEnum):
-    """What `sidecar serve` ends with; numbers of sysexits.h."""
+    """The exit codes of `sidecar serve`; numbers of sysexits.h."""
 
     OK = 0
     """It was asked to stop, and drained."""

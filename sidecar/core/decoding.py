@@ -21,7 +21,7 @@ _REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class DecodeError(ValueError):
-    """Something from outside is not what it has to be. The message says what and where, as the library does.
+    """Data from outside has the wrong form. The message has the cause and the place, as the library reports them.
 
     Attributes:
         at: the first byte that fits nothing; -1 if that is not known.
@@ -37,7 +37,7 @@ class SchemaMismatch(DecodeError):
 
 
 class JsonDecoder(Generic[Kind]):
-    """Decodes JSON of one type; made once for what is decoded often.
+    """Decodes JSON of one type; create it once for a type that is decoded often.
 
     Args:
         kind: what the JSON has to fit.
@@ -57,7 +57,7 @@ class JsonDecoder(Generic[Kind]):
 
 
 class MsgpackDecoder(Generic[Kind]):
-    """Decodes MessagePack of one type; made once for what is decoded often.
+    """Decodes MessagePack of one type; create it once for a type that is decoded often.
 
     Args:
         kind: what the bytes have to fit; a union of types, too.

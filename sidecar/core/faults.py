@@ -23,7 +23,7 @@ UNKNOWN_REMEDY: Final = "see whether the process runs, and its log"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One failure on the way to something outside. For logs and timelines; no model or user is shown it.
+    """One failure of a connection to something outside. For logs and timelines; no model or user sees it.
 
     Attributes:
         target: as the configuration names it; empty if it names none.

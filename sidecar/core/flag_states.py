@@ -19,7 +19,7 @@ EVERYBODY: Final = 10_000
 
 @unique
 class FlagValue(Enum):
-    """What a flag read gives. Unreachable is a value of its own, never taken for off. Source: PF1-T-19, TN-57."""
+    """The result of reading a flag. Unreachable is a separate value and never means off. Source: PF1-T-19, TN-57."""
 
     ON = "on"
     OFF = "off"
@@ -27,7 +27,7 @@ class FlagValue(Enum):
 
 
 class FlagReport(Struct, frozen=True):
-    """What a backend knew at its last confirmed contact.
+    """The flags of a backend at its last confirmed contact.
 
     Attributes:
         on: names of the flags that are on for everybody the flag's own targeting admits.
@@ -82,7 +82,7 @@ class FlagRoutes(Struct, frozen=True):
 
 
 class FlagSnapshot(Struct, frozen=True):
-    """All flag states at one moment. Made by `flag_snapshot_of`.
+    """All flag states at one moment. Created by `flag_snapshot_of`.
 
     Attributes:
         fresh: the reports that may be used, by backend; a backend that is stale or was never reached has no entry.

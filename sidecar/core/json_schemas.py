@@ -12,14 +12,14 @@ from sidecar.core.decoding import from_json
 
 
 class ProblemKind(Protocol):
-    """Which keyword of a schema a value breaks, and what the schema says there."""
+    """The keyword of a schema that a value violates, with the keyword's value."""
 
     name: str
     value: Any
 
 
 class ValidationProblem(Protocol):
-    """One way in which a value does not fit; both paths are from the top."""
+    """One violation of a schema; both paths begin at the top."""
 
     kind: ProblemKind
     instance_path: Sequence[str | int]

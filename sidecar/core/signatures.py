@@ -17,7 +17,7 @@ class Signer(Protocol):
 
 @unique
 class Verification(StrEnum):
-    """What is to be thought of a signature."""
+    """The result of verifying a signature."""
 
     FITS = "fits"
     DOES_NOT_FIT = "does_not_fit"
@@ -25,7 +25,7 @@ class Verification(StrEnum):
 
 
 class SignatureVerifier(Protocol):
-    """Knows some public keys."""
+    """Verifies signatures with a set of public keys."""
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
         """Return whether `signature` (hex) is the key's over `payload`. Never raises."""

@@ -34,7 +34,7 @@ def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 
 
 class RecentExposition:
-    """The page as it was made last, for as long as it is recent: many scrapers cost no more than one a moment.
+    """The last page, reused while it is recent, so that many scrapers cost no more than one.
 
     Args:
         metrics: everything that is counted.
@@ -49,7 +49,7 @@ class RecentExposition:
         self._made: dict[str, tuple[float, bytes]] = {}
 
     def page(self, accept: str) -> tuple[bytes, str]:
-        """Return the page and its content type; there are a few of them, whatever scrapers accept."""
+        """Return the page and its content type; only a few content types exist, whatever scrapers accept."""
         _, content_type = choose_encoder(accept)
         now = self._monotonic()
         made = self._made.get(content_type)

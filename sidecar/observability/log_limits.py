@@ -26,7 +26,7 @@ OTHER: Final = "other"
 
 
 class Kind(Struct, frozen=True):
-    """What lines are limited by.
+    """The kind of lines that share a limit.
 
     Attributes:
         told_by: what tells lines of one event apart: `kind` or `cause`, else the text.
@@ -62,7 +62,7 @@ class LineLimit:
         self._over: Counter[Kind] = Counter()
 
     def passes(self, record: logging.LogRecord) -> bool:
-        """Say whether a line is to be written; if not, it is counted."""
+        """Return whether a line is written; otherwise it is counted."""
         if record.levelno < logging.WARNING:
             return True
         kind, now = _kind_of(record), self._now()
@@ -81,7 +81,7 @@ class LineLimit:
             return False
 
     def due_in(self) -> float | None:
-        """Return the seconds until `summaries` may have something to say; None: not before another line came."""
+        """Return the seconds until `summaries` may have a line; None: not before another line arrives."""
         with self._lock:
             ends = [period.until for period in self._periods.values()]
         return max(0.0, min(ends) - self._now()) if ends else None

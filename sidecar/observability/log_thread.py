@@ -22,7 +22,7 @@ FEW: Final = 1
 
 
 class LossyQueue(logging.Handler):
-    """Keeps records for the writing thread; counts those that find no room, and those that are too many of a kind.
+    """Queues records for the writing thread; counts those without room, and those above the limit of their kind.
 
     Attributes:
         news: set while the thread looks, or is about to.
@@ -51,7 +51,7 @@ class LossyQueue(logging.Handler):
         return passes
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Never wait; the record goes over as it is, since formatting it is what the loop should not do."""
+        """Queue the record without waiting and without formatting it, which would block the loop."""
         if len(self.waiting) >= self._most:
             self.lost += 1
             return
@@ -83,7 +83,7 @@ class LogThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write all that waits, and what the limit has to say, and end."""
+        """Write all queued lines and the summaries of the limit, and end."""
         self._stopped = True
         self._front.urgent.set()
         self._front.news.set()

@@ -84,7 +84,7 @@ class LineFormatter(logging.Formatter):
 
 @contextmanager
 def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
-    """Let the whole process log to `out` while the context is open; flushes at its end."""
+    """Log the whole process to `out` while the context is open; flushes at its end."""
     front = LossyQueue(ALWAYS)
     thread = LogThread(front, out, LineFormatter(kind, redactor).format)
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)

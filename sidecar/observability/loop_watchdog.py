@@ -25,7 +25,7 @@ FRAMES_SHOWN: Final = 12
 
 
 class Holder(Struct, frozen=True):
-    """Where the loop was when it was found held up.
+    """The place at which the loop was blocked.
 
     Attributes:
         plugin: the installed plugin whose code is on the stack; empty if there is none.
@@ -52,7 +52,7 @@ class LoopObserver(Protocol):
 
 
 def holder_of(innermost: FrameType | None, plugins: Mapping[str, str]) -> Holder:
-    """Say who holds a thread.
+    """Return what blocks a thread.
 
     Args:
         innermost: the thread's current frame.

@@ -54,7 +54,7 @@ def say_who_ends(turn_id: str, by: str, reason: str) -> None:
 
 
 def say_who_erases(by: str, reason: str) -> None:
-    """Write down that an operator has the content of a user erased. Whose is not said: a log is not erased."""
+    """Log that an operator erases the content of a user, but not the user: a log is not erased."""
     StructuredLog(ALWAYS).info(
         names.USER_ERASED_BY_OPERATOR, "an operator erases the content of a user", subject=by, reason=reason
     )

@@ -41,7 +41,7 @@ class Outbox:
         self.news = threading.Event()
 
     def put(self, signal: Signal, item: Any) -> None:
-        """Let something wait to be sent; without room it is dropped and counted. From the event loop only."""
+        """Queue something to be sent; without room it is dropped and counted. From the event loop only."""
         waiting = self._waiting[signal]
         if len(waiting) >= self._most:
             self._refused[signal] += 1
@@ -56,7 +56,7 @@ class Outbox:
         return [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
 
     def failed(self, signal: Signal, count: int) -> None:
-        """Count what the collector did not take. From the thread only: two counters, so that none needs a lock."""
+        """Count what the collector did not accept. From the thread only: two counters, so that none needs a lock."""
         self._failed[signal] += count
 
     def dropped(self) -> Mapping[tuple[str, ...], float]:

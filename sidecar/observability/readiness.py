@@ -27,11 +27,11 @@ class Readiness:
 
     @property
     def against(self) -> Mapping[str, str]:
-        """What stands against it: a short name, and a sentence."""
+        """The reasons against readiness: a short name, and a sentence."""
         return dict(self._against)
 
     def block(self, what: str, why: str) -> None:
-        """Let something stand against it."""
+        """Add a reason against readiness."""
         before = self.ready
         self._against[what] = why
         self._tell(before)

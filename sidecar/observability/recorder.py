@@ -162,7 +162,7 @@ class MeasuringRecorder:
         self._emit_error(slot, int(Axis.EXECUTION), is_final=False)
 
     def tokens_used(self, slot: str, usage: Usage) -> None:
-        """Count what one attempt used; a provider that does not say what its cache held makes no series of it."""
+        """Count the tokens of one attempt; without reported cache tokens there is no series for them."""
         self._tokens.add(slot, "input", by=usage.input_tokens)
         self._tokens.add(slot, "output", by=usage.output_tokens)
         if usage.cached_input_tokens is not None:
@@ -189,7 +189,7 @@ class MeasuringRecorder:
             self._episode_tokens.observe(estimated_tokens)
 
     def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
-        """Count what a turn's model is offered, and whether a provider can have cached it."""
+        """Count the size of a turn's surface, and whether a provider can have cached it."""
         self._offered.observe(estimated_tokens)
         self._prefixes.add("repeated" if beginning in self._beginnings else "new")
         self._beginnings[beginning] = None
@@ -229,7 +229,7 @@ class MeasuringRecorder:
         self._always.info(names.ROUTING_DECISION, "the turn has ended", **fields)
 
     def _time_of_turn(self, record: RoutingRecord, distinct: int, starts: Sequence[datetime]) -> None:
-        """Measure what the orchestrator took, as far as it can be seen from here. Source: PC1-OBS-2."""
+        """Measure the orchestrator's time, as far as it is visible here. Source: PC1-OBS-2."""
         took = (record.ended_at - record.bound_at).total_seconds()
         self._turn_seconds.observe(took, FAN_OUTS[min(distinct, 2)])
         if not starts:
@@ -243,7 +243,7 @@ class MeasuringRecorder:
             self._composing.observe((record.ended_at - last).total_seconds())
 
     def status_seen(self, slot: str, decision: str) -> None:
-        """Count one progress report and what the policy made of it."""
+        """Count one progress report and the policy's decision about it."""
         self._decisions.add(slot, decision)
 
     def status_unknown(self, slot: str, event_type: str) -> None:

@@ -76,7 +76,7 @@ class MeasuringRolloutRecorder:
                 )
 
     def known(self, definition_id: str) -> None:
-        """Have what alerts look at there at 0: its kills, its failed gates, its rollbacks."""
+        """Create the counters for alerts at 0: kills, failed gates, rollbacks."""
         self._kills.add(definition_id, by=0)
         for gate in GATES:
             self._gates.add(definition_id, gate, by=0)
@@ -99,7 +99,7 @@ class MeasuringRolloutRecorder:
 
 
 def _unflagged(each: PendingPromotion) -> str:
-    """Say what serves a new definition that names no flag."""
+    """Log how a new definition without a flag can be served."""
     name, why = each.definition_id, "--reason …"
     return (
         f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
@@ -119,13 +119,13 @@ class ShownGauge(Struct, frozen=True):
 
 
 def show_rollout(metrics: Metrics, gauges: Iterable[ShownGauge]) -> None:
-    """Show what is the case now."""
+    """Set the gauges to the present state."""
     for each in gauges:
         metrics.gauges(each.name, each.help, each.read, *each.labels)
 
 
 def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:
-    """Return what is shown of how rollouts stand."""
+    """Return the gauges of the present rollouts."""
     standing = operations.standing
     by_id = ("subagent_id",)
     whole = ("subagent_id", "slot", "vertical", "state", "active")

@@ -56,7 +56,7 @@ class Tracing:
     provider: TracerProvider
 
     def close(self) -> None:
-        """Export what is waiting."""
+        """Export the queued spans."""
         self.provider.shutdown()
 
 
@@ -70,12 +70,12 @@ def make_tracing(settings: TelemetrySettings, outbox: Outbox | None) -> Tracing:
 
 
 def is_not_lane(details: grpc.HandlerCallDetails) -> bool:
-    """Say whether a call is to have a span."""
+    """Return whether a call gets a span."""
     return details.method != LANE
 
 
 def sender() -> Resource:
-    """Return who sends: this process, under a name of its own."""
+    """Return the resource of this process, under a name of its own."""
     return Resource.create({SERVICE_NAME: SERVICE, INSTANCE: secrets.token_hex(8)})
 
 
@@ -126,7 +126,7 @@ class SpansOfOperations:
 
     @contextmanager
     def __call__(self, method: str, metadata: Metadata) -> Iterator[Callable[[StatusCode, str], None]]:
-        """Make the span of one operation; gives what is to be told its status, unless that is OK."""
+        """Start the span of one operation; yields a function that sets its status, unless that is OK."""
         service, name = method.lstrip("/").split("/", 1)
         attributes: dict[str, str | int] = {
             RPC_SYSTEM: "grpc",

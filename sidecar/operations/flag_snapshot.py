@@ -68,7 +68,7 @@ class FlagContactChanged(Struct, frozen=True):
     detail: str | None = None
 
 
-class _Standing(Struct):
+class _BackendState(Struct):
     """What the observer last heard about one backend, and why its last fetch failed, if it did."""
 
     state: ContactState | None = None
@@ -106,7 +106,7 @@ class FlagSnapshotKeeper:
         self._timing = timing
         self._observe = observe
         self._contacts: dict[str, BackendStatus] = {}
-        self._standing = {name: _Standing() for name in routes.backends}
+        self._standing = {name: _BackendState() for name in routes.backends}
         self._contacted = asyncio.Event()
         self._named: Callable[[str], frozenset[str]] = lambda _: frozenset()
         self._snapshot = self._merged()

@@ -68,6 +68,8 @@ class ReadyList:
         self._steps.append(step)
         if self._taker is not None:
             self._wake()
+        # The consumer is busy with earlier steps, e.g. it waits for an append. Another consumer is started at once: a
+        # hanging append must not delay calls that became ready in the meantime.
         elif not (self.attended or self.closed):
             self.attended = self.imminent = True
             self._relieve()
@@ -82,6 +84,8 @@ class ReadyList:
         if not self._steps and not self.closed:
             self._taker = asyncio.get_running_loop().create_future()
             await self._taker
+        # From here on the taken steps belong to the caller. `relieve` is set before any await, so a step that becomes
+        # ready during the caller's work always finds a consumer.
         self.attended, self.imminent, self._relieve = False, False, _nothing if self.closed else relieve
         taken, self._steps = self._steps, []
         return taken

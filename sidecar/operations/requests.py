@@ -20,7 +20,7 @@ class TurnSource(StrEnum):
 
 
 class BindTurnRequest(msgspec.Struct, frozen=True):
-    """Ask what a turn may call. `date` None: today in UTC."""
+    """Ask what a turn may call. `date` None: today in UTC. `verified`: a user token proved the principal."""
 
     turn_id: TurnId
     episode_id: EpisodeId
@@ -31,6 +31,7 @@ class BindTurnRequest(msgspec.Struct, frozen=True):
     location: str | None = None
     experiment_arm: str = ""
     date: dt.date | None = None
+    verified: bool = False
 
 
 @unique

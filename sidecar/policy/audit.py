@@ -11,7 +11,7 @@ from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One audit event on its way.
+    """One audit event for a sink.
 
     Attributes:
         event_id: the same whenever the event is handed over again: a sink that must have each once goes by it.

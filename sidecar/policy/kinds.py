@@ -5,7 +5,7 @@ from enum import StrEnum, unique
 
 @unique
 class PluginKind(StrEnum):
-    """What a plugin can be; also the first part of its contract, as in `runner/1`."""
+    """The kind of a plugin; also the first part of its contract, as in `runner/1`."""
 
     FLAG_BACKEND = "flag-backend"
     RUNNER = "runner"

@@ -19,7 +19,7 @@ from sidecar.core.rollout.states import LifecycleState
 
 @unique
 class Verdict(StrEnum):
-    """What a gate says. Anything else, a timeout or an outage is a hold (TN-78)."""
+    """The verdict of a gate. Anything else, a timeout or an outage holds the step (TN-78)."""
 
     PASS = "pass"  # noqa: S105  a verdict, no secret
     FAIL = "fail"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 class GateQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gate is asked about: one definition, by digest, and one step.
+    """The question to a gate: one definition, by digest, and one step.
 
     Attributes:
         gate: `pre_merge`, `pre_ramp`, `pre_full`, or one that a policy added.
@@ -53,7 +53,7 @@ class GateQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gate answers; it has to echo what it was asked about, and what it says holds until `expires_at`."""
+    """The answer of a gate. It must repeat the question, and is valid until `expires_at`."""
 
     verdict: Verdict
     gate: str
@@ -68,7 +68,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateUnavailable(Exception):
-    """The gate cannot be asked, or answered nonsense; `detail` is for operators."""
+    """The gate cannot be called, or returned an invalid answer; `detail` is for operators."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -87,7 +87,7 @@ class GateClient(Protocol):
 
 @unique
 class Step(StrEnum):
-    """What an operator, or automation, wants to do."""
+    """The step that an operator, or automation, requests."""
 
     TO_TEST = "to_test"
     PROMOTE = "promote"
@@ -105,7 +105,7 @@ LOCAL_KEY: Final = re.compile(r"[0-9a-f]{16}\Z")
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """An authenticated subject has asked for exactly a step, and stands by it.
+    """An authenticated subject has requested exactly this step.
 
     Attributes:
         subject: who.
@@ -158,7 +158,7 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True):
-    """What a policy says of a step: denied with a reason, or allowed, perhaps with more gates."""
+    """The answer of a policy: denied with a reason, or allowed, perhaps with more gates."""
 
     denied: str = ""
     more_gates: tuple[str, ...] = ()

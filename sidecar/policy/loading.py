@@ -23,7 +23,7 @@ SpecT = TypeVar("SpecT", bound=PluginSpec)
 
 @unique
 class PluginState(StrEnum):
-    """What a row of the inventory says."""
+    """The state of a plugin in the inventory."""
 
     ACTIVE = "active"
     """Loaded, and the settings have chosen it for something."""

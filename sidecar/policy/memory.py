@@ -13,7 +13,7 @@ from sidecar.core.identifiers import Principal, Slot
 
 
 class EpisodeMemory(Protocol):
-    """Keeps episodes. Safe to be called concurrently; an episode that nothing is kept of is empty, not an error."""
+    """Stores episodes. Methods may be called concurrently; an unknown episode is empty and not an error."""
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn after all others of its episode, and return how much the episode is now.
@@ -57,7 +57,7 @@ class EpisodeMemory(Protocol):
 
 @runtime_checkable
 class UserEraser(Protocol):
-    """What an episode memory may have as well, so that `sidecar erase` reaches the conversations, too."""
+    """An optional interface of an episode memory, so that `sidecar erase` also reaches the conversations."""
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, summaries included, and return how many; nothing of them is left in files."""

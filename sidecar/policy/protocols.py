@@ -26,7 +26,9 @@ from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
 
 
 class InheritedContext(msgspec.Struct, frozen=True):
-    """What a sub-agent inherits; bounded, by reference where it could grow. Source: PC2-FR-5, TN-13, PC2-D-14.
+    """The context that a sub-agent inherits; limited in size, by reference where it could grow.
+
+    Source: PC2-FR-5, TN-13, PC2-D-14.
 
     Attributes:
         locale, location: None means explicitly unknown.
@@ -44,7 +46,7 @@ class InheritedContext(msgspec.Struct, frozen=True):
 
 
 class DelegateTool(msgspec.Struct, frozen=True):
-    """Another sub-agent of the turn that may be asked, as a tool."""
+    """Another sub-agent of the turn that may be called, as a tool."""
 
     name: str
     description: str
@@ -90,7 +92,7 @@ class StatusReported(msgspec.Struct, frozen=True):
 
 
 class ComponentMade(msgspec.Struct, frozen=True):
-    """One `render_*` call: what the tool was given and the component it made. Source: PC1-FR-3c, PC1-FR-10b."""
+    """One `render_*` call: its input and its component. Source: PC1-FR-3c, PC1-FR-10b."""
 
     name: str
     tool_input_json: str
@@ -162,8 +164,8 @@ class RunnerError(Exception):
 class Runner(Protocol):
     """Executes sub-agents.
 
-    `run` yields events until `RunFinished`, raises `RunnerError`, or is cancelled. It must end soon after being
-    cancelled; if it does not, it is abandoned and what it still yields is thrown away.
+    `run` yields events until `RunFinished`, raises `RunnerError`, or is cancelled. It must end soon after it is
+    cancelled; otherwise it is abandoned, and its later events are discarded.
     """
 
     @property

@@ -27,7 +27,7 @@ ANY_GATE = "*"
 
 
 class PolicyNames(Struct, frozen=True):
-    """What `[policy.default]` or `[policy.verticals.<id>]` names. None: the platform's default.
+    """The names in `[policy.default]` or `[policy.verticals.<id>]`. None: the platform's default.
 
     Attributes:
         flags: a flag backend.
@@ -86,7 +86,7 @@ class VerticalPlugins(Struct, frozen=True):
 
 
 class PolicyMap(Struct, frozen=True):
-    """The selected descriptors by vertical. Made by `resolve_policy`.
+    """The selected descriptors by vertical. Created by `resolve_policy`.
 
     Attributes:
         host: where a name given by a definition or tool is looked up.

@@ -35,7 +35,7 @@ SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType
 
 
 class PluginSpec(Struct, frozen=True, kw_only=True):
-    """What every descriptor has.
+    """The common fields of all descriptors.
 
     Attributes:
         name: by which settings choose it; lower-case letters, digits, `-` and `_`, at most 60 characters.
@@ -63,7 +63,7 @@ class FlagBackendSpec(PluginSpec, frozen=True, kw_only=True):
 
 
 class RunnerConfig(Struct, frozen=True):
-    """What a runner is made from.
+    """The arguments for creating a runner.
 
     Attributes:
         settings: the runner's own, checked against `config_schema`.

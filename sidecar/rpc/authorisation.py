@@ -33,8 +33,8 @@ class CallerKind(StrEnum):
 _CONSUMER_AGENT: Final = frozenset({CallerKind.CONSUMER_AGENT})
 _RUNNER_HOST: Final = frozenset({CallerKind.RUNNER_HOST})
 _OPERATOR: Final = frozenset({CallerKind.OPERATOR})
-_ANYBODY: Final = frozenset(CallerKind)
-_NOBODY: Final[frozenset[CallerKind]] = frozenset()
+_ANY_CALLER: Final = frozenset(CallerKind)
+_NO_CALLER: Final[frozenset[CallerKind]] = frozenset()
 
 CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
     {
@@ -88,14 +88,14 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.admin.v1.AdminService/GetStatus": _OPERATOR,
         "/subagents.admin.v1.AdminService/VerifyLog": _OPERATOR,
         "/subagents.admin.v1.AdminService/EraseUser": _OPERATOR,
-        "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,
-        "/subagents.runner.v1.SubAgentRunnerService/Run": _NOBODY,
-        "/subagents.runner.v1.SubAgentRunnerService/Describe": _NOBODY,
-        "/grpc.health.v1.Health/Check": _ANYBODY,
-        "/grpc.health.v1.Health/List": _ANYBODY,
-        "/grpc.health.v1.Health/Watch": _ANYBODY,
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _ANYBODY,
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _ANYBODY,
+        "/subagents.envelope.v1.EnricherService/Enrich": _NO_CALLER,
+        "/subagents.runner.v1.SubAgentRunnerService/Run": _NO_CALLER,
+        "/subagents.runner.v1.SubAgentRunnerService/Describe": _NO_CALLER,
+        "/grpc.health.v1.Health/Check": _ANY_CALLER,
+        "/grpc.health.v1.Health/List": _ANY_CALLER,
+        "/grpc.health.v1.Health/Watch": _ANY_CALLER,
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _ANY_CALLER,
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _ANY_CALLER,
     }
 )
 """By full method name. A row without callers: the sidecar calls this method and does not serve it."""
@@ -150,13 +150,13 @@ class CallAdmission(Struct, frozen=True):
 
 
 def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
-    """Let a call in, or raise. Returns its grant; empty where none is needed.
+    """Admit a call, or raise. Returns its grant; empty if the method needs none.
 
     Raises:
         WrongListener, CallerNotAllowed: the table does not let this listener's callers do that.
         BootSecretWrong, GrantInvalid: the secret or the grant is missing, repeated or wrong.
     """
-    allowed = CALLERS_OF.get(method, _NOBODY)
+    allowed = CALLERS_OF.get(method, _NO_CALLER)
     if entrance.callers not in allowed:
         if allowed:
             raise WrongListener(f"{method[:200]} is not served on this listener; use the one for {_named(allowed)}")
@@ -167,7 +167,7 @@ def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
 
 
 def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmission) -> Caller | None:
-    """Return who makes a call that `admit` let in; None where callers are not told apart.
+    """Return the caller of an admitted call; None if the listener does not distinguish callers.
 
     Raises:
         RoleTokenInvalid, RoleRequired.

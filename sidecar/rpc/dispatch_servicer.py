@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from grpc.aio import BaseError
 
@@ -14,12 +14,15 @@ from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.rpc.methods import SENT_UNREAD, Call, Listener, Method, MethodShape
-from sidecar.rpc.translate import requests
+from sidecar.rpc.translate import enums, requests
 from sidecar.rpc.translate.frames import Told, fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
 from sidecar.rpc.translate.turn_ends import ClosedTurns, child_message
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+if TYPE_CHECKING:
+    from sidecar.operations.establish_principal import EstablishPrincipal
 
 EVENTS_IN_A_FRAME: Final = 64
 """More go into another frame: an event has up to 8 KiB beside its outcome; a message at most 4 MiB."""
@@ -31,7 +34,7 @@ Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
 
 
 class GrpcFrames:
-    """Writes frames to a call. One at a time, so that what is unread is at most one frame and gRPC's own window.
+    """Writes frames to a call, one at a time, so that at most one frame and gRPC's own window are unread.
 
     Args:
         response: makes an empty response of the method, which has a `frame`.
@@ -147,18 +150,24 @@ class DispatchServicer:
         operations: what does the work.
         write_timeout: a listener that takes no frame for this long is given up.
         contract: what the sidecar offers beside these RPCs.
+        principals: proves for which user a turn is; None: the consumer-agent asserts it.
     """
 
     def __init__(
-        self, operations: Operations, write_timeout: timedelta, contract: pb.Contract = PLAIN_CONTRACT
+        self,
+        operations: Operations,
+        write_timeout: timedelta,
+        contract: pb.Contract = PLAIN_CONTRACT,
+        principals: "EstablishPrincipal | None" = None,
     ) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
         self._contract = contract
+        self._principals = principals
         self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
     def without_lanes(self) -> Sequence[Method]:
-        """Return the RPCs, and a `Session` that says that lanes are not offered."""
+        """Return the RPCs, with a `Session` that refuses lanes because they are not offered."""
         shape = MethodShape.MANY_TO_MANY
         lanes = Method(f"/{SERVICE}/Session", shape, pb.SessionRequest.FromString, self._no_session, reserved=True)
         return (*self.methods(), lanes)
@@ -179,7 +188,21 @@ class DispatchServicer:
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
         if message.required_features:
             require_of(self._contract, message.required_features, "required_features")
-        return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
+        verified = False
+        if self._principals is not None:
+            verified = self._established(self._principals, message)
+        elif message.user_token:
+            problem = FieldProblem("user_token", "is not expected: this sidecar has no `principals` in its settings")
+            raise InvalidRequest("BindTurnRequest cannot be used: nothing verifies user_token", fields=[problem])
+        return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message, verified=verified)))
+
+    def _established(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
+        """Put the established principal into a request, and take its token out. Return whether a token proved it."""
+        token, source = message.user_token, enums.SOURCES.get(message.source)
+        message.ClearField("user_token")
+        found = principals(token, message.principal, source)
+        message.principal = found.principal
+        return found.verified
 
     async def _no_session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
         require_of(self._contract, ("session",), "session")

@@ -57,7 +57,7 @@ STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
 
 
 class RichStatus(Struct, frozen=True):
-    """How a failed RPC ends."""
+    """The status of a failed RPC."""
 
     code: StatusCode
     message: str
@@ -101,7 +101,7 @@ def _bad_request(fields: Sequence[FieldProblem]) -> BadRequest:
 
 
 def _resource(error: NotFound) -> ResourceInfo:
-    """Return what was not found; its kind is named by the metadata key that holds its id, e.g. `child_id`."""
+    """Return the resource that was not found; the metadata key of its id gives its kind, e.g. `child_id`."""
     named = next(((key, value) for key, value in error.metadata.items() if key.endswith("_id")), ("", ""))
     return ResourceInfo(resource_type=named[0].removesuffix("_id"), resource_name=named[1][:LONGEST_TEXT])
 

@@ -27,7 +27,7 @@ and what carried it (`rpc`, `lane`). For metrics; must not raise."""
 
 
 class ServingRules(Struct, frozen=True):
-    """How calls are let in.
+    """The rules for admitting calls.
 
     Attributes:
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would
@@ -79,7 +79,7 @@ class Guard:
         raw: bytes = b"",
         turn: Turn | None = None,
     ) -> bytes | SubagentsError | None:
-        """Let a call in once its turn has come, and do its work; returns what that returns, or why there is none.
+        """Admit a call when its batch starts, and run its handler; return the result, or the error.
 
         Raises:
             asyncio.CancelledError: the caller has gone away.
@@ -126,7 +126,7 @@ class Guard:
         return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
     def _defect(self, method: Method, error: BaseException) -> InternalError:
-        """Return what is said of a defect: nothing but where to look for it."""
+        """Return the error for a defect: only a hint where to find the details."""
         correlation_id = self._around.correlation_id()
         self._around.on_defect(method.name, correlation_id, error)
         return InternalError(

@@ -15,7 +15,7 @@ Status = health_pb2.HealthCheckResponse
 
 
 class Health:
-    """What the process says of itself; NOT_SERVING until told otherwise.
+    """The health of the process; NOT_SERVING until it is set.
 
     Args:
         services: full names that may be asked for, beside the empty one for all of them.
@@ -32,7 +32,7 @@ class Health:
         return self._serving
 
     async def set_serving(self, serving: bool) -> None:
-        """Change what is said, and tell those who watch."""
+        """Change the status and notify the watchers."""
         async with self._changed:
             self._serving = serving
             self._changed.notify_all()

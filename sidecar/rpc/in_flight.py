@@ -42,7 +42,7 @@ class InFlight:
         return {method: count for method, count in sorted(self._by_method.items()) if count}
 
     def begin(self, method: str) -> None:
-        """Count one call; `end` has to follow."""
+        """Count one call; `end` must follow."""
         self._by_method[method] += 1
         self._count += 1
         self._idle.clear()
@@ -91,7 +91,7 @@ class StartBatches:
         self._quiet = self._passes = 0
 
     def join(self) -> Turn:
-        """Return what to await before a call starts; `leave` has to follow in every case."""
+        """Return the future to await before a call starts; `leave` must follow in every case."""
         loop = asyncio.get_running_loop()
         turn: Turn = loop.create_future()
         self._waiting.append(turn)

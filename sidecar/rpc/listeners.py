@@ -39,7 +39,7 @@ class SecureAddress(Struct, frozen=True):
 
 
 class ListenerPlan(Struct, frozen=True):
-    """What to serve where.
+    """The services of one listener, and its address.
 
     Attributes:
         socket: path of the Unix socket, or an address with TLS.
@@ -65,7 +65,7 @@ async def listening(
     limits: LimitsSettings,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncIterator[Health]:
-    """Serve while the context is open; gives the health service, which says NOT_SERVING until told otherwise.
+    """Serve while the context is open; yields the health service, which reports NOT_SERVING until it is set.
 
     Args:
         plan: what is served where.

@@ -20,7 +20,7 @@ SENT_UNREAD: Final = 32 * 1024
 
 
 class CallContext(Protocol):
-    """What a call is to its handler: an RPC, or an operation of a lane."""
+    """A handler's view of its call: an RPC, or an operation of a lane."""
 
     def invocation_metadata(self) -> Any:
         """Return what the client sent beside the message, repeated keys included."""
@@ -42,7 +42,7 @@ class CallContext(Protocol):
 
 
 class GrpcContext(CallContext, Protocol):
-    """What is used of `grpc.aio.ServicerContext`."""
+    """The used part of `grpc.aio.ServicerContext`."""
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising."""
@@ -84,7 +84,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def trace(self) -> TraceContext:
-        """The trace that the client says the call belongs to. Source: W3C trace context."""
+        """The trace of the call as its client sent it. Source: W3C trace context."""
         found = {TRACEPARENT: "", TRACESTATE: ""}
         for name, value in self.metadata:
             if name in found and isinstance(value, str):
@@ -128,7 +128,7 @@ class HandlerWrapper(Protocol):
 
     @property
     def on_ended(self) -> Callable[[float, str, str, str, str], None]:
-        """What hears of each call that has ended."""
+        """The receiver of ended calls."""
 
     def note(self, error: SubagentsError) -> None:
         """Report a call that was not answered, if a limit is why."""
@@ -141,7 +141,7 @@ class HandlerWrapper(Protocol):
 
 @unique
 class MethodShape(StrEnum):
-    """How many messages go each way."""
+    """Whether requests and responses are streams."""
 
     ONE_TO_ONE = "one_to_one"
     ONE_TO_MANY = "one_to_many"

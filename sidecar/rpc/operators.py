@@ -19,7 +19,7 @@ _LOOK_INSIDE: Final = frozenset({Role.VIEWER, Role.OPERATOR})
 _RAMP: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
 _RAMP_DOWN: Final = frozenset({Role.OPERATOR, Role.AUTOMATION, Role.BREAKER})
 _KILL: Final = frozenset({Role.OPERATOR, Role.BREAKER})
-_NOBODY: Final[frozenset[Role]] = frozenset()
+_NO_ROLE: Final[frozenset[Role]] = frozenset()
 
 ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ Flags have a method for each direction, because the roles of a method are judged
 
 
 class OperatorReports(Protocol):
-    """Where refusals go. Never raises, never waits."""
+    """Receives refusals. Never raises, never waits."""
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:
         """Log and count a refusal; `cause` is one of `CAUSES`, the caller is that of a genuine token, else None."""
@@ -78,7 +78,7 @@ class RefusalRecorder(Protocol):
 
 
 class TokenVerifier(Protocol):
-    """Knows what a token of some kind says."""
+    """Verifies tokens of one kind."""
 
     def open(self, token: str, now: datetime) -> RoleClaims | Caller:
         """Return who calls. Raises `RoleTokenInvalid`. Never waits."""
@@ -134,7 +134,7 @@ class OperatorAuthoriser:
         return caller
 
     def _opened(self, token: str) -> Caller:
-        """Have a token opened by who made it: a minted one says what it is in its first letters."""
+        """Verify a token with its issuer's verifier; the first letters of a minted token identify it."""
         minted = self._issuer is None or token.startswith(f"{VERSION}.")
         opens: TokenVerifier = self._tokens if minted or self._issuer is None else self._issuer
         said = opens.open(token, self._clock.now())
@@ -143,7 +143,7 @@ class OperatorAuthoriser:
 
 def _check_role(caller: Caller, method: str) -> None:
     """Look the method up in the table. Raises `RoleRequired`."""
-    allowed = ROLES_OF.get(method, _NOBODY)
+    allowed = ROLES_OF.get(method, _NO_ROLE)
     if caller.role not in allowed:
         roles = ", ".join(sorted(allowed)) or "none"
         raise RoleRequired(

@@ -93,7 +93,7 @@ class OpsHttp:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection; whatever it does ends that connection only."""
+        """Answer one connection; a failure ends only that connection."""
         if len(self._silent) + len(self._answering) >= MOST_CONNECTIONS:
             self._make_room()
         self._silent[writer] = None

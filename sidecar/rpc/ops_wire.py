@@ -12,7 +12,7 @@ READ_BYTES: Final = 4096
 
 
 class NotHttp(Exception):
-    """What came is no HTTP/1.1, or too much of it."""
+    """The input is not HTTP/1.1, or too large."""
 
 
 class HttpRequest(NamedTuple):

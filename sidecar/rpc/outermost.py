@@ -133,15 +133,18 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
 
 
 def _is_cancelled() -> bool:
-    """Say whether gRPC has cancelled the handler: its client has left. `ServicerContext.cancelled` does not tell."""
+    """Return whether gRPC has cancelled the handler because its client left.
+
+    `ServicerContext.cancelled` does not show it.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _left(context: GrpcContext, took: float) -> str:
-    """Return the code of a call whose client has left: it cancelled, or its deadline passed after `took` seconds.
+    """Return the code of a call whose client left: it cancelled, or its deadline passed after `took` seconds.
 
-    The client's core tells of both with the same reset, and rounds the timeout that it sends up by as much as 1 %: its
+    The client's core sends the same reset for both, and rounds the timeout that it sends up by as much as 1 %: its
     deadline passes before the one that is known here.
     """
     seconds = context.time_remaining()

@@ -75,7 +75,7 @@ class RecordRefusedCalls:
 def note_refused_step(
     refusals: RecordRefusals, verb: str, asked: StepRequest, call: Call, refused: SubagentsError
 ) -> None:
-    """Note a step that was let in, and that the rules were not asked about. A dry run leaves nothing."""
+    """Record a refused step of an admitted caller that the rules did not see. A dry run records nothing."""
     if asked.dry_run:
         return
     why = f"{refused.reason}: {refused.message}"

@@ -13,7 +13,7 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class CannotListen(Exception):
-    """An address cannot be served as configured; says why and what to do."""
+    """An address cannot be served as configured; the message has the cause and the remedy."""
 
 
 class AddressInUse(CannotListen):
@@ -24,8 +24,8 @@ class AddressInUse(CannotListen):
 def exclusive_socket(path: Path) -> Iterator[None]:
     """Hold the right to serve `path` while the context is open.
 
-    gRPC would take over a socket that another process serves, and a socket left by a killed process cannot be told from
-    a live one by looking; so a lock beside it decides, and what lies at `path` is removed only under the lock.
+    gRPC would take over a socket that another process serves, and a socket that a killed process left looks like a
+    live one. A lock beside the socket therefore decides, and a file at `path` is removed only under the lock.
 
     Raises:
         AddressHeld: another process has the lock.

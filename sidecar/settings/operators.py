@@ -14,8 +14,8 @@ Algorithm = Literal["RS256", "ES256", "EdDSA"]
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class IssuerSettings(Section):
-    """An OIDC issuer whose tokens count as role tokens. Needs the extra `oidc`."""
+class JwksSettings(Section):
+    """An issuer of tokens and its public keys. Needs the extra `oidc`."""
 
     url: str = setting(min_length=1, max_length=512, description="The exact value of the `iss` claim.")
     audience: str = setting(
@@ -29,14 +29,6 @@ class IssuerSettings(Section):
     )
     algorithms: tuple[Algorithm, ...] = setting(
         ("RS256", "ES256", "EdDSA"), min_length=1, description="Permitted signature algorithms."
-    )
-    subject_claim: str = setting("sub", min_length=1, description="Claim that identifies the caller, for the audit.")
-    role_claim: str = setting(
-        "roles", min_length=1, description="Claim with a text, or a list of texts, that `roles` maps."
-    )
-    roles: dict[str, Role] = setting(
-        min_length=1,
-        description="Maps values of the claim to roles. A token that yields no role, or several, is refused.",
     )
     refresh: Duration = setting(
         timedelta(minutes=5), ge=timedelta(seconds=10), description="Interval between two fetches of the keys."
@@ -54,12 +46,44 @@ class IssuerSettings(Section):
             parts = urlsplit(self.jwks_url)
             if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
                 raise ValueError(
-                    "jwks_url must be https, or http on loopback: an attacker who can replace the keys gets all roles"
+                    "jwks_url must be https, or http on loopback: an attacker who replaces the keys can sign any token"
                 )
             if not parts.hostname or parts.username is not None:
                 raise ValueError("jwks_url needs a host and must not contain a user")
         if self.max_key_age <= self.refresh:
             raise ValueError("max_key_age must be longer than refresh; otherwise the keys expire between two fetches")
+
+
+class IssuerSettings(JwksSettings):
+    """An OIDC issuer whose tokens count as role tokens. Needs the extra `oidc`."""
+
+    subject_claim: str = setting("sub", min_length=1, description="Claim that identifies the caller, for the audit.")
+    role_claim: str = setting(
+        "roles", min_length=1, description="Claim with a text, or a list of texts, that `roles` maps."
+    )
+    roles: dict[str, Role] = setting(
+        min_length=1,
+        description="Maps values of the claim to roles. A token that yields no role, or several, is refused.",
+    )
+
+
+class PrincipalsSettings(JwksSettings):
+    """An issuer whose tokens say for which user a turn is. With it, the consumer-agent's word is not enough."""
+
+    principal_claim: str = setting("sub", min_length=1, description="Claim that becomes the principal, byte for byte.")
+    leeway: Duration = setting(
+        timedelta(seconds=30), ge=timedelta(0), le=timedelta(minutes=2), description="Permitted difference of clocks."
+    )
+    longest_life: Duration = setting(
+        timedelta(hours=1),
+        gt=timedelta(0),
+        le=timedelta(days=1),
+        description="A token that is valid for longer is refused.",
+    )
+    asserted_sources: tuple[Literal["scheduled", "notification"], ...] = setting(
+        (),
+        description="Kinds of turns without a user at hand, whose principal the consumer-agent may still assert.",
+    )
 
 
 class OperatorKeySettings(Section):

@@ -4,7 +4,7 @@ from typing import Any
 
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
-from sidecar.settings.operators import OperatorSettings
+from sidecar.settings.operators import OperatorSettings, PrincipalsSettings
 from sidecar.settings.record import RecordSettings
 from sidecar.settings.rollout import RolloutSettings
 from sidecar.settings.section import Section, setting
@@ -33,6 +33,9 @@ class Settings(Section):
     server: ServerSettings = setting(ServerSettings(), description="Listeners, and the behaviour on shutdown.")
     tls: TlsSettings = setting(TlsSettings(), description="TCP listeners with mutual TLS.")
     operators: OperatorSettings = setting(OperatorSettings(), description="Operators and their listener.")
+    principals: PrincipalsSettings | None = setting(
+        None, description="Issuer of user tokens. Unset: the consumer-agent asserts the principal."
+    )
     definitions: DefinitionsSettings = setting(description="Location of the agent definitions.")
     dispatch: DispatchSettings = setting(description="Execution of the calls of one model response.")
     session: SessionSettings = setting(SessionSettings(), description="The session lane.")

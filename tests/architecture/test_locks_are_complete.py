@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from scripts.lock_requirements import LOCKS, OURS
+from scripts.lock_requirements import LOCKS, OURS, TOOLS
 from tests.architecture.reading import REPOSITORY
 
 ADDRESS: Final = re.compile(r"://|^\s*(-i|-f|--index-url|--extra-index-url|--find-links|-e)\b", re.MULTILINE)
@@ -53,7 +53,7 @@ def text_of(name: str) -> str:
     return (REPOSITORY / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, *TOOLS])
 def test_a_lock_holds_versions_and_hashes_only(name: str) -> None:
     """No address: any mirror that has the same files will do."""
     assert list(violations(text_of(name))) == []
@@ -66,6 +66,15 @@ def test_a_lock_holds_every_dependency(name: str) -> None:
     needed = {one for project in LOCKS[name] if project != "pyproject.toml" for one in wanted(REPOSITORY / project)}
     needed |= set(wanted(REPOSITORY / "pyproject.toml", (name,)))
     assert needed - locked - set(OURS) == set()
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_lock_of_a_tool_holds_what_it_asks_for(name: str) -> None:
+    """And nothing of the project: it is installed beside the environment of the tests."""
+    text = (REPOSITORY / "requirements" / f"{name}.in").read_text(encoding="utf-8")
+    group = [line for line in text.splitlines() if line and not line.startswith("#")]
+    needed = {plain(re.split(r"[^A-Za-z0-9._-]", one)[0]) for one in group}
+    assert needed <= {plain(found) for found in LOCKED.findall(text_of(name))}
 
 
 def test_the_test_lock_knows_every_package_of_ours() -> None:

@@ -162,7 +162,7 @@ def test_an_override_that_was_there_before_overrides_nothing_new(repository: Con
     repository.edit(("minor-change: a typo", "minor-change: another typo"))
 
     assert (stale.code, repository.check().code) == (1, 0)
-    assert "the override that stands there is older than this change" in stale.out
+    assert "the override there is older than this change" in stale.out
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sidecar.rpc.authorisation import CallAdmission, CallerKind
 from sidecar.rpc.dispatch_servicer import SERVICE
 from sidecar.rpc.handler_guard import Guard, HandlerContext
 from sidecar.rpc.methods import Call, Method, MethodShape
-from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import OPERATIONS, LaneDependencies, SessionRules
 from sidecar.rpc.session.servicer import SessionServicer
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.lane_stub import KeptLaneReports, hello, operation
@@ -81,7 +81,7 @@ class Context:
 async def served(handlers: Handlers, entrance: CallAdmission, messages: AsyncIterator[pb.SessionRequest]) -> Context:
     """Serve one lane to its end, in this task; returns what it wrote."""
     context, tasks = Context(), OwnedTasks(lambda name, error: None)
-    around = SessionSurroundings(
+    around = LaneDependencies(
         spawner=tasks, clock=SystemClock(), ids=SystemIds(), chance=SystemRandomness(), reports=KeptLaneReports()
     )
     (session,) = SessionServicer(SessionRules(), around, handlers.methods()).methods()

@@ -42,7 +42,7 @@ from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings, contract
+from sidecar.rpc.session.rules import LaneCounts, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import LimitsSettings
@@ -367,7 +367,7 @@ class OneRunner:
 
 def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
     servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout, contract(setup.session))
-    around = SessionSurroundings(
+    around = LaneDependencies(
         spawner=sidecar.tasks,
         clock=setup.clock,
         ids=SystemIds(),

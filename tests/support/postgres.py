@@ -4,6 +4,7 @@ The server runs as a plain user (it refuses to be root's): as `postgres`, which 
 as root. What it keeps is gone with its folder.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -127,6 +128,37 @@ class PostgresServer:
         except (subprocess.TimeoutExpired, OSError, IndexError):
             self.process.kill()
             self.process.wait(SECONDS)
+
+    def copy_into(self, folder: Path) -> "PostgresServer":
+        """Start a standby of this server in a folder; it follows synchronously once this returns.
+
+        From then on a commit is answered when the standby has it.
+        """
+        folder.mkdir(mode=0o755, exist_ok=True)
+        if os.geteuid() == 0:
+            shutil.chown(folder, USER, USER)
+        copying = ["-h", str(self.folder), "-p", str(PORT), "-U", USER, "-D", str(folder / "data"), "-R", "-c", "fast"]
+        _run(_as_plain_user([str(self.binaries / "pg_basebackup"), *copying, "--no-sync"]), folder)
+        standby = PostgresServer(self.binaries, folder)
+        standby.start()
+        self.sql("alter system set synchronous_standby_names = '*'")
+        self.sql("select pg_reload_conf()")
+        for _ in range(int(SECONDS / 0.05)):
+            if self.sql("select sync_state from pg_stat_replication") == "sync":
+                return standby
+            self._pause()
+        raise RuntimeError("the standby does not follow")
+
+    def promote(self) -> None:
+        """Make a standby the primary; it waits for no other standby."""
+        self.sql("select pg_promote(true, 30)")
+        self.sql("alter system reset synchronous_standby_names")
+        self.sql("select pg_reload_conf()")
+
+    def _pause(self) -> None:
+        """Wait for a moment, or until the server has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.05)
 
     def new_database(self, template: str = "template0") -> str:
         """Create a database; return its name."""

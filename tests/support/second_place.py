@@ -22,7 +22,7 @@ from sidecar.core.verifying.checkpoint_lines import (
     signed_line,
 )
 from sidecar.core.verifying.findings import Finding
-from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable, Standing
+from sidecar.operations.record.checkpoint_ports import CheckpointHead, CheckpointStoreUnavailable
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
 from sidecar.operations.record.verify_log import CheckpointSource, LogVerification
@@ -54,11 +54,11 @@ class PlaceInMemory:
     hangs: asyncio.Event | None = None
     since: date | None = None
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> CheckpointHead:
         """Return the furthest statements."""
         self._refuse_if_away()
         lines = [line for text in self.lines if (line := line_from(text)) is not None]
-        return Standing(furthest(lines), furthest_audit(lines), self.since)
+        return CheckpointHead(furthest(lines), furthest_audit(lines), self.since)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""

@@ -92,6 +92,20 @@ def test_recorded_frames_that_cannot_be_read_are_a_value_error(text: str) -> Non
         attempt_from_json(text)
 
 
+@pytest.mark.parametrize("number", ["-1", "9007199254740993", "9" * 40])
+def test_a_time_that_no_attempt_can_have_is_a_value_error(number: str) -> None:
+    """A replay computes with floats; a number of forty digits would have ended it with a traceback."""
+    with pytest.raises(ValueError, match="its frames cannot be read"):
+        attempt_from_json(f'{{"frames": [["narration", {number}, "so"]]}}')
+
+
+def test_a_document_without_a_dispatch_says_so() -> None:
+    """There is nothing to replay, and no index that could be out of range."""
+    document = document_from_json(b'{"turn_id":"t","dispatches":[],"children":[],"attempts":[],"told":{}}')
+    with pytest.raises(CannotReplay, match="turn t has no dispatch"):
+        document.claims()
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, '"\udcff"', "{"])
 def test_a_variable_that_is_no_json_is_a_problem_of_the_settings(text: str) -> None:
     """Brackets without end, half a surrogate pair, half an object: named by the variable, no traceback."""

@@ -229,4 +229,5 @@ def _message(request: TurnRequest, turn_id: str) -> dispatch_pb2.BindTurnRequest
         experiment_arm=request.experiment_arm,
         date=request.date,
         required_features=request.required_features,
+        user_token=request.user_token,
     )

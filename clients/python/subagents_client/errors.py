@@ -56,8 +56,14 @@ STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
 }
 """Base class to status. A subclass has the status of its base."""
 
-CLASS_OF: Final = {code: cls for cls, code in STATUS_OF.items()} | {grpc.StatusCode.OUT_OF_RANGE: InvalidRequest}
-"""Status to base class; any other status is an `InternalError`."""
+CLASS_OF: Final = {code: cls for cls, code in STATUS_OF.items()} | {
+    grpc.StatusCode.OUT_OF_RANGE: InvalidRequest,
+    grpc.StatusCode.CANCELLED: DependencyUnavailable,
+}
+"""Status to base class; any other status is an `InternalError`.
+
+gRPC answers CANCELLED for a call that a stopping sidecar leaves behind. A caller's own cancellation never arrives here.
+"""
 
 
 ADVICE: Final[dict[type[SubagentsError], str]] = {

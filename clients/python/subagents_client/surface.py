@@ -1,7 +1,7 @@
 """What one turn may call, as plain values. Field for field the messages of `subagents.dispatch.v1`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum, unique
 
@@ -35,6 +35,7 @@ class TurnRequest:
         experiment_arm: arm of an experiment that the caller assigned; empty: none.
         date: the user's date as `YYYY-MM-DD`; empty: today in UTC.
         required_features: features of the sidecar's contract that the turn relies on, at most 32.
+        user_token: JWT of the user, where the sidecar's settings have `principals`; `principal` may then be empty.
     """
 
     principal: str
@@ -47,6 +48,7 @@ class TurnRequest:
     experiment_arm: str = ""
     date: str = ""
     required_features: Sequence[str] = ()
+    user_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from clients.python.tests.support.fake_sidecar_host import scene
 from subagents.errors.v1 import error_reason_pb2
 from subagents_client import TurnRequest
 from subagents_client.errors import CLASS_OF, DOMAIN, STATUS_OF, error_and_origin, status_of, trailer_of
+from subagents_client.retrying import is_retryable
 from subagents_errors import (
     DeadlineExceeded,
     DependencyUnavailable,
@@ -124,6 +125,15 @@ async def test_a_bind_that_the_sidecar_keeps_refusing_is_given_up_after_a_few_at
             await here.client.bind_turn(REQUEST)
 
     assert here.sidecar.methods() == ["BindTurn"] * 4
+
+
+def test_a_call_that_a_stopping_sidecar_left_behind_may_be_repeated() -> None:
+    """GRPC answers CANCELLED, without details: nothing was answered, and another sidecar may be asked."""
+    error, answered = error_and_origin(failure(grpc.StatusCode.CANCELLED), "BindTurn")
+
+    assert isinstance(error, DependencyUnavailable)
+    assert is_retryable(error)
+    assert not answered
 
 
 async def test_a_sidecar_that_is_gone_is_a_dependency_that_is_away() -> None:

@@ -4,26 +4,16 @@ import asyncio
 import json
 import re
 import tarfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-import subagents_client as sdk
-from sidecar.policy.protocols import (
-    Answerer,
-    Asked,
-    NarrationPart,
-    QuestionKind,
-    RunFinished,
-    RunnerEvent,
-    RunRequest,
-)
+from tests.support.asking_sub_agents import QUESTIONS, asks_once, message_of
 from tests.support.cable import cable
-from tests.support.fake_runner import ScriptedRunner, answers, waits_for
+from tests.support.fake_runner import answers, waits_for
 from tests.support.harness import SECRET, SessionRules, SidecarForTests, running_sidecar_for_tests
 from tests.support.typescript_package import PACKAGE, installed_project, ran
 
@@ -241,34 +231,12 @@ async def test_turns_end_whatever_happens_and_are_kept(project: Path) -> None:
 
 async def test_questions_are_shown_as_by_the_python_sdk_and_answered_in_the_next_turn(project: Path) -> None:
     """A decision, a text that a model wrote, and an authorisation with words."""
-    questions = {
-        "shop": Asked(QuestionKind.NEEDS_APPROVAL, "Order two pairs?"),
-        "rewards": Asked(QuestionKind.NEEDS_INPUT, "Which size?", answerer=Answerer.ORCHESTRATOR),
-        "support": Asked(QuestionKind.NEEDS_AUTHORISATION, "Log in at the shop."),
-    }
-
-    async def asks(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-        given = request.continuation
-        if given is None:
-            yield RunFinished(asked=questions[request.card.definition.slot])
-            return
-        answer = given.answering
-        yield NarrationPart(f"{answer.answered_by.value}: {answer.decision and answer.decision.value} {answer.text!r}")
-        yield RunFinished()
-
     async with running_sidecar_for_tests(cap=3) as sidecar:
-        for slot in questions:
-            sidecar.runner.use(slot, asks)
+        for slot in QUESTIONS:
+            sidecar.runner.use(slot, asks_once)
         shown, continued = await told(project, "questions", sidecar)
 
-    def message(slot: str) -> str:
-        kind, answerer = sdk.QuestionKind(questions[slot].kind.value), sdk.Answerer(questions[slot].answerer.value)
-        question = sdk.Question(
-            kind=kind, text=questions[slot].text, answerer=answerer, expires_at=datetime.now(UTC), receipt=""
-        )
-        return question.tool_message(f"ask_{slot}")
-
-    assert shown == [message(slot) for slot in questions]
+    assert shown == [message_of(slot) for slot in QUESTIONS]
     assert continued == ["user: declined ''", "orchestrator: None '42'", "user: approved 'done'"]
 
 

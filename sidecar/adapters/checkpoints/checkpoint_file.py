@@ -25,7 +25,7 @@ from sidecar.core.verifying.checkpoint_lines import (
     line_text,
     signed_line,
 )
-from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable, Standing
+from sidecar.operations.record.checkpoint_ports import CheckpointHead, CheckpointStoreUnavailable
 
 LOOKS_BACK: Final = 1024 * 1024
 """Bytes at the end of the file that are read to find the newest lines: some 2,000 of them."""
@@ -48,7 +48,7 @@ class CheckpointFile:
         self._report = report
         self._reported: set[int] = set()
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> CheckpointHead:
         """Return the furthest statement about each running root, in the last `LOOKS_BACK` bytes."""
         standing, damaged = await asyncio.to_thread(self._standing)
         self._tell(damaged)
@@ -62,13 +62,15 @@ class CheckpointFile:
         if which:
             self._report(LINE_DAMAGED, f"{which} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
 
-    def _standing(self) -> tuple[Standing, str]:
+    def _standing(self) -> tuple[CheckpointHead, str]:
         with self._locked() as handle:
             lines, _, damaged = _end_of(handle)
             roots = furthest(line for line, _ in lines)
             days = [line.day for line, _ in lines if line.kind is LineKind.CHECKPOINT]
             since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
-            return Standing(roots, furthest_audit(line for line, _ in lines), since), self._unreported(handle, damaged)
+            return CheckpointHead(roots, furthest_audit(line for line, _ in lines), since), self._unreported(
+                handle, damaged
+            )
 
     def _append(self, statements: Sequence[Statement]) -> str:
         with self._locked() as handle:
@@ -100,7 +102,7 @@ class CheckpointFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Open the file for appending, alone; what the system refuses is `CheckpointStoreUnavailable`."""
+        """Open the file for appending under a lock; errors of the system become `CheckpointStoreUnavailable`."""
         try:
             is_new = not self._path.exists()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes 
 
 
 class KeyFileProblem(Exception):
-    """A key cannot be used; says which file and why, and nothing of its content."""
+    """A key cannot be used; the message names the file and the cause, and nothing of its content."""
 
 
 class Ed25519Signer:
@@ -54,13 +54,13 @@ class Ed25519Signer:
 
 
 class Ed25519Judge:
-    """Knows public keys by their ids."""
+    """Verifies signatures with public keys, found by their ids."""
 
     def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
-        """Say whether a signature fits."""
+        """Verify a signature."""
         key = self._keys.get(key_id)
         if key is None:
             return Verification.UNKNOWN_KEY
@@ -160,7 +160,7 @@ def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
 
 
 def _appear(path: Path, content: bytes, mode: int) -> None:
-    """Make a file that is there whole or not at all; one that another process made meanwhile stays."""
+    """Create a file completely or not at all; a file that another process has created stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

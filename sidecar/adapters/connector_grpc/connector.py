@@ -102,7 +102,7 @@ class GrpcConnector:
 
 
 def request_of(call: EnricherCall) -> envelope_pb2.EnricherRequest | None:
-    """Return the message, or None if the arguments are not one JSON object in UTF-8; they are written anew."""
+    """Return the message, or None if the arguments are not one JSON object in UTF-8; the arguments are re-encoded."""
     try:
         arguments = from_json(call.arguments_json, dict[str, Any])
         return envelope_pb2.EnricherRequest(

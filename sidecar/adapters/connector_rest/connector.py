@@ -20,7 +20,7 @@ OK: Final = 200
 
 
 def fault_behind(error: Exception, endpoint: str) -> Fault:
-    """Return the fault behind what the HTTP client raised; without an errno its class says what happened."""
+    """Return the fault behind an exception of the HTTP client; without an errno, its class is the cause."""
     errno = errno_of(error)
     return Fault(_target(endpoint), _address(endpoint), errno or type(error).__name__, remedy_for(errno, SETTING))
 
@@ -57,11 +57,11 @@ NEVER_SENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.Po
 
 
 class RestConnector:
-    """Carries enricher calls over HTTP/1.1 with pooled connections.
+    """Sends enricher calls over HTTP/1.1 with pooled connections.
 
-    One attempt for each call, no redirects, no proxies from the environment, no cookies (one user's session must not
-    meet the next user's request), no log line of its own. Where it goes is the tool's `endpoint`; arguments cannot
-    change that. Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22, reliability promise 22.
+    It makes one attempt per call, and uses no redirects, no proxies of the environment, no cookies (one user's
+    session must not reach the next user's request) and no log line. The tool's `endpoint` is the only target;
+    arguments cannot change it. Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22, reliability promise 22.
     """
 
     def __init__(self, settings: RestSettings) -> None:

@@ -9,7 +9,7 @@ SCHEMES: Final = ("http", "https")
 
 
 def problem_with_endpoint(endpoint: str) -> str | None:
-    """Return what is wrong with a tool's `endpoint`, or None. The message repeats nothing of a password in it."""
+    """Return the problem of a tool's `endpoint`, or None. The message never contains a password."""
     try:
         parts = urlsplit(endpoint)
         host, _port = parts.hostname, parts.port

@@ -37,7 +37,7 @@ class BoundedBackend(httpcore.AsyncNetworkBackend):
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):
-    """One connection. Each request sent makes room for one head; `expect_body` makes room for what follows it."""
+    """One connection. Each request allows the bytes of one response head; `expect_body` allows those of the body."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -45,7 +45,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         self._slice = HEAD_SLICE
 
     def expect_body(self, most: int) -> None:
-        """Let `most` more bytes through, as they come: the head is there."""
+        """Allow `most` more bytes after the head."""
         self._room += most
         self._slice = self._room
 

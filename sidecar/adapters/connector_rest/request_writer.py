@@ -30,8 +30,8 @@ class EnricherRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 def body_of(call: EnricherCall) -> bytes | None:
     """Return the body, or None if the arguments are not one JSON object.
 
-    The arguments come from a sub-agent: they are parsed and written anew, never pasted, or `{}, "principal": "other"`
-    would choose the user.
+    The arguments come from a sub-agent. They are parsed and re-encoded, never pasted: `{}, "principal": "other"`
+    would otherwise choose the user.
     """
     try:
         return msgspec.json.encode(

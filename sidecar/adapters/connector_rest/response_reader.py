@@ -31,7 +31,7 @@ REFUSALS: Final = {
 
 
 class Unreadable(Exception):
-    """The body is not what its headers say, or comes in too many pieces."""
+    """The body does not match its headers, or has too many chunks."""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ def _code_of(body: bytes) -> str:
 
 
 async def _body(response: httpcore.Response, max_bytes: int) -> bytes | EnricherRefused:
-    """Return the decoded body. What the headers say of its length is not believed, only used to give up early."""
+    """Return the decoded body. The length in the headers is used only to stop early, and never trusted."""
     encoding = _header(response, b"content-encoding").lower() or b"identity"
     if encoding not in {b"identity", b"gzip"}:
         return EnricherRefused(RefusalKind.MALFORMED)
@@ -105,7 +105,7 @@ async def in_slices(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 class Gunzip:
-    """Decompresses piece by piece and part by part: a bomb is noticed, not unpacked, and nothing behind is kept."""
+    """Decompresses in small parts: a bomb is detected before it is unpacked, and data after the end is rejected."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=GZIP)

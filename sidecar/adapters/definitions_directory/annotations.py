@@ -16,10 +16,10 @@ INDENT: Final = re.compile(r"\s*")
 
 
 def annotations_of(content: bytes) -> tuple[Annotation, ...]:
-    """Return the override comments of a file that could be parsed, in order of line.
+    """Return the override comments of a parsed file, in order of line.
 
-    A comment behind a value belongs to that line. One on a line of its own belongs to what comes next, unless that
-    stands further out: then to what came before.
+    A comment after a value belongs to that line. A comment on its own line belongs to the next item, unless that is
+    indented less: then to the previous one.
     """
     if COMMENT.encode() not in content:
         return ()
@@ -50,7 +50,7 @@ def _inside(scalars: list[tuple[tuple[int, int], tuple[int, int]]], line: int, c
 
 
 def _anchor(lines: list[str], number: int, column: int) -> int:
-    """Return the line, counted from 1, of what a comment at (number, column) belongs to."""
+    """Return the line, counted from 1, that a comment at (number, column) belongs to."""
     if lines[number][:column].strip():
         return number + 1
     after = next((at for at in range(number + 1, len(lines)) if not EMPTY.match(lines[at])), None)

@@ -30,7 +30,7 @@ NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as n
 
 
 def compare(root: Path, request: BaseSelection) -> Comparison:
-    """Compare the files below `root` with what is wished for.
+    """Compare the files below `root` with the selected base.
 
     Raises:
         ComparisonRefused: one of the states cannot be read, or there is no such base.
@@ -80,7 +80,7 @@ def compare_with_folder(root: Path, base: Path) -> Comparison:
 
 
 def _refusal(said: str, root: Path) -> str:
-    """Return git's own words. Settings of a person are not read, so what they allow does not count here."""
+    """Return git's own message. Personal git settings are not read, so permissions in them do not apply."""
     remedy = f"; allow it with `git config --system --add safe.directory {root.resolve()}`" if OWNED in said else ""
     return f"git refuses: {printable(said)}{remedy}"
 

@@ -58,7 +58,7 @@ def fingerprint_of(files: Mapping[str, bytes], others: list[str]) -> str:
 
 
 def read_tree(root: Path) -> Tree:
-    """Read `agent_config.yaml` and every YAML file below `prompts/components/`. Never raises for what it finds."""
+    """Read `agent_config.yaml` and every YAML file below `prompts/components/`. Problems are returned, never raised."""
     tree = Tree()
     inside = os.path.realpath(root)
     if not os.path.isdir(inside):

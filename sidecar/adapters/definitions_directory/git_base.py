@@ -98,7 +98,7 @@ def _parting(git: Git, ref: str, tip: str, shallow: bool) -> str:
 
 
 def _moved_from(git: Git, commit: str) -> str | None:
-    """Return the folder that the configuration was moved from: it has one in `commit` and none now.
+    """Return the folder that the configuration was moved from: it had one in `commit` and has none now.
 
     Without this search every file of a moved configuration would look new, and no change would be found.
 

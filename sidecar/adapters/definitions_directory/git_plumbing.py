@@ -107,7 +107,7 @@ class Git(Struct, frozen=True):
 
 
 class CommittedFiles(Struct, frozen=True):
-    """What a commit holds of a configuration.
+    """The files of a configuration in a commit.
 
     Attributes:
         blobs: name of the content of each plain YAML file, by path relative to the configuration root.

@@ -16,7 +16,7 @@ def load_directory(
     commits_of: CommitsOf = no_commit,
     max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
-    """Load the configuration below `root`. Blocks; never raises for what it finds there.
+    """Load the configuration below `root`. Blocks; problems of the files are returned, never raised.
 
     Args:
         root: the folder that holds `agent_config.yaml`.

@@ -42,7 +42,7 @@ class DefinitionsChange(Struct, frozen=True):
 
 
 async def look_interval() -> None:
-    """Wait between two looks."""
+    """Wait between two checks."""
     await asyncio.sleep(LOOK_EVERY_SECONDS)
 
 
@@ -91,7 +91,7 @@ class DefinitionsSource:
         return self._problems
 
     async def validated(self) -> LoadedCatalogue:
-        """Load the state that is there now, as `sidecar validate` does; what is in force stays."""
+        """Load the present files, as `sidecar validate` does; the definitions in force do not change."""
         return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._most)
 
     @property
@@ -104,17 +104,17 @@ class DefinitionsSource:
         return self._cards.get(digest)
 
     def also_tell(self, tell: Callable[[DefinitionsChange], None]) -> None:
-        """Have `tell` called with each new state too; it must not raise or block."""
+        """Also call `tell` with each new version; it must not raise or block."""
         self._tell.append(tell)
 
     async def run(self) -> None:
-        """Look for changes until cancelled. The owner supervises."""
+        """Check for changes until cancelled. The owner supervises."""
         while True:
             await self._pause()
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Look once. The first look takes what it finds; a later one takes a new state that the look before saw too."""
+        """Check once. The first check accepts what it finds; a later one only what the previous check saw, too."""
         async with self._looking:
             tree = await asyncio.to_thread(read_tree, self._root)
             if self._taken is None:
@@ -129,7 +129,7 @@ class DefinitionsSource:
             self._take(tree.fingerprint, loaded)
 
     async def _settled(self, tree: Tree) -> Tree:
-        """Look again until two looks agree, a few times at most: a start must not wait for a restless writer."""
+        """Read until two reads agree, but only a few times: a start must not wait for files that keep changing."""
         for _ in range(LOOKS_AT_START):
             again = await asyncio.to_thread(read_tree, self._root)
             if again.fingerprint == tree.fingerprint:

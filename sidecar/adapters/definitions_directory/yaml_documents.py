@@ -42,7 +42,7 @@ AMBIGUOUS: Final = re.compile(
 
 
 class _Unreadable(Exception):
-    """The file cannot be built into a document; the problem says why."""
+    """The file cannot be parsed into a document; the problem has the cause."""
 
     def __init__(self, line: int | None, text: str) -> None:
         super().__init__(text)
@@ -99,7 +99,7 @@ class _Builder:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was noted on the way, entries called by their ids."""
+        """The problems found so far, with entries named by their ids."""
         return [Problem(self.path, line, _label(steps, self._value_so_far), text) for line, steps, text in self._notes]
 
     def build(self, text: str) -> Any:
@@ -213,7 +213,7 @@ class _Builder:
 
 
 def _line_of(event: yaml.Event) -> int:
-    """Return the event's line, counted from 1. Parsed text always has marks; the parser's types do not say so."""
+    """Return the event's line, counted from 1. Parsed text always has marks, although the parser's types allow None."""
     return 1 if event.start_mark is None else event.start_mark.line + 1
 
 

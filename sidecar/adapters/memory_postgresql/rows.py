@@ -20,12 +20,12 @@ from sidecar.core.identifiers import Principal, Slot
 
 
 def plain(text: str) -> str:
-    """Return a text that PostgreSQL takes: it has no character NUL."""
+    """Return a text without the character NUL, which PostgreSQL cannot store."""
     return text.replace("\x00", "\ufffd")
 
 
 async def lock_episode(connection: Any, key: EpisodeKey, at: datetime) -> Any:
-    """Return an episode's row, made if it is not there, and locked to the end of the transaction."""
+    """Return an episode's row, created if absent, and locked until the end of the transaction."""
     return await connection.fetchrow(
         "insert into history_episodes as e (principal, episode_id, last_at) values ($1, $2, $3)"
         " on conflict (principal, episode_id) do update set last_at = greatest(e.last_at, excluded.last_at)"
@@ -35,7 +35,7 @@ async def lock_episode(connection: Any, key: EpisodeKey, at: datetime) -> Any:
 
 
 async def insert_turn(connection: Any, turn: TurnHistory) -> EpisodeSize:
-    """Keep a turn, unless the episode has one of that id; return how much the episode is."""
+    """Store a turn, unless the episode has one with that id; return the size of the episode."""
     episode_no, _ = await lock_episode(connection, turn.episode, turn.ended_at)
     tokens = tokens_of(turn)
     turn_no = await connection.fetchval(
@@ -74,7 +74,7 @@ async def insert_turn(connection: Any, turn: TurnHistory) -> EpisodeSize:
 
 
 async def size_of_episode(connection: Any, key: EpisodeKey) -> EpisodeSize:
-    """Return how much an episode is."""
+    """Return the size of an episode."""
     return _size(
         await connection.fetchrow(
             "select turns, tokens from history_episodes where principal = $1 and episode_id = $2",

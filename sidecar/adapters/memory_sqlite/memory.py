@@ -35,7 +35,7 @@ Report = Callable[[str, str], None]
 
 
 def schema() -> Schema:
-    """Return what a file of conversations is."""
+    """Return the kind of a file of conversations."""
     return Schema("conversations", APPLICATION_ID, load_migrations(PACKAGE))
 
 
@@ -130,7 +130,7 @@ class SqliteMemory:
         return removed
 
     async def erase(self, principal: Principal) -> int:
-        """Remove every episode of a user, and write the file anew, so that nothing of them is left in it."""
+        """Remove every episode of a user, and rewrite the file so that no part of them remains."""
         engine = await self.open()
         removed = await engine.write(partial(rows.forget_user, principal=principal))
         await engine.compact()

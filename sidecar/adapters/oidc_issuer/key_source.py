@@ -22,7 +22,7 @@ Report = Callable[[str, str], None]
 
 
 class KeySource:
-    """The present keys, and the loop that keeps them so.
+    """The present keys, and the loop that refreshes them.
 
     Args:
         fetch: brings the JWKS; may raise whatever it likes.
@@ -87,7 +87,7 @@ class KeySource:
 
 
 def fetching(where: Path | str) -> Fetch:
-    """Return what brings a JWKS from a file, or by HTTP without redirects and without a proxy of the environment."""
+    """Return a function that fetches a JWKS from a file, or by HTTP without redirects and environment proxies."""
     if isinstance(where, Path):
         return lambda: asyncio.to_thread(_read, where)
     return lambda: _get(where)

@@ -21,7 +21,7 @@ ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
 
 
 class KeysUnusable(Exception):
-    """What was fetched is no JWKS, or has no key that could be used; says why."""
+    """The fetched text is not a JWKS, or has no usable key; the message has the cause."""
 
 
 @dataclass(frozen=True, slots=True)

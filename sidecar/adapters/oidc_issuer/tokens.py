@@ -6,25 +6,29 @@ The library checks signature, audience and issuer; this module checks times and 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
-import jwt
-
 from sidecar.adapters.oidc_issuer.key_source import KeySource
+from sidecar.adapters.oidc_issuer.signed_claims import TokenProblem, signed_claims
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.operators.role_tokens import LONGEST_LIFE, SKEW, SUBJECT, Caller, invalid
 from sidecar.core.roles import Role
 
-LONGEST: Final = 8192
-"""Characters; more is refused unread."""
 LONGEST_ID: Final = 128
-ONLY_THEIR_SIGNATURE: Final = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
 REQUIRED: Final = ("iss", "aud", "exp", "iat")
+HINTS: Final = MappingProxyType(
+    {
+        "issuer_away": "the keys of the issuer are not known; try again, or use a minted token",
+        "audience": "the token is for another audience; request a token for this sidecar from the issuer",
+    }
+)
+"""What an operator can do, where it is more than a caller with a token can."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerRules:
-    """What a token has to say.
+    """The required contents of a token.
 
     Attributes:
         issuer, audience: character for character.
@@ -57,52 +61,16 @@ class IssuerTokens:
         Raises:
             RoleTokenInvalid: it does not hold now, or is none; `metadata` has the `cause`.
         """
-        claims = self._genuine(token)
+        try:
+            claims = signed_claims(token, self._keys, self._rules.issuer, self._rules.audience, REQUIRED)
+        except TokenProblem as problem:
+            raise invalid(problem.cause, HINTS.get(problem.cause, problem.text)) from None
         self._check_times(claims, now)
         subject, token_id = claims.get(self._rules.subject_claim), claims.get("jti", "")
         if not isinstance(subject, str) or not SUBJECT.match(subject):
             raise invalid("subject", f"its claim {self._rules.subject_claim} is not 1 to 128 visible ASCII characters")
         known_id = isinstance(token_id, str) and len(token_id) <= LONGEST_ID and token_id.isprintable()
         return Caller(subject, self._role(claims), token_id if known_id else "", self._rules.issuer)
-
-    def _genuine(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token that the issuer has signed, for us."""
-        if len(token) > LONGEST:
-            raise invalid("malformed", f"it is over {LONGEST} characters")
-        keys = self._keys.current()
-        if keys is None:
-            raise invalid("issuer_away", "the keys of the issuer are not known; try again, or use a minted token")
-        try:
-            head = jwt.get_unverified_header(token)
-        except jwt.PyJWTError:
-            raise invalid("malformed", "it is neither a minted token nor one of the issuer") from None
-        found = keys.by_id.get(str(head.get("kid")))
-        if found is None:
-            self._keys.miss()
-            raise invalid("signature", "it is not signed by a key of the issuer that is known; try again soon")
-        algorithm, key = found
-        if head.get("alg") != algorithm or "crit" in head or "b64" in head:
-            raise invalid("signature", "its header asks for another way to check it than the key has")
-        return self._decoded(token, algorithm, key)
-
-    def _decoded(self, token: str, algorithm: str, key: Any) -> Mapping[str, Any]:
-        rules = self._rules
-        options: Any = {**ONLY_THEIR_SIGNATURE, "require": list(REQUIRED)}
-        try:
-            claims: Mapping[str, Any] = jwt.decode(
-                token, key, algorithms=[algorithm], audience=rules.audience, issuer=rules.issuer, options=options
-            )
-        except jwt.InvalidAudienceError:
-            raise invalid(
-                "audience", "the token is for another audience; request a token for this sidecar from the issuer"
-            ) from None
-        except jwt.InvalidIssuerError:
-            raise invalid("issuer", "it names another issuer") from None
-        except jwt.InvalidSignatureError:
-            raise invalid("signature", "its signature does not fit") from None
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-            raise invalid("malformed", f"it cannot be read, or lacks one of: {', '.join(REQUIRED)}") from None
-        return claims
 
     def _check_times(self, claims: Mapping[str, Any], now: datetime) -> None:
         issued, until = _moment(claims["iat"]), _moment(claims["exp"])

@@ -22,7 +22,7 @@ SPACING: Final = 0.02
 
 
 class Changes:
-    """One connection that listens, and tells subscribers.
+    """One connection that listens and informs subscribers.
 
     Args:
         channel: name of the notifications; lower-case letters and underscores.

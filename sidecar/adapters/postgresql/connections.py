@@ -39,7 +39,7 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTimeouts:
-    """How long anything may take, in seconds.
+    """The time limits, in seconds.
 
     Attributes:
         connect: until a connection is there.
@@ -105,8 +105,8 @@ class Connections:
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
         """Run `work` with a connection of its own.
 
-        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still be
-        in flight, and the next user would read it as its own.
+        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still
+        be in flight, and the next user would read it as its own.
 
         Args:
             work: one statement or more. It must end every transaction that it begins.

@@ -44,17 +44,17 @@ LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03", "57P05", "25P03"})
 
 
 class ConnectionLost(Exception):
-    """The answer did not come: what was sent may have been carried out, or not, or may still be."""
+    """There was no answer: the statement may have been executed, or not, or may still be."""
 
 
 def is_lost(error: asyncpg.PostgresError) -> bool:
-    """Say whether an error of the server leaves open what became of the statement."""
+    """Return whether the result of the statement is unknown after an error of the server."""
     code = error.sqlstate or ""
     return code in LOST or code.startswith("08")
 
 
 def unavailable(error: asyncpg.PostgresError, doing: str) -> StoreUnavailable:
-    """Return what to say to the caller of a statement that was refused."""
+    """Return the error for the caller of a refused statement."""
     code = error.sqlstate or ""
     meaning = MEANING.get(code) or MEANING_OF_CLASS.get(code[:2]) or f"it refuses the statement (SQLSTATE {code})"
     return StoreUnavailable(f"PostgreSQL cannot {doing}: {meaning}", retry_after=AGAIN)

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def redacted_dsn(dsn: str) -> str:
-    """Return a database's address without what is secret in it."""
+    """Return a database's address without its secrets."""
     try:
         parts = urlsplit(dsn)
         name, port = parts.path.lstrip("/"), parts.port
@@ -35,7 +35,7 @@ def redacted_dsn(dsn: str) -> str:
 
 
 async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> bool:
-    """Say whether every transaction may run on another connection of the server, or notifications get lost.
+    """Return whether each transaction may use another server connection, or notifications get lost.
 
     Raises:
         StoreUnavailable: there is no connection.
@@ -53,11 +53,12 @@ async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> boo
 
 
 async def _changes_backends(connection: Connection, dsn: str, limits: ConnectionTimeouts) -> bool:
-    """Say whether another client can get the connection to the server that this one had before.
+    """Return whether another client can get the server connection that this client had before.
 
-    A pooler without other work gives a client the same one again and again, on which even a notification to itself
-    arrives. So another client holds one: it is that one, or this client gets another, or none. With other clients at
-    work it may be none of these, so that it is tried again.
+    A pooler without other work gives a client the same connection again and again, and then even a notification to
+    itself arrives. A second client therefore holds a connection. If that is the first client's former one, or if the
+    first client now gets another or none, a pooler is in between. Other clients can hide this, so the test is
+    repeated.
     """
     other = await connected(dsn, limits)
     try:

@@ -50,7 +50,7 @@ class StatementExecutor:
         return rows[0][0] if rows else None
 
     async def write(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Do `work` in one transaction; what it raises undoes it. See `commit` for what is raised."""
+        """Run `work` in one transaction; an exception rolls it back. See `commit` for the exceptions."""
 
         async def transaction(connection: Connection) -> Result:
             async with connection.transaction():

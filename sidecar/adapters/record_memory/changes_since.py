@@ -12,7 +12,7 @@ SEQUENCE: Final = "journal"
 
 
 def changes_after(kept: JournalContents, after: Watermarks, limit: int) -> Changes:
-    """Return the turns whose newest facts come after `after`; what is behind is counted in turns.
+    """Return the turns whose newest facts come after `after`; the backlog is counted in turns.
 
     Raises `NotThisJournal`.
     """

@@ -40,7 +40,7 @@ class StoredTurn(Struct):
 
 
 class JournalContents(Struct):
-    """What is in a journal; several instances may append to one.
+    """The contents of a journal; several instances may append to it.
 
     Attributes:
         kept: most turns; of those that have ended, the one that ended first is forgotten first.
@@ -67,11 +67,11 @@ class JournalContents(Struct):
     rows: RowsInMemory = field(default_factory=RowsInMemory)
 
     def __post_init__(self) -> None:
-        """Let no row outlive its turn."""
+        """Ensure that no row outlives its turn."""
         self.rows = RowsInMemory(self.turns.__contains__)
 
     def append(self, append: TurnAppend) -> bool:
-        """Keep the facts of one turn, if it stands where they were decided."""
+        """Store the facts of one turn, if it still has the version that they were decided on."""
         turn = self.turns.get(append.turn_id)
         if (0 if turn is None else turn.head.version) != append.before:
             return False

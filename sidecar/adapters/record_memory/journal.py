@@ -21,7 +21,7 @@ class MemoryJournal:
 
     Args:
         contents: shared by all instances of one record.
-        instance: who appends.
+        instance: the appending sidecar.
         alive: returns the other living instances; default: none. An instance always counts itself as alive.
     """
 
@@ -48,11 +48,11 @@ class MemoryJournal:
         return self._others_alive is not None
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Keep what was decided."""
+        """Store decided appends."""
         return [self.contents.append(each) for each in appends]
 
     async def renew_lease(self) -> None:
-        """Do nothing: who lives in one memory lives as long."""
+        """Do nothing: all instances in one memory end together."""
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -66,12 +66,12 @@ class MemoryJournal:
         return TurnFacts(facts, frozenset(each.by for each in facts if self._is_alive(each.by)))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
-        """Return what the runners sent in a turn."""
+        """Return the frames that runners sent in a turn."""
         turn = self.contents.turns.get(turn_id)
         return sorted(turn.frames.values(), key=lambda each: (each.step, each.number)) if turn else ()
 
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
-        """Return the episode's last turn that called any."""
+        """Return the episode's last turn with a call."""
         return self.contents.last_called.get(episode_id)
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
@@ -112,14 +112,14 @@ class MemoryJournal:
     # --- archive
 
     async def roots(self) -> Sequence[RootState]:
-        """Return where the running roots stand."""
+        """Return the running roots."""
         return [
             RootState(instance, day, number, root.hex())
             for (instance, day), (number, root) in sorted(self.contents.roots.items())
         ]
 
     async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers."""
+        """Iterate over the facts that a running root covers."""
         found = [
             (number, fact)
             for turn in self.contents.turns.values()
@@ -131,7 +131,7 @@ class MemoryJournal:
             yield fact
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Go through all turns."""
+        """Iterate over all turns."""
         for turn_id in list(self.contents.turns):
             yield turn_id
 
@@ -149,7 +149,7 @@ class MemoryJournal:
         return [each for each in await self.roots() if each.day not in young]
 
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
-        """Keep the markers, and remove the days that they name."""
+        """Store the markers, and remove the days that they name."""
         days = {marker.partition for marker in markers}
         given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
         there = {(each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days}
@@ -168,13 +168,13 @@ class MemoryJournal:
         return tuple(self.contents.erasures)
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
-        """Go through the turns among whose texts these characters stand."""
+        """Iterate over the turns whose texts contain these characters."""
         for turn_id, turn in list(self.contents.turns.items()):
             if any(text.encode() in (fact.texts or b"") for fact in turn.facts):
                 yield turn_id
 
     async def erase(self, erasure: Erasure) -> None:
-        """Keep the marker, and take the texts."""
+        """Store the marker, and remove the texts."""
         turns = self.contents.turns
         for each in erasure.facts:
             facts = turns[each.turn_id].facts if each.turn_id in turns else []
@@ -184,7 +184,7 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        for turn_id in erasure.turns:  # what it weighs stays as it was estimated
+        for turn_id in erasure.turns:  # the estimated size of the turn is not reduced
             turns[turn_id].frames.clear()
         self.contents.erasures.append(erasure.marker)
 
@@ -192,7 +192,7 @@ class MemoryJournal:
         """Do nothing: there are no files."""
 
     async def remove_frames(self, ended_before: datetime) -> int:
-        """Remove what runners sent."""
+        """Remove the frames that runners sent."""
         removed = 0
         for turn in self.contents.turns.values():
             if turn.index.ended_at is not None and turn.index.ended_at < ended_before:

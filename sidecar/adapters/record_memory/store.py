@@ -19,7 +19,7 @@ from sidecar.operations.record.projector import Projector
 
 
 class MemoryStore(JournalStore):
-    """The store port, for one instance. See `MemoryJournal` for the arguments; `recorder` is told of defects.
+    """The store port for one instance. See `MemoryJournal` for the arguments; `recorder` receives defects.
 
     Attributes:
         contents: of the journal.
@@ -44,7 +44,7 @@ class MemoryStore(JournalStore):
 
 
 def records_in(contents: JournalContents) -> tuple[Record, ...]:
-    """Return what all facts of a journal say, in their order; what a runner sent comes behind what it was kept with."""
+    """Return the records of all facts of a journal, in order; frames follow the fact that they were stored with."""
     found = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
     return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 
@@ -61,7 +61,7 @@ def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int
 
 
 class _NeverNeeded:
-    """Neither a writer of its own nor a commit whose answer is lost: there is nothing to spawn or to report."""
+    """Stands in for a writer task and for lost commits, which a journal in memory does not have."""
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"{name} is not needed in memory")

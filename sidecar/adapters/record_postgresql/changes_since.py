@@ -39,11 +39,11 @@ ERASED: Final = "select distinct turn_id from facts where texts is null order by
 
 
 async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only: Sequence[str] | None) -> Changes:
-    """Return the turns of the next facts, those of one instance after those of another. Raises `NotThisJournal`.
+    """Return the turns of the next facts, instance after instance. Raises `NotThisJournal`.
 
-    Facts of an instance show in the order of their numbers, because its appends wait for each other. Alterations are
-    counted first: a turn that is altered while this reads is looked at once more. Only partitions are looked at that
-    have any of these facts. Facts that retention has removed are passed over.
+    Facts of an instance become visible in the order of their numbers, because its appends wait for each other.
+    Alterations are counted first: a turn that is altered during this read is read once more. Only partitions with
+    such facts are searched. Facts that retention has removed are skipped.
     """
     alterations: int = await asking.value(ALTERATIONS)
     marks = {who: mark.number for who, mark in after.reached.items()}
@@ -73,7 +73,10 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
 
 
 def _turns(rows: Sequence[Any]) -> tuple[ChangedTurn, ...]:
-    """Return the turns of some facts. Of one whose facts lie apart only the newest is told: all have to be read."""
+    """Return the turns of some facts.
+
+    If the facts of a turn are not consecutive, only the newest is returned: all must be read.
+    """
     facts: dict[TurnId, dict[int, Stored]] = {}
     for row in rows:
         facts.setdefault(TurnId(row["turn_id"]), {})[row["version"]] = fact_from(row)

@@ -28,7 +28,7 @@ class PostgresErasing(PostgresReads):
         return [from_json(body, TextsErased) for (body,) in await self._asking.rows(ERASURES)]
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
-        """Go through the turns among whose texts these characters stand."""
+        """Iterate over the turns whose texts contain these characters."""
         turn_id, sought = TurnId(""), text.encode()
         while page := await self._asking.rows(SAYING, turn_id, PAGE, sought):
             for each, says_so in page:
@@ -42,4 +42,4 @@ class PostgresErasing(PostgresReads):
         await self._slowly(ERASE, msgspec.json.encode({"marker": erasure.marker, "facts": facts}).decode())
 
     async def compact(self) -> None:
-        """Do nothing: PostgreSQL overwrites what is gone when it vacuums, which it does by itself."""
+        """Do nothing: PostgreSQL overwrites removed rows when it vacuums, which it does automatically."""

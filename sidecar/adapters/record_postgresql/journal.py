@@ -35,7 +35,7 @@ RELEASE_SECONDS: Final = 1.0
 
 
 class JournalOptions(Struct, frozen=True):
-    """How the journal is kept.
+    """The options of the journal.
 
     Attributes:
         lease: how long this instance counts as alive after each renewal.
@@ -50,7 +50,7 @@ class JournalOptions(Struct, frozen=True):
 
 
 class PostgresJournal(PostgresErasing):
-    """One connection that writes, a few that read.
+    """The journal over one connection that writes and a few that read.
 
     Attributes:
         lapses: how often the own lease was renewed after it had run out; others may have taken what was ours.
@@ -82,16 +82,18 @@ class PostgresJournal(PostgresErasing):
         return self._instance
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Keep what was decided. See the port."""
+        """Write decided appends. See the port."""
         kept = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
         return [each.turn_id in kept for each in appends]
 
     async def renew_lease(self) -> None:
-        """Say that this process is alive; counts and reports a lease that had run out. See the port.
+        """Renew the lease of this process; count and report a lease that had expired. See the port.
 
-        Partitions are made a day ahead, so that no append has to; instances that have nothing on record are forgotten.
+        Partitions are created a day ahead, so that no append has to; instances without facts are removed.
         """
         ((lapsed, today),) = await self._asking.rows(RENEW, self._instance, self._options.lease)
+        # The database decides by its own clock whether the lease had run out, in the statement that renews it. A local
+        # clock could hide a pause of this process.
         if lapsed:
             self.lapses += 1
             self._options.anomaly("lease_lapsed", f"{self._instance} was taken for dead for a while")
@@ -99,6 +101,7 @@ class PostgresJournal(PostgresErasing):
             try:
                 await self._asking.rows(AHEAD, today)
                 await self._asking.rows(FORGET_INSTANCES)
+                # Set only after both statements: if one fails, the next renewal tries again.
                 self._made_ready = today
             except StoreUnavailable as refused:  # the first append of a day makes its partitions then
                 self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")

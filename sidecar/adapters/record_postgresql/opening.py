@@ -16,7 +16,7 @@ SCHEMA: Final = load_migrations("sidecar.adapters.record_postgresql.migrations")
 async def open_postgres_journal(
     dsn: str, instance: InstanceId, options: JournalOptions | None = None
 ) -> PostgresJournal:
-    """Bring the schema up to date, and register the instance as alive. Close the journal when done.
+    """Update the schema, and register the instance as alive. Close the journal when done.
 
     Args:
         dsn: as libpq takes it, `postgresql://user:password@host/database`.

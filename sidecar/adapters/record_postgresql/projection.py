@@ -91,6 +91,8 @@ class PostgresProjection:
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
         """Keep lines."""
+        # Only leased instances are written. Watermarks of others may have moved since they were read, and an older one
+        # must not replace them.
         marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._mine]
         values = (
             *(self._instance, reached.generation, reached.alterations),

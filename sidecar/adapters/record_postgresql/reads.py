@@ -88,7 +88,7 @@ class PostgresReads:
         return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}), versions, day, index)
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
-        """Return what the runners sent in a turn."""
+        """Return the frames that runners sent in a turn."""
         rows = await self._of_day(FRAMES, turn_id, turn_id)
         return [AttemptFrames(turn_id, AttemptId(attempt), *rest) for attempt, *rest in rows]
 
@@ -121,7 +121,7 @@ class PostgresReads:
     # --- archive
 
     async def roots(self) -> Sequence[RootState]:
-        """Return where the running roots stand."""
+        """Return the running roots."""
         return [RootState(*row) for row in await self._asking.rows(ROOTS)]
 
     async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
@@ -162,7 +162,7 @@ class PostgresReads:
         return [] if day is None else await self._asking.rows(sql, day, value)
 
     async def _slowly(self, sql: str, value: Any) -> int:
-        """Run one statement that may take long, and says how many rows are gone."""
+        """Run one statement that may take long; return the number of removed rows."""
 
         async def run(connection: Connection) -> int:
             async with connection.transaction():

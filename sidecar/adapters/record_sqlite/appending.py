@@ -38,6 +38,8 @@ class Appending:
 
     def forget(self) -> None:
         """Reload the cached state before the next append. An append that runs now, in its thread, is not affected."""
+        # Only a flag, because this runs on the event loop while the writer thread may use the cache. The thread drops
+        # the cache at its next append.
         self._is_old = True
 
     def _know_nothing(self) -> None:
@@ -59,6 +61,8 @@ class Appending:
             self._know_nothing()
         if self._number is None:
             self._read_end(connection)
+        # The only comparison that SQLite needs: this process is the only writer, so a later append cannot find an
+        # unexpected version. A first append can, if the turn was dropped from memory.
         there = self._begin_turns(connection, [each for each in appends if each.before == 0])
         kept = [each.turn_id not in there for each in appends]
         self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
@@ -109,6 +113,8 @@ class Appending:
         number = self._number or 0
         for append in appends:
             turn = self._turns.get(append.turn_id) or self._number_of(connection, append.turn_id)
+            # Raised and not answered with False: retention has removed the turn while an append was on its way, and
+            # deciding again would not help.
             if turn is None:
                 raise LookupError(f"turn {append.turn_id} is not in the journal any more")
             self._turns[append.turn_id] = turn

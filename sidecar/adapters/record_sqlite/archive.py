@@ -68,7 +68,7 @@ SEARCHED: Final = 2000
 
 
 def roots(connection: apsw.Connection) -> Sequence[RootState]:
-    """Return where each running root stands."""
+    """Return the running roots."""
     rows = rows_of(connection, ROOTS)
     return [RootState(InstanceId(who), day_of(day), number, root.hex()) for who, day, number, root in rows]
 
@@ -88,7 +88,7 @@ def page_under(
 
 
 def turn_as_stored(connection: apsw.Connection, turn_id: TurnId) -> TurnFacts:
-    """Return all that is stored of a turn, what is derived included."""
+    """Return everything stored of a turn, derived values included."""
     rows = rows_of(connection, FACTS_AS_STORED, (turn_id,))
     facts = tuple(fact_from(turn_id, tuple(row)) for _, *row in rows)
     index = first(rows_of(connection, INDEX, (turn_id,)))
@@ -127,7 +127,7 @@ def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[R
 
 
 def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
-    """Keep the markers and remove their days; returns how many turns are gone. Raises `RecordConflict`."""
+    """Store the markers and remove their days; returns the number of removed turns. Raises `RecordConflict`."""
     days = {marker.partition for marker in markers}
     given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
     there = {(each.instance, each.day): (each.number, each.root) for each in roots(connection) if each.day in days}

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class OfflineSqliteRecord:
-    """What verifying reads of a record. Made by `opened`. Every method raises `StoreUnavailable`."""
+    """The reads of a record for verifying. Created by `opened`. Every method raises `StoreUnavailable`."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         """Read from an open connection."""
@@ -55,7 +55,7 @@ class OfflineSqliteRecord:
             connection.close()
 
     async def roots(self) -> Sequence[RootState]:
-        """Return where the running roots stand."""
+        """Return the running roots."""
         return self.read(archive.roots)
 
     async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
@@ -75,7 +75,7 @@ class OfflineSqliteRecord:
                 yield turn_id
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
-        """Return all facts of a turn, with what is derived from them."""
+        """Return all facts of a turn, with their derived values."""
         return self.read(lambda connection: archive.turn_as_stored(connection, turn_id), f"turn {turn_id}")
 
     async def markers(self) -> Sequence[FactsRemoved]:

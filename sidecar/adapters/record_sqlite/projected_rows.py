@@ -69,7 +69,7 @@ def watermarks(connection: apsw.Connection) -> Watermarks:
 
 
 def set_watermarks(connection: apsw.Connection, reached: Watermarks) -> None:
-    """Say up to where the journal is in here."""
+    """Store the watermarks of the projected part of the journal."""
     marks = [(sequence, mark.number, mark.link) for sequence, mark in reached.reached.items()]
     insert(connection, "OR REPLACE INTO watermarks (sequence, number, link)", marks)
     connection.execute("UPDATE taken SET alterations = ?", (reached.alterations,))
@@ -106,7 +106,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
 
 
 def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
-    """Say whether the rows about a turn in other tables stay right, and at most some are added."""
+    """Return whether the rows about a turn in other tables stay correct, so that rows need only be added."""
     _, shown, *values = kept
     if row is None or not shown:
         return row is None and not shown

@@ -174,7 +174,7 @@ class SqliteProjection:
         return await engine.read(lambda connection: self._watched(work, connection))
 
     def _watched(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:
-        """Do it, and notice if the file is not what it has to be. In the engine's threads."""
+        """Run it, and detect a damaged file. In the engine's threads."""
         try:
             return work(connection)
         except DAMAGED:

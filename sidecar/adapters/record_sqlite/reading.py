@@ -43,7 +43,7 @@ def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
 
 
 def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFrames]:
-    """Return what the runners sent in a turn."""
+    """Return the frames that runners sent in a turn."""
     kept: dict[str, AttemptFrames] = {}
     for attempt, step, number, frames in rows_of(connection, FRAMES, (turn_id,)):
         kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))  # the first stays

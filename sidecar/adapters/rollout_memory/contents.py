@@ -110,7 +110,7 @@ class RolloutsInMemory(msgspec.Struct):
         )
 
     def remove_audit(self, marker: AuditMarker) -> int:
-        """Keep a marker and remove what it covers. Raises `RecordConflict`."""
+        """Store a marker and remove the rows that it covers. Raises `RecordConflict`."""
         if marker in self.markers:
             return marker.rows  # it came before, and its answer was lost
         check_marker(marker, self.old_audit(marker.before))

@@ -52,7 +52,7 @@ class MemoryRollouts:
         return self._contents().version
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called after every change, whichever replica made it."""
+        """Call `tell` after every change, whichever replica made it."""
         self._kept.listeners.append(tell)
 
     async def rollouts(self) -> Sequence[SlotRollout]:
@@ -69,7 +69,7 @@ class MemoryRollouts:
         self._contents().write(change)
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
-        """Return what a request was answered with."""
+        """Return the stored answer to a request."""
         return self._contents().answers.get(request_id)
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
@@ -114,15 +114,15 @@ class MemoryRollouts:
         return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Say which version the binds of this replica show, and which turns it has bound."""
+        """Publish the version that the binds of this replica use, and the turns that it has bound."""
         self._contents().shown[self._instance] = Replica(self._instance, version, at, alive=True, pinned=pinned.turns)
 
     async def replicas(self) -> Sequence[Replica]:
-        """Return the replicas that said so lately, by id."""
+        """Return the replicas that have published recently, by id."""
         return self._said(LISTED_FOR)
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return what the other replicas said last."""
+        """Return the last publication of each other replica."""
         return [each for each in self._said(within) if each.instance != self._instance]
 
     def _said(self, within: timedelta) -> Sequence[Replica]:
@@ -136,11 +136,11 @@ class MemoryRollouts:
         return self._contents().old_audit(before)
 
     async def remove_audit(self, marker: AuditMarker) -> int:
-        """Keep the marker and remove what it covers."""
+        """Store the marker and remove the rows that it covers."""
         return self._contents().remove_audit(marker)
 
     async def audit_head(self) -> AuditHead:
-        """Return where the chain of the audit stands."""
+        """Return the head of the audit's chain."""
         return AuditHead(self._contents().last_number, self._contents().last_link)
 
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:

@@ -13,7 +13,7 @@ Kind = TypeVar("Kind")
 
 
 def body(value: Any) -> str:
-    """Return what a column `body` keeps of a value."""
+    """Return the value of a column `body`."""
     return escape_nul(text_of(value))
 
 

@@ -71,9 +71,9 @@ from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order b
 
 
 class PostgresRollouts:
-    """One connection that writes, one that listens. The schema is the record's: open that first.
+    """Rollouts over one connection that writes and one that listens. The schema is the record's: open that first.
 
-    Which replicas are alive is decided by the database's clock.
+    The database's clock decides which replicas are alive.
 
     Args:
         dsn: as libpq takes it.
@@ -134,7 +134,7 @@ class PostgresRollouts:
             await confirmed_by(partial(self._is_rollout, change), written)
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
-        """Return what a request was answered with."""
+        """Return the stored answer to a request."""
         return kept(ANSWERS, await self._asking.value(writing.ANSWER, request_id))
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
@@ -177,7 +177,7 @@ class PostgresRollouts:
         return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Say what the binds of this replica show and have bound, and forget replicas that were silent for long."""
+        """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
 
         async def said(connection: Connection) -> None:
             if await connection.fetchval(SHOW, self._instance, version, at, SAID_AGAIN_AFTER, body(pinned.turns)):
@@ -186,11 +186,11 @@ class PostgresRollouts:
         await confirmed(partial(self._asking.write, said))
 
     async def replicas(self) -> Sequence[Replica]:
-        """Return the replicas that said so lately, by id."""
+        """Return the replicas that have published recently, by id."""
         return await self._said(LISTED_FOR)
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return what the other replicas said last."""
+        """Return the last publication of each other replica."""
         return [each for each in await self._said(within) if each.instance != self._instance]
 
     # --- retention
@@ -200,11 +200,11 @@ class PostgresRollouts:
         return await confirmed(partial(self._asking.write, partial(writing.old_audit, before=before)))
 
     async def remove_audit(self, marker: AuditMarker) -> int:
-        """Keep the marker and remove what it covers."""
+        """Store the marker and remove the rows that it covers."""
         return await confirmed(partial(self._asking.write, partial(writing.remove_audit, marker=marker)))
 
     async def audit_head(self) -> AuditHead:
-        """Return where the chain of the audit stands."""
+        """Return the head of the audit's chain."""
         ((number, link),) = await self._asking.rows("select last_number, last_link from rollout_version")
         return AuditHead(number, link)
 

@@ -111,7 +111,7 @@ async def old_audit(connection: Connection, before: datetime) -> OldAudit | None
 
 
 async def remove_audit(connection: Connection, marker: AuditMarker) -> int:
-    """Keep a marker and remove what it covers. Raises `RecordConflict`."""
+    """Store a marker and remove the rows that it covers. Raises `RecordConflict`."""
     await connection.fetchval(LOCK)
     found = await connection.fetchval("select body from rollout_audit_markers where number = $1", marker.number)
     if kept(MARKERS, found) == marker:

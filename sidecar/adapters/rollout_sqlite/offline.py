@@ -12,7 +12,7 @@ from sidecar.operations.rollout.store.audit_marker import AuditMarker
 
 
 class OfflineAudit:
-    """What verifying reads of the audit.
+    """The reads of the audit for verifying.
 
     Args:
         read: does work on one state of the file.
@@ -22,7 +22,7 @@ class OfflineAudit:
         self._read = read
 
     async def audit_head(self) -> AuditHead:
-        """Return where the chain stands."""
+        """Return the head of the chain."""
         head: AuditHead = self._read(reading.audit_head_in)
         return head
 

@@ -60,7 +60,7 @@ def rollout_in(connection: apsw.Connection, slot: Slot) -> SlotRollout | None:
 
 
 def answer_in(connection: apsw.Connection, request_id: str) -> StoredAnswer | None:
-    """Return what a request was answered with."""
+    """Return the stored answer to a request."""
     body = connection.execute("SELECT body FROM rollout_answers WHERE request_id = ?", (request_id,)).get
     return None if body is None else ANSWERS.decode(body)
 
@@ -104,7 +104,7 @@ def flag_in(connection: apsw.Connection, name: str) -> StoredFlag | None:
 
 
 def replicas_in(connection: apsw.Connection, since: datetime) -> list[Replica]:
-    """Return what processes that have or had the file said last, if that was not before `since`."""
+    """Return the last publication of each process that has or had the file, if it is not older than `since`."""
     asked = "SELECT instance_id, version, seen_at, pinned FROM rollout_replicas WHERE seen_at >= ? ORDER BY instance_id"
     return [
         Replica(InstanceId(instance), version, _time(seen_at), alive=False, pinned=PINNED.decode(pinned))
@@ -126,7 +126,7 @@ def old_audit_in(connection: apsw.Connection, before: datetime) -> OldAudit | No
 
 
 def audit_head_in(connection: apsw.Connection) -> AuditHead:
-    """Return where the chain of the audit stands."""
+    """Return the head of the audit's chain."""
     return AuditHead(*found(connection, "SELECT last_number, last_link FROM rollout_version")[0])
 
 

@@ -57,7 +57,7 @@ class SqliteRollouts:
         return await self._engine.read(reading.version_in)
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called after every change; no other process can make one."""
+        """Call `tell` after every change; no other process can make one."""
         self._told.append(tell)
 
     async def rollouts(self) -> Sequence[SlotRollout]:
@@ -77,7 +77,7 @@ class SqliteRollouts:
             await confirmed_by(partial(self._is_rollout, change), written)
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
-        """Return what a request was answered with."""
+        """Return the stored answer to a request."""
         return await self._engine.read(partial(reading.answer_in, request_id=request_id))
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
@@ -117,9 +117,9 @@ class SqliteRollouts:
         return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Say which version the binds of this process show, and which turns it has bound.
+        """Publish the version that the binds of this process use, and the turns that it has bound.
 
-        The version is kept in memory: every other process is dead. The turns are for the one that comes next.
+        The version stays in memory, because every other process is dead. The turns are for the next process.
         """
         self._shown = (version, at)
         before, kept_at = self._kept or (NOTHING_PINNED, at)
@@ -130,14 +130,14 @@ class SqliteRollouts:
             self._kept = (pinned, at)
 
     async def replicas(self) -> Sequence[Replica]:
-        """Return this process, if it said so lately."""
+        """Return this process, if it has published recently."""
         if self._shown is None:
             return []
         (version, at), now = self._shown, self._clock.now()
         return [Replica(self._instance, version, at, alive=now - at <= ALIVE_FOR)] if now - at <= LISTED_FOR else []
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return what the processes that had the file before said last."""
+        """Return the last publications of earlier processes with this file."""
         since = self._clock.now() - within
         said = await self._engine.read(partial(reading.replicas_in, since=since))
         return [each for each in said if each.instance != self._instance]
@@ -149,11 +149,11 @@ class SqliteRollouts:
         return await self._engine.read(partial(reading.old_audit_in, before=before))
 
     async def remove_audit(self, marker: AuditMarker) -> int:
-        """Keep the marker and remove what it covers."""
+        """Store the marker and remove the rows that it covers."""
         return await confirmed(partial(self._engine.write, partial(writing.remove_audit, marker=marker)))
 
     async def audit_head(self) -> AuditHead:
-        """Return where the chain of the audit stands."""
+        """Return the head of the audit's chain."""
         return await self._engine.read(reading.audit_head_in)
 
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:

@@ -62,7 +62,7 @@ def set_flag(connection: apsw.Connection, flag: StoredFlag) -> None:
 
 
 def keep_definition(connection: apsw.Connection, definition: KeptDefinition) -> bool:
-    """Keep a definition; say whether it is new."""
+    """Store a definition; return whether it is new."""
     values = (definition.digest, text_of(definition))
     connection.execute("INSERT INTO kept_definitions VALUES (?, ?) ON CONFLICT DO NOTHING", values)
     if connection.changes() == 0:
@@ -72,7 +72,7 @@ def keep_definition(connection: apsw.Connection, definition: KeptDefinition) -> 
 
 
 def show(connection: apsw.Connection, said: Replica, forgotten: datetime) -> None:
-    """Keep what this process says of itself, and forget what others said before `forgotten`."""
+    """Store the publication of this process, and remove those of others from before `forgotten`."""
     values = (said.instance, said.version, microseconds(said.seen_at), text_of(said.pinned))
     connection.execute("INSERT OR REPLACE INTO rollout_replicas VALUES (?, ?, ?, ?)", values)
     connection.execute("DELETE FROM rollout_replicas WHERE seen_at < ?", (microseconds(forgotten),))
@@ -100,7 +100,7 @@ def exported(connection: apsw.Connection, rows: Sequence[AuditRow]) -> None:
 
 
 def remove_audit(connection: apsw.Connection, marker: AuditMarker) -> int:
-    """Keep a marker and remove what it covers. Raises `RecordConflict`."""
+    """Store a marker and remove the rows that it covers. Raises `RecordConflict`."""
     kept = connection.execute("SELECT body FROM rollout_audit_markers WHERE number = ?", (marker.number,)).get
     if kept is not None and MARKERS.decode(kept) == marker:
         return marker.rows  # it came before, and its answer was lost

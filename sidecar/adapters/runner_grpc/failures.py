@@ -31,12 +31,12 @@ def reason_in(failure: grpc.aio.AioRpcError) -> str:
 
 
 def lacks_definition(failure: grpc.aio.AioRpcError) -> bool:
-    """Say whether the host does not hold the digest."""
+    """Return whether the host lacks the definition with the digest."""
     return reason_in(failure) == DefinitionNotHeld.reason
 
 
 def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> RunnerError:
-    """Return what a failed `Run` means.
+    """Return the error of a failed `Run`.
 
     Args:
         failure: what gRPC raised.

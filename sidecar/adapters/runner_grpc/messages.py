@@ -35,7 +35,7 @@ CARDS_KEPT: Final = 256
 
 
 def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
-    """Return what a host is asked, without the card."""
+    """Return the request to a host, without the card."""
     definition, continuation = request.card.definition, request.continuation
     seconds = request.timeout.total_seconds()
     return runner_pb2.RunRequest(
@@ -81,7 +81,7 @@ def card_message(card: Card, prompt_prefix: str) -> runner_pb2.CardContent:
 
 
 def event_of(raw: bytes) -> RunnerEvent | None:
-    """Return what a host reports; None for a kind that this version does not know.
+    """Return the event in a host's message; None for a kind that this version does not know.
 
     Raises:
         RunnerError: the bytes are no `RunResponse`.
@@ -112,7 +112,7 @@ def event_of(raw: bytes) -> RunnerEvent | None:
 
 @lru_cache(CARDS_KEPT)
 def _card_digest(digest: str, prompt_prefix: str) -> str:
-    """Return what the card is held by: two cohorts share a definition, but not its prompt. Source: PC1-D-20."""
+    """Return the key of the card: two cohorts share a definition, but not its prompt. Source: PC1-D-20."""
     return f"sha256:{sha256(f'{digest}{prompt_prefix}'.encode()).hexdigest()}"
 
 
@@ -140,7 +140,7 @@ def _tool(tool: ToolEntry) -> runner_pb2.ToolDeclaration:
 
 
 def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
-    """Return what a host asks back; its bounds are checked with the rest of the result.
+    """Return the question of a host; its limits are checked with the rest of the result.
 
     Raises:
         RunnerError: a kind or an answerer that this version does not know.
@@ -160,7 +160,7 @@ def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
 
 
 def continuation_message(continuation: Continuation) -> runner_pb2.Continuation:
-    """Return what a host is told of the work that it continues; without the receipt."""
+    """Return the message about the work that a host continues, without the receipt."""
     answering = continuation.answering
     decision = "UNSPECIFIED" if answering.decision is None else answering.decision.name
     return runner_pb2.Continuation(

@@ -61,7 +61,7 @@ class GrpcRunner:
         return self._target
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Execute one attempt; sends the definition only to a host that says it does not hold it.
+        """Execute one attempt; send the definition only to a host that reports that it lacks it.
 
         Raises:
             RunnerError: the attempt failed.
@@ -95,7 +95,7 @@ class GrpcRunner:
     async def _events(
         self, message: runner_pb2.RunRequest, seconds: float, metadata: Metadata
     ) -> AsyncGenerator[RunnerEvent, None]:
-        """Yield what the host reports until it has finished."""
+        """Yield the host's events until it has finished."""
         call = self._call(message, seconds, metadata)
         heard, unknown = False, 0
         try:

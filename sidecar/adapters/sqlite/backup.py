@@ -9,7 +9,7 @@ from sidecar.adapters.migrations import DatabaseProblem
 
 
 def back_up(source: Path, target: Path) -> None:
-    """Copy `source` as it is now to a new file, complete and durable; writers continue meanwhile.
+    """Copy `source` in its present state to a new file, complete and durable; writers continue.
 
     Raises:
         DatabaseProblem: there is no such database, the target is there already, or it cannot be written.

@@ -46,7 +46,7 @@ class Checkpoints:
         self._asked = Lock()
 
     def committed(self, pages: int) -> None:
-        """Look whether there is enough to move; `pages` are in the log. Called in the writer's thread."""
+        """Check whether there is enough to checkpoint; `pages` are in the log. Called in the writer's thread."""
         if pages >= self._pages and self._asked.acquire(blocking=False):
             self._worker.submit(self._asked_for)
 

@@ -44,7 +44,7 @@ next fsync of the same handle would say that all is well."""
 
 
 def unavailable(error: apsw.Error, doing: str) -> StoreUnavailable | None:
-    """Return what to say to the caller; None if the error is a defect of ours."""
+    """Return the error for the caller; None if the error is a defect of the sidecar."""
     meaning = next((text for kind, text in MEANING.items() if isinstance(error, kind)), None)
     return None if meaning is None else StoreUnavailable(f"cannot {doing}: {meaning}", retry_after=AGAIN)
 
@@ -244,7 +244,7 @@ class SqliteEngine:
             raise unavailable(error, "empty the write-ahead log") or error from None
 
     def _undo(self, error: BaseException) -> None:
-        """Roll back what is left of the transaction; close a connection that cannot be trusted any more."""
+        """Roll back the rest of the transaction; close a connection that can no longer be trusted."""
         connection, trusted = self._writing, not isinstance(error, apsw.Error) or isinstance(error, HARMLESS)
         if connection is None:
             return

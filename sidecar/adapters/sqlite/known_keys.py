@@ -45,7 +45,7 @@ class KnownKeys:
         self.loaded = False
 
     async def load(self, engine: SqliteEngine) -> None:
-        """Read the keys; a file that cannot be read, or is closed meanwhile, is asked for each key instead."""
+        """Read the keys; if the file cannot be read or is closed, each key is looked up in the file instead."""
         last: int | str | None = self._first
         try:
             while last is not None:
@@ -65,7 +65,7 @@ class KnownKeys:
             self._add(key)
 
     def lacks(self, key: str) -> bool:
-        """Say whether a key is certainly not in the file."""
+        """Return whether a key is certainly not in the file."""
         if not self.loaded:
             return False
         bits = self._bits
@@ -85,6 +85,6 @@ class KnownKeys:
 
 
 def _places(key: str) -> Sequence[int]:
-    """Return where the bits of a key are: the same in each process, so that what is counted is the same each time."""
+    """Return the bits of a key: the same in each process, so that counts are reproducible."""
     digest = int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=4 * PROBES).digest(), "big")
     return [digest >> (32 * number) & (BITS - 1) for number in range(PROBES)]

@@ -24,7 +24,7 @@ CHECKED_UP_TO: Final = 64 * 1024 * 1024
 
 
 class Schema(Struct, frozen=True):
-    """What a kind of database file is.
+    """The kind of a database file.
 
     Attributes:
         what: in a few words, for messages: `the record`.
@@ -99,7 +99,7 @@ def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bo
 
 
 def close_failed(connection: apsw.Connection | None) -> None:
-    """Close a connection that may have failed; whatever it says about that is no news."""
+    """Close a connection that may have failed; errors of the close are ignored."""
     with suppress(apsw.Error):
         if connection is not None:
             connection.close(True)

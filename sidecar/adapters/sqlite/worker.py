@@ -36,7 +36,7 @@ class Worker:
             self._jobs.put(work)
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Do `work` in the thread and return what it returned, or raise what it raised.
+        """Run `work` in the thread; return its result, or raise its exception.
 
         Raises:
             StoreUnavailable: the worker is stopped, or the queue is full.

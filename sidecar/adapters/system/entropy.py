@@ -33,7 +33,7 @@ IDS_AT_ONCE: Final = 128
 
 
 class SystemIds:
-    """132 random bits each: what a grant is made of must not be guessed, and no id may be met twice."""
+    """Ids of 132 random bits: a grant must be unguessable, and no id may occur twice."""
 
     def __init__(self) -> None:
         self._ready: list[str] = []

@@ -15,7 +15,7 @@ LARGEST: Final = 64 * 1024
 
 
 class SecretFileProblem(Exception):
-    """A secret cannot be used; says which file and why, and nothing of its content."""
+    """A secret cannot be used; the message names the file and the cause, and nothing of its content."""
 
 
 def read_secret(path: Path, shortest: int = SHORTEST) -> str:

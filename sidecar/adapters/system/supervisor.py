@@ -12,10 +12,10 @@ OLD: Final = 100
 
 
 def reduce_gc_frequency() -> None:
-    """Leave alone what the start has made, and look seldom at the rest.
+    """Exclude the objects of the start from garbage collection, and collect the others rarely.
 
     Call once, when everything is built. Turns and dispatches live for minutes and most are freed by reference counts;
-    looking through them all again and again took a third of the sidecar's time (docs/benchmarks.md).
+    examining all of them again and again took a third of the sidecar's time (docs/benchmarks.md).
     """
     gc.collect()
     gc.freeze()
@@ -33,7 +33,7 @@ class LoopEnded(Exception):
 
 
 class LoopObserver(Protocol):
-    """Is told how the loops fare; must not raise."""
+    """Receives the state of the loops; must not raise."""
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """A loop has ended and is not running."""
@@ -65,7 +65,7 @@ class Supervisor:
             self._observer.loop_up(name)
 
     async def _end_of(self, run: Callable[[], Awaitable[None]]) -> BaseException:
-        """Return what a loop ended with; our own cancellation goes through."""
+        """Return the end of a loop; our own cancellation is passed on."""
         task = asyncio.current_task()
         try:
             await run()

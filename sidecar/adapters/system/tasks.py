@@ -19,7 +19,7 @@ class OffLoop:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="off-loop")
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns, or raise what it raises. It touches nothing that the loop changes meanwhile."""
+        """Return the result of `work`, or raise its exception. It must not use anything that the loop changes."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:
@@ -28,7 +28,7 @@ class OffLoop:
 
 
 class OwnedTasks:
-    """Keeps a reference to each task until it ends, sees what it raises, and waits for all of them at the end.
+    """Holds a reference to each task until it ends, handles its exceptions, and waits for all tasks at the end.
 
     Args:
         on_stray: told the name of a task and what it raised; must not raise itself.
@@ -43,7 +43,7 @@ class OwnedTasks:
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run `work`; what it raises is reported, never lost and never spread."""
+        """Run `work`; an exception is reported, and affects no other task."""
         task = asyncio.get_running_loop().create_task(self._guarded(work, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -59,7 +59,7 @@ class OwnedTasks:
             self._on_stray(name, error)
 
     async def ended(self, within: float) -> bool:
-        """Wait for all tasks, `within` seconds at most; say whether they have ended."""
+        """Wait for all tasks, at most `within` seconds; return whether they have ended."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=within)
         return not self._tasks

@@ -28,7 +28,7 @@ LARGEST: Final = 16 * 1024 * 1024
 
 
 class TombstonesUnusable(Exception):
-    """The file cannot be used; says which and why. A sidecar without its kills must not start."""
+    """The file cannot be used; the message names it and the cause. A sidecar without its kills must not start."""
 
 
 class TombstonesInFile:
@@ -51,7 +51,7 @@ class TombstonesInFile:
         self._writing: asyncio.Future[None] | None = None
 
     async def add(self, stop: LocalStop) -> None:
-        """Let a stop count at once, then keep it durably. Raises `OSError`."""
+        """Apply a stop immediately, then write it durably. Raises `OSError`."""
         if self._memory.remember(stop):
             await self._keep(line_of(TombstoneEntry(stop=stop)))
         elif self._unwritten:
@@ -170,7 +170,7 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
 
 
 def _damage(path: Path, read: TombstoneFileContents) -> str:
-    """Say which lines cannot be read, what that means, and what to do."""
+    """Describe the unreadable lines, their effect, and the remedy."""
     lines = ", ".join(str(number) for number, _ in zip(read.damaged, range(MOST_NAMED), strict=False))
     held = ", ".join(sorted(read.held)[:MOST_NAMED]) or "none can be told from them"
     return (
@@ -227,7 +227,7 @@ def _write_at(handle: int, content: bytes, begin: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let a file that was just made be there after a power cut."""
+    """Sync the folder, so that a new file survives a power cut."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -22,7 +22,7 @@ DIGEST: Final = re.compile(rb"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
 
 class TombstoneEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line: a stop, or that one is on record."""
+    """One line: a stop, or the note that a stop is recorded."""
 
     stop: LocalStop | None = None
     recorded: tuple[StopKind, Digest] | None = None
@@ -30,7 +30,7 @@ class TombstoneEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TombstoneFileContents(msgspec.Struct, frozen=True):
-    """What was found in a file.
+    """The contents of a file.
 
     Attributes:
         length: of its lines with their ends, in bytes; what follows was half-written.
@@ -51,12 +51,12 @@ def line_of(line: TombstoneEntry) -> bytes:
 
 
 def recorded_line(key: StopKey) -> bytes:
-    """Return the line which says that a stop is on record."""
+    """Return the line for a recorded stop."""
     return line_of(TombstoneEntry(recorded=(key.kind, key.digest), of=key.of))
 
 
 def read_lines(content: bytes) -> TombstoneFileContents:
-    """Return what a file says."""
+    """Return the contents of a file."""
     whole, unfinished = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     stops: list[LocalStop] = []
     recorded: list[StopKey] = []
@@ -79,7 +79,7 @@ def read_lines(content: bytes) -> TombstoneFileContents:
 
 
 def _line_from(raw: bytes) -> TombstoneEntry | None:
-    """Return a line; None if it cannot be read, or says nothing."""
+    """Return a line; None if it is unreadable or empty."""
     try:
         line = from_json(raw, TombstoneEntry)
     except DecodeError:

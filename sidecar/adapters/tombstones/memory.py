@@ -15,7 +15,7 @@ class TombstonesInMemory:
         recorded: Iterable[StopKey] = (),
         held: frozenset[Digest] = frozenset(),
     ) -> None:
-        """Begin with what is known; `held` counts as killed here, and there is nothing to be put on record of it."""
+        """Begin with known stops; `held` counts as killed here, without anything to record."""
         self._held = held
         self._kills: dict[StopKey, LocalStop] = {}
         self._pending: dict[StopKey, LocalStop] = {}
@@ -51,17 +51,17 @@ class TombstonesInMemory:
         return tuple(self._pending.values())
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
-        """Let kills be pending that were settled."""
+        """Mark settled kills as pending."""
         again = {key: stop for key, stop in self._kills.items() if stop.digest in killed}
         self._pending = {**again, **self._pending}
 
     def needed(self) -> tuple[Sequence[LocalStop], Sequence[StopKey]]:
-        """Return the stops that still count, and which of them are on record: all that has to be kept."""
+        """Return the stops that still count, and which of them are recorded: everything that must be kept."""
         stops = (*self._kills.values(), *(each for key, each in self._pending.items() if key not in self._kills))
         return sorted(stops, key=lambda each: each.at), tuple(key for key in self._kills if key not in self._pending)
 
     async def recorded(self, stop: LocalStop) -> None:
-        """Forget that a stop has to be put on record."""
+        """Mark a stop as recorded."""
         self.settled(stop)
 
     def settled(self, stop: LocalStop) -> bool:

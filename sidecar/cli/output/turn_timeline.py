@@ -157,6 +157,8 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
     for dispatch in turn.dispatches:
         settled = f"{len(dispatch.outcomes)} of {dispatch.call_count} calls settled"
         moved = f", taken over {dispatch.takeover_count} times" if dispatch.takeover_count else ""
+        if dispatch.principal_source == record_pb2.PRINCIPAL_SOURCE_USER_TOKEN:
+            moved += ", user verified by token"
         alive = "" if dispatch.owner_alive else " (not running any more)"
         text = (
             f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner_instance_id)}{alive}{moved}"

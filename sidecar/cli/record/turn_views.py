@@ -18,11 +18,11 @@ STATE_STYLE = {"ended": "green", "open": "cyan", "lost": "red"}
 
 @dataclass(frozen=True, slots=True)
 class TurnCommands:
-    """Where from and where to.
+    """The sidecar that is queried, and the streams for the output.
 
     Attributes:
-        environment: says `NO_COLOR`; None: that of the process.
-        now: the time; a test's own.
+        environment: with `NO_COLOR`; None: that of the process.
+        now: returns the time; tests pass their own.
     """
 
     where: SidecarAddress
@@ -34,7 +34,7 @@ class TurnCommands:
 
 @dataclass(frozen=True, slots=True)
 class TurnsOptions:
-    """Which turns; `state` is `open`, `ended`, `lost` or empty for all."""
+    """The filters of the list; `state` is `open`, `ended`, `lost` or empty for all."""
 
     episode: str = ""
     slot: str = ""
@@ -50,7 +50,7 @@ class TurnsOptions:
 
 @dataclass(frozen=True, slots=True)
 class TurnOptions:
-    """Which turn, and how."""
+    """The turn to show, and its form."""
 
     turn_id: str
     children: Sequence[str] = ()
@@ -61,7 +61,7 @@ class TurnOptions:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """Which conversation, and how much of it."""
+    """The conversation to show, and its layers."""
 
     episode: str
     principal: str
@@ -163,8 +163,7 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
         if not episode.turns and not episode.HasField("summary"):
             raise RecordUnavailable(
                 f"nothing is kept of episode {options.episode} of principal {options.principal}; `sidecar episodes` "
-                f"lists "
-                "which there are, and whose they are",
+                "lists the episodes and their users",
                 RecordExit.NOT_FOUND,
             )
 
@@ -172,7 +171,7 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
 
 
 def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
-    """Say so beside the list if it is not as of now: JSON stays what it is."""
+    """Print the time of a list that is behind to standard error, so that JSON output does not change."""
     if as_of is not None:
         seeing.errors.write(f"as of {timestamp(as_of)} UTC; the lists are behind: what came later may be missing\n")
 

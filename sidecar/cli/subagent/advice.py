@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from sidecar.core.rollout.remedies import CHOICES, NOBODY, REMEDY, STEP, Remedy
+from sidecar.core.rollout.remedies import CHOICES, NO_DEFINITION, REMEDY, STEP, Remedy
 
 HOW_TO_MINT: Final = (
     "mint a token with `sidecar token mint` and pass it as SIDECAR_ROLE_TOKEN or in a file with --token-file"
@@ -47,4 +47,4 @@ def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
     page = f"see docs/errors.md#{reason.lower()}" if reason else ""
     text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, page))
     gate, step = metadata.get("gate", "the gate"), metadata.get(STEP, "")
-    return text.format(name=name or "<id>", gate=gate, step=step, choices=metadata.get(CHOICES, NOBODY))
+    return text.format(name=name or "<id>", gate=gate, step=step, choices=metadata.get(CHOICES, NO_DEFINITION))

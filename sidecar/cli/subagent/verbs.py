@@ -10,7 +10,7 @@ from sidecar.cli.subagent.output.states import EFFECTS
 from sidecar.cli.subagent.output.tables import curve_word, mode_word
 from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take, take_without_read
 from sidecar.cli.subagent.views import OperatorCommands, stamp
-from sidecar.core.rollout.remedies import NOBODY
+from sidecar.core.rollout.remedies import NO_DEFINITION
 from sidecar.core.rollout.rollout_config import MODES
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -28,7 +28,7 @@ def successor(target: StepTarget, to: str) -> tuple[str, dict[str, Any]]:
     Raises:
         CannotOperate: the slot has no such definition, or several.
     """
-    if to == NOBODY:
+    if to == NO_DEFINITION:
         return "the slot stays empty until a definition is activated", {"leave_empty": True}
     named = [each for each in target.slot.definitions if to in {each.definition_id, each.digest}]
     live = [each for each in named if each.state == pb.LIFECYCLE_STATE_PROMOTE and each.HasField("activated_at")]
@@ -40,7 +40,7 @@ def successor(target: StepTarget, to: str) -> tuple[str, dict[str, Any]]:
     raise CannotOperate(
         f"{clean(target.slot.slot)} {message}: {has}",
         OperatorExit.NOT_ASKED,
-        advice=f"give --to one of these digests, or --to {NOBODY}",
+        advice=f"give --to one of these digests, or --to {NO_DEFINITION}",
     )
 
 

@@ -76,7 +76,7 @@ def _folder(about: str, folder: Path) -> Finding | None:
 
 
 def _is_locked(lock: Path) -> bool:
-    """Say whether a process holds a lock file. Takes the lock for a moment and makes no file."""
+    """Return whether a process holds a lock file. Takes the lock for a moment and creates no file."""
     with suppress(OSError), closing(open(lock, "rb")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -31,7 +31,7 @@ OF_A_SIDECAR: Final = re.compile(r'\{\s*"ready":')
 
 
 def examine_ops_address(address: str, seconds: float) -> Finding:
-    """Return whether the ops address is free, or what the sidecar that runs there says."""
+    """Return whether the ops address is free, or the answer of the sidecar that runs there."""
     about = f"server.ops_address {address}"
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
     try:

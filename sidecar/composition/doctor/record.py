@@ -22,7 +22,7 @@ LARGEST_SKEW: Final = 1.0
 
 
 def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
-    """Return what is found about the record.
+    """Return the findings about the record.
 
     Args:
         settings: of the sidecar.

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_key
-from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
+from sidecar.core.operators.key_limits import ANY_SUBJECT, KeyLimits
 from sidecar.core.roles import Role
 from sidecar.core.signatures import SignatureVerifier
 from sidecar.settings import SettingsProblem
@@ -14,7 +14,7 @@ from sidecar.settings.operators import OperatorSettings
 
 
 class OperatorKeys(Struct, frozen=True):
-    """Who knows the keys, and what each may be used for, by its id."""
+    """The verifier of the keys, and the limits of each key by its id."""
 
     judge: SignatureVerifier
     limits: Mapping[str, KeyLimits]
@@ -47,6 +47,6 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
 
 def _named(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
     for file in configured.keys:
-        yield "operators.keys", file, KeyLimits(f"{file}", frozenset(Role), (ANYBODY,))
+        yield "operators.keys", file, KeyLimits(f"{file}", frozenset(Role), (ANY_SUBJECT,))
     for name, key in configured.key.items():
         yield f"operators.key.{name}", key.file, KeyLimits(name, frozenset(key.roles), key.subjects)

@@ -17,6 +17,7 @@ from sidecar.adapters.checkpoints import (
 )
 from sidecar.adapters.system import SystemIds
 from sidecar.cli.record.verify_log import lines_of
+from sidecar.composition.operators.issuer_keys import key_source
 from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import OpenRecord
@@ -43,7 +44,7 @@ from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan
 from sidecar.rpc.operators import OperatorAuthoriser, TokenVerifier
 from sidecar.rpc.refused_steps import RecordRefusedCalls
-from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings import Settings
 from sidecar.settings.operators import IssuerSettings
 
 
@@ -95,21 +96,9 @@ def open_issuer(configured: IssuerSettings, clock: Clock, report: Callable[[str,
     Raises:
         SettingsProblem: the library for it is not installed.
     """
-    try:
-        from sidecar.adapters.oidc_issuer import IssuerTokens, KeySource, fetching  # noqa: PLC0415  needs the extra `oidc`
-        from sidecar.adapters.oidc_issuer.tokens import IssuerRules  # noqa: PLC0415  needs the extra, too
-    except ModuleNotFoundError as missing:
-        problem = f"operators.issuer: {missing.name} is not installed; install `dispatch-sidecar[oidc]`"
-        raise SettingsProblem([problem]) from None
-    where = configured.jwks_file if configured.jwks_file is not None else str(configured.jwks_url)
-    keys = KeySource(
-        fetching(where),
-        frozenset(configured.algorithms),
-        clock,
-        refresh=configured.refresh,
-        kept_for=configured.max_key_age,
-        report=report,
-    )
+    keys = key_source("operators.issuer", configured, clock, report)
+    from sidecar.adapters.oidc_issuer.tokens import IssuerRules, IssuerTokens  # noqa: PLC0415  need the extra `oidc`
+
     rules = IssuerRules(
         configured.url, configured.audience, configured.subject_claim, configured.role_claim, configured.roles
     )
@@ -120,7 +109,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class OperatorAccess(Struct, frozen=True, kw_only=True):
-    """The operators' listener, and what they look after by it."""
+    """The operators' listener and its services."""
 
     settings: Settings
     operations: Operations

@@ -35,7 +35,7 @@ KEY_BYTES: Final = 32
 
 
 def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
-    """Return what the operator decided about dispatching.
+    """Return the operator's settings for dispatching.
 
     Raises:
         SettingsProblem: a key file of `signatures` cannot be used.

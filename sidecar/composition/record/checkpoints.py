@@ -40,9 +40,10 @@ async def guarded_record(
     recorder: Recorder,
     metrics: Metrics,
 ) -> AsyncIterator[Sequence[Loop]]:
-    """Yield the loops that sign and shorten the record; at the end, sign what was appended last.
+    """Yield the loops that sign and shorten the record; at the end, sign the last appends.
 
-    Enter it after the journal was opened, so that it is left before that is closed. A record in memory needs none.
+    Enter it after the journal was opened, so that it is left before the journal closes. A record in memory needs
+    none.
 
     Raises:
         SettingsProblem: the key cannot be used or made.
@@ -70,7 +71,7 @@ async def guarded_record(
 
 
 async def _look_in_time(checkpointing: Checkpointing) -> None:
-    """Look once; a place that does not answer holds up neither start nor end."""
+    """Check once; a second place that does not answer delays neither start nor end."""
     with suppress(TimeoutError):
         async with asyncio.timeout(LONGEST_LOOK):
             await checkpointing.look()
@@ -84,7 +85,7 @@ def checkpoint_files(configured: RecordSettings) -> tuple[Path, Path]:
 
 
 def retention_rules(configured: RetentionSettings) -> RetentionRules:
-    """Return how long what is kept."""
+    """Return the retention periods."""
     return RetentionRules(timedelta(days=configured.audit_days), timedelta(days=configured.frames_days))
 
 

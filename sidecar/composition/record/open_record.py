@@ -63,14 +63,14 @@ class OpenedRecord(Struct, frozen=True):
 
 
 class SelfClosing(Protocol):
-    """What has files or connections of its own."""
+    """An object with its own files or connections."""
 
     async def close(self) -> None:
         """Give everything back."""
 
 
 class RecordDependencies(Struct, frozen=True):
-    """What a record needs of the process."""
+    """The dependencies of a record on the process."""
 
     clock: Clock
     ids: Ids
@@ -101,7 +101,7 @@ class OpenRecord(Struct, frozen=True):
 
 
 class ObservedStore(JournalStore):
-    """A store that knows whether the last append was kept.
+    """A store that knows whether the last append succeeded.
 
     Attributes:
         trouble: why not; empty if it was.

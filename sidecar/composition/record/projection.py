@@ -27,7 +27,7 @@ LOOK_AGAIN: Final = 0.5
 """Seconds between two looks at what others have taken."""
 SAY_EVERY: Final = 1.0
 """Seconds between two words on how far it is."""
-NOBODY: Final = InstanceId("")
+NO_INSTANCE: Final = InstanceId("")
 HOW_TO_REBUILD: Final = (
     "next: stop the sidecar, run this again and start the sidecar; or stop it, remove the .lists files beside the "
     "record and start it: it then rebuilds the lists while it serves"
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 
 def rebuild_projection(settings: Settings, progress: Progress) -> int:
-    """Derive all rows of lists anew; return from how many facts.
+    """Rebuild all rows of lists; return the number of facts.
 
     Args:
         settings: say which record.
@@ -67,7 +67,7 @@ async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
     projection = SqliteProjection(path, _ignored)
     try:
         projector = Projector(
-            SqliteJournal(engine, NOBODY), projection, MeasuringRecorder(Metrics()), ProjectorTiming(between=0)
+            SqliteJournal(engine, NO_INSTANCE), projection, MeasuringRecorder(Metrics()), ProjectorTiming(between=0)
         )
         await projector.rebuild()
         await projector.catch_up(_from_time_to_time(progress))
@@ -130,4 +130,4 @@ def _from_time_to_time(progress: Progress) -> Progress:
 
 
 def _ignored(doing: str, error: str) -> None:
-    """What stands against it is raised, and what is made anew anyway needs no word."""
+    """Ignore reports: errors are raised, and a rebuilt file needs no message."""

@@ -21,7 +21,7 @@ from sidecar.settings.record import PostgresRecordSettings
 
 
 def migrate_record(settings: Settings, preview: bool) -> Sequence[str]:
-    """Apply the schema steps that the record lacks, or only look; return their names.
+    """Apply the pending schema steps, or only list them; return their names.
 
     Raises:
         SettingsProblem: it cannot be opened, or a sidecar has it open.

@@ -30,12 +30,12 @@ NOWHERE: Final = (
 
 
 def verifying() -> Verifying:
-    """Return what the command does its work with."""
+    """Return the dependencies of the command."""
     return Verifying(_opened, _keys)
 
 
 def record_source(settings: Settings) -> RecordSource:
-    """Return where the settings say that the record and its second place are; nowhere for a record in memory."""
+    """Return the places of the record and its second place from the settings; none for a record in memory."""
     configured = settings.record
     if configured.database == "memory":
         return RecordSource()

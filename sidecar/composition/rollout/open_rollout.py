@@ -37,8 +37,8 @@ from sidecar.settings import Settings, SettingsProblem
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-class RolloutSurroundings(Struct, frozen=True, kw_only=True):
-    """What the rollout needs of the process.
+class RolloutDependencies(Struct, frozen=True, kw_only=True):
+    """The dependencies of the rollout on the process.
 
     Attributes:
         ports: of the operations, with the configuration as loaded.
@@ -72,13 +72,13 @@ class OpenRollout(Struct, frozen=True):
     cohorts: Callable[[Cohort], None]
 
     def rollouts(self) -> RolloutView:
-        """Return what a bind reads."""
+        """Return the view that a bind reads."""
         return self.operations.stops.rollouts()
 
 
 @asynccontextmanager
-async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollout]:
-    """Build everything, and see the configuration once; close what was opened.
+async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollout]:
+    """Build everything, and record the configuration once; close what was opened.
 
     Raises:
         SettingsProblem: users would be moved by another bucketing, the file of kills cannot be used, or nothing is
@@ -126,7 +126,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
 
 
 async def _joined(
-    around: RolloutSurroundings,
+    around: RolloutDependencies,
     ports: RolloutPorts,
     recorder: MeasuringRolloutRecorder,
     sinks: Mapping[str, AuditSink],
@@ -147,8 +147,8 @@ async def _joined(
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
 
 
-async def _asked_by_name(around: RolloutSurroundings, operations: RolloutOperations) -> None:
-    """Tell backends that list no flags which ones are read, before anything is bound."""
+async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:
+    """Pass the read flags to backends that cannot list flags, before anything is bound."""
     routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
     await around.ports.flags.ask_by_name(
         lambda backend: flag_names(backend, routes, definitions.current(), views.current())
@@ -188,7 +188,7 @@ async def _tombstones(settings: Settings, report: Callable[[str, str], None]) ->
 
 
 def tombstone_file(settings: Settings) -> Path:
-    """Return where this sidecar keeps what it stopped."""
+    """Return the tombstone file of this sidecar."""
     record = settings.record
     beside = record.sqlite.path.parent if record.database == "sqlite" else Path("/var/lib/sidecar")
     return settings.rollout.tombstone_file or beside / "kills.jsonl"

@@ -28,6 +28,7 @@ BESIDE: Final = frozenset(
         "historycatchup",
         "telemetry",
         "operator_issuer",
+        "user_token_keys",
         "projector",
         "certificates",
     }
@@ -95,7 +96,7 @@ class DefinitionsReports:
 
 
 class FlagReports:
-    """Flag backends becoming fresh or unreachable. Never stands against readiness: gated sub-agents are left out."""
+    """Reports that flag backends became fresh or unreachable, which does not affect readiness."""
 
     def __init__(self) -> None:
         self._log = StructuredLog("sidecar.flags")
@@ -212,7 +213,7 @@ class DefectReports:
 
 
 def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshotKeeper) -> None:
-    """Show what is going on now."""
+    """Set the gauges of the process."""
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)

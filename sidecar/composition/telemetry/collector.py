@@ -41,7 +41,7 @@ class Telemetry(Struct):
     operation_span: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        """Look whether the settings can be followed. Raises `SettingsProblem`."""
+        """Check the settings. Raises `SettingsProblem`."""
         if self.settings.otlp_endpoint is None:
             return
         check_installed("telemetry.otlp_endpoint")
@@ -50,7 +50,7 @@ class Telemetry(Struct):
         self.metrics.counted_elsewhere(names.TELEMETRY_DROPPED, lost, self.outbox.dropped, "signal")
 
     def interceptors(self, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:
-        """Return what makes spans of gRPC calls, where it is switched on; has to be there before anything listens."""
+        """Return the interceptors for gRPC spans, if enabled; they must exist before anything listens."""
         if not self.settings.grpc_spans:
             return ()
         from sidecar.observability.tracing import make_tracing  # noqa: PLC0415  costs nothing where it is off
@@ -61,7 +61,7 @@ class Telemetry(Struct):
         return (tracing.interceptor,)
 
     async def begin(self, opened: AsyncExitStack) -> Sequence[Loop]:
-        """Load what sends, and let it send from now on; returns its loop, for the supervisor."""
+        """Load the exporters and start sending; returns the loop, for the supervisor."""
         if self.outbox is None or self.settings.otlp_endpoint is None:
             return ()
         from sidecar.observability.otlp.readings import MetricsPump  # noqa: PLC0415  only with a collector
@@ -97,7 +97,7 @@ class Telemetry(Struct):
 
 
 class EventsToOutbox(logging.Handler):
-    """Lets routing decisions, incidents and failures wait to be sent, whatever the log's level is."""
+    """Queues routing decisions, incidents and failures for the collector, whatever the log's level is."""
 
     def __init__(self, outbox: Outbox) -> None:
         super().__init__()

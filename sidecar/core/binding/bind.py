@@ -24,7 +24,7 @@ from sidecar.core.rollout.view import RolloutView
 
 
 class BindingRules(Struct, frozen=True):
-    """What the operator decided about every turn. The cap has no default anywhere (TN-19)."""
+    """The operator's settings for every turn. The cap has no default anywhere (TN-19)."""
 
     fan_out_cap: int
     max_dispatches: int

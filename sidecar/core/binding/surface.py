@@ -23,7 +23,7 @@ PROMPTS_KEPT: Final = 256
 
 
 class Candidate(Struct, frozen=True):
-    """One listed slot and the definition that was looked at; None if nothing fills the slot."""
+    """One listed slot with the examined definition; None if nothing fills the slot."""
 
     slot: Slot
     definition_id: DefinitionId | None
@@ -33,8 +33,8 @@ class Candidate(Struct, frozen=True):
 class SurfaceTool(Struct, frozen=True, dict=True):
     """One sub-agent as a tool.
 
-    What depends on nothing else is made at the first call and kept with it: it is no part of the value, and goes when
-    the surface goes.
+    Derived values are computed at the first call and cached here. They are not part of the value, and live as long as
+    the surface.
 
     Attributes:
         description: the definition's, character for character (PC2-FR-2b).
@@ -70,9 +70,9 @@ class SurfaceTool(Struct, frozen=True, dict=True):
 
 
 class Surface(Struct, frozen=True, dict=True):
-    """The part of a turn's surface that is the same for everybody in its cohort.
+    """The part of a turn's surface that all users of its cohort share.
 
-    What its calls share is made at the first one and kept with it: it is no part of the value, and goes with it.
+    Values that its calls share are computed at the first call and cached here. They are not part of the value.
 
     Attributes:
         tools: in the order of `sub_agents`.

@@ -25,7 +25,7 @@ LONGEST: Final = 64 * 1024
 """Characters; more is refused unread."""
 
 
-class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True):
+class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything of a turn that cannot be rebuilt from the definitions.
 
     Attributes:
@@ -33,6 +33,7 @@ class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True):
         candidates: (slot, definition id or None, verdict).
         previous: slots of the episode's last dispatching turn; None if unknown.
         arm, flags, versions: what the cohort is made of.
+        verified: a user token proved the principal; else the consumer-agent asserted it.
     """
 
     turn_id: TurnId
@@ -54,6 +55,7 @@ class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True):
     max_dispatches: int
     bound_at: datetime
     expires_at: datetime
+    verified: bool = False
 
 
 class SigningKeys:

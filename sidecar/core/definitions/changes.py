@@ -31,7 +31,7 @@ Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field that is not what it was.
+    """One changed field.
 
     Attributes:
         field: its name; of something the definition uses, with the kind and id before it: `tool:search.timeout`.
@@ -45,7 +45,7 @@ class FieldChange:
 
 
 class Changes(NamedTuple):
-    """Both kinds of changes, each in the order of the fields of a definition, what it uses last."""
+    """Major and minor changes, each in the order of the definition's fields; shared parts come last."""
 
     major: tuple[FieldChange, ...]
     minor: tuple[FieldChange, ...]

@@ -17,7 +17,7 @@ from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
 
 @unique
 class CallState(StrEnum):
-    """What a call is doing."""
+    """The state of a call."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -56,7 +56,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class DispatchEvent(msgspec.Struct, frozen=True):
-    """One thing that happened, with its place in the dispatch's order."""
+    """One event, with its position in the order of the dispatch."""
 
     sequence: int
     time: datetime
@@ -64,7 +64,7 @@ class DispatchEvent(msgspec.Struct, frozen=True):
 
 
 class CallSnapshot(msgspec.Struct, frozen=True):
-    """Where one call stands."""
+    """The state of one call in a snapshot."""
 
     call_id: CallId
     slot: Slot | None
@@ -73,7 +73,7 @@ class CallSnapshot(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Where a dispatch stands when a listener arrives.
+    """The state of a dispatch when a listener arrives.
 
     Attributes:
         sequence: of the newest event before the listener's first.
@@ -86,7 +86,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class DispatchResult(msgspec.Struct, frozen=True):
-    """How a dispatch ended: one outcome per call, in emission order."""
+    """The end of a dispatch: one outcome per call, in emission order."""
 
     outcomes: tuple[CallOutcome, ...]
     intents: IntentReport

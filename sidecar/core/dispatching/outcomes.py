@@ -15,7 +15,7 @@ from subagents_errors import Axis, CallFailure
 
 @unique
 class Outcome(StrEnum):
-    """How one call ended. Source: DESIGN section 3."""
+    """The kind of a call's outcome. Source: DESIGN section 3."""
 
     SUCCEEDED = "succeeded"
     DEGRADED = "degraded"
@@ -70,7 +70,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a sub-agent's attempt brought, once it passed the checks."""
+    """The answer of a sub-agent's attempt that passed the checks."""
 
     narration: str = ""
     components: tuple[Component, ...] = ()

@@ -44,7 +44,7 @@ class PlannedCall(msgspec.Struct, frozen=True):
 
 
 class DispatchPlan(msgspec.Struct, frozen=True):
-    """What is to become of each call.
+    """The plan for each call.
 
     Attributes:
         run: calls to run, in emission order.

@@ -25,7 +25,7 @@ LARGEST_STATE: Final = 64 * 1024
 
 @unique
 class QuestionKind(StrEnum):
-    """What a sub-agent needs before it can continue."""
+    """The kind of input that a sub-agent needs before it can continue."""
 
     NEEDS_INPUT = "needs_input"
     NEEDS_APPROVAL = "needs_approval"
@@ -34,7 +34,7 @@ class QuestionKind(StrEnum):
 
 @unique
 class Answerer(StrEnum):
-    """Who may answer a question, and who answered it."""
+    """Who may answer a question, or has answered it."""
 
     USER = "user"
     """The user of the conversation, in person."""
@@ -57,7 +57,7 @@ REASON_OF: Final[Mapping[QuestionKind, CallFailure]] = MappingProxyType(
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a runner reports at the end of an attempt that asks back.
+    """The question that a runner reports at the end of an attempt.
 
     Attributes:
         about_json: what the question is about, as JSON text; empty: nothing beyond the text.
@@ -94,7 +94,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answering(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a call brings that answers a question.
+    """The answer to a question, as part of a call.
 
     Attributes:
         decision: of a question for approval or authorisation; None for input.
@@ -116,7 +116,7 @@ class AnsweredBy(msgspec.Struct, frozen=True):
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """What a sub-agent that continues is given beside the call's arguments.
+    """The additional input of a sub-agent that continues.
 
     Attributes:
         turn_id, child_id: of the child that asked.

@@ -20,7 +20,7 @@ PURPOSE: Final = "receipt"
 
 
 class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True):
-    """What a receipt binds.
+    """The claims of a receipt.
 
     Attributes:
         digest: of the definition that asked; the continuation state is for this version only.

@@ -5,7 +5,7 @@ from enum import StrEnum, unique
 
 @unique
 class EnvelopeEncoding(StrEnum):
-    """What the bytes of an answer are."""
+    """The encoding of a response."""
 
     JSON = "json"
     """One JSON object, as over REST."""

@@ -27,7 +27,7 @@ FIELDS: Final = {
     9: ("nonce", LEN),
     10: ("signature", LEN),
 }
-"""Name and wire type by field number, of `envelope.proto`; `partial` (7) is never looked at (PC2-FR-10e)."""
+"""Name and wire type by field number, of `envelope.proto`; `partial` (7) is never read (PC2-FR-10e)."""
 STATUSES: Final = {1: "ok", 2: "partial", 3: "error"}
 META_CACHED, META_CACHEABLE, META_TTL, META_KEY = 1, 2, 3, 4
 """Field numbers of `CacheMeta`."""
@@ -42,7 +42,7 @@ class Record:
     """One known field.
 
     Attributes:
-        begin, end: where the whole record stands in the message, tag included.
+        begin, end: position of the whole record in the message, tag included.
         value: of a LEN field its bytes, of a VARINT field the bytes of its number.
     """
 
@@ -80,7 +80,7 @@ def text_in(record: Record) -> str | None:
 
 
 def status_word(record: Record) -> str | None:
-    """Return what the JSON form calls this status; None for a number that has no meaning here."""
+    """Return the JSON form of this status; None for an unknown number."""
     found = _varint(record.value, 0)
     return None if found is None else STATUSES.get(found[0])
 
@@ -123,7 +123,7 @@ def _field(body: bytes, at: int) -> tuple[int, int, int, int] | None:
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int] | None:
-    """Return a number and where it ends; None if it is cut off or too long."""
+    """Return a number and its end; None if it is truncated or too long."""
     number = 0
     for index in range(VARINT_BYTES):
         if at + index >= len(body):
@@ -136,7 +136,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int] | None:
 
 
 def _is_json(text: bytes) -> bool:
-    """Return whether this is JSON in UTF-8, or nothing; the text is walked over, no value is made of it."""
+    """Return whether the bytes are empty or JSON in UTF-8; the text is scanned, no value is built."""
     try:
         from_utf8(text)
         return not text or from_json(text, msgspec.Raw) is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TypingKey(NamedTuple):
-    """What identifies a payload's type."""
+    """The key of a payload's type."""
 
     domain_type: str
     enricher_id: str

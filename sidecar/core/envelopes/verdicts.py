@@ -101,7 +101,7 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
 
 
 class Expectation(Struct, frozen=True):
-    """What the envelope must say before its payload may be released.
+    """The values that the envelope must have before its payload may be released.
 
     Attributes:
         principal: on whose behalf the request was made; an empty one matches nothing.
@@ -122,7 +122,7 @@ class Expectation(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The checks have passed: the payload may go to the sub-agent that asked. The `repr` shows no part of it.
+    """The checks passed: the payload may be sent to the sub-agent. The `repr` shows no part of it.
 
     Attributes:
         status: a `partial` payload is released like an `ok` one; the narration may say that something is missing.

@@ -62,7 +62,7 @@ DEFAULT_OUTPUTS: Final = Outputs(report_format="markdown", report_path_pattern="
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be used over all attempts; None: no limit.
+    """The limits over all attempts; None: no limit.
 
     Attributes:
         time_left_ms: from the making of the contract until the child is stopped, whatever else it says; a child that
@@ -78,7 +78,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
-    """A child that is waited for further up: who may not be asked again below it."""
+    """A waiting caller further up, which may not be called again below itself."""
 
     child_id: ChildId
     sub_agent_id: Slot
@@ -123,21 +123,21 @@ def contract_from_json(text: str) -> Contract:
 
 
 class TurnText(msgspec.Struct, frozen=True):
-    """What the turn says to all its children."""
+    """The texts of the turn that all its children receive."""
 
     task_prompt: str
     prior_context: str
 
 
 class StoredContract(msgspec.Struct, frozen=True):
-    """A contract, and what its `to_json` returns."""
+    """A contract with the result of its `to_json`."""
 
     contract: Contract
     json: str
 
 
 class ContractTemplate(msgspec.Struct, frozen=True):
-    """What the contracts of all calls of one tool share. Holds nothing of any call.
+    """The common part of the contracts of all calls of one tool. It contains nothing of a single call.
 
     Attributes:
         common: a contract in which all that is a call's own is empty.

@@ -48,7 +48,7 @@ class DelegationRefusal(StrEnum):
 
 
 class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running child has left. None: no such limit.
+    """The remaining budget of a running child. None: no such limit.
 
     Attributes:
         time_ms: until its attempt ends at the latest.

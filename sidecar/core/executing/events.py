@@ -55,7 +55,7 @@ FAILED_STATUS: Final = "failed"
 
 
 class ChildEvent(msgspec.Struct, frozen=True):
-    """One thing that happened to one child.
+    """One event of one child.
 
     Attributes:
         event_id: unique; appending it twice changes nothing.

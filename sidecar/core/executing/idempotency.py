@@ -36,15 +36,15 @@ def idempotency_key(child_id: ChildId, tool_id: ToolId, arguments: str, number: 
 
 
 def comparable(arguments_json: str) -> str:
-    """Return arguments as text that does not depend on the order of members and on blanks."""
+    """Return arguments as a text that is independent of white space and of the order of members."""
     return canonical_text(from_json(arguments_json))
 
 
 class RecordedEffects(msgspec.Struct, frozen=True):
-    """What is on record of a child's effects, and of those of the children below it.
+    """The recorded effects of a child and of its delegated children.
 
     Attributes:
-        unknown: effects that may have happened, and of which no result is on record.
+        unknown: effects that may have happened, without a recorded result.
         sent: effects that were sent, whatever their results are.
     """
 
@@ -52,7 +52,7 @@ class RecordedEffects(msgspec.Struct, frozen=True):
     sent: int = 0
 
     def __add__(self, other: "RecordedEffects") -> "RecordedEffects":
-        """Return both together."""
+        """Return the sum of both counts."""
         return RecordedEffects(self.unknown + other.unknown, self.sent + other.sent)
 
 
@@ -60,10 +60,10 @@ NO_EFFECTS: Final = RecordedEffects()
 
 
 def recorded_effects(children: Iterable[StoredChild]) -> Mapping[ChildId, RecordedEffects]:
-    """Return what is on record of effects, for each child of a turn that has any, itself or below it.
+    """Return the recorded effects of each child of a turn that has any, those of its delegated children included.
 
-    A result is put on record with the next fact of its child, hence the result of the newest effect may be lost with
-    its sidecar: that effect is unknown, too.
+    A result is recorded with the next fact of its child, so the result of the newest effect may be lost with its
+    sidecar. Such an effect counts as unknown.
     """
     parents: dict[ChildId, ChildId | None] = {}
     found: dict[ChildId, RecordedEffects] = {}

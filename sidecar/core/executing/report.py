@@ -10,7 +10,7 @@ from sidecar.core.executing.events import ChildEvent
 
 
 class ChildReport(msgspec.Struct, frozen=True):
-    """What a report is made of.
+    """The contents of a report.
 
     Attributes:
         tool_calls: used by the child and those below it.

@@ -45,7 +45,7 @@ def attempts_allowed(execution: Execution) -> int:
 
 
 class RetryBudget:
-    """Keeps retries from becoming a storm: at most a share of the recent calls, plus a floor."""
+    """Prevents retry storms: retries are at most a share of the recent calls, plus a minimum."""
 
     def __init__(self, rules: RetryRules) -> None:
         """Begin with no history."""
@@ -122,7 +122,7 @@ class Breaker(Struct):
 
 
 class Breakers:
-    """One breaker for each target and slot: what happens to one slot of a host stops no other slot of it."""
+    """One circuit breaker for each target and slot: failures of one slot do not stop other slots of the same host."""
 
     def __init__(self, rules: BreakerRules) -> None:
         """Begin with all closed."""

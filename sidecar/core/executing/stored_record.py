@@ -79,7 +79,7 @@ class StoredTurn(msgspec.Struct, frozen=True):
 
 @unique
 class TurnState(StrEnum):
-    """How a turn stands. A turn that called nothing is on record from its end only."""
+    """The state of a turn. A turn without calls is recorded only at its end."""
 
     OPEN = "open"
     ENDED = "ended"
@@ -159,7 +159,7 @@ class ListPage(msgspec.Struct, Generic[Row], frozen=True):
 
 
 class EpisodeRow(msgspec.Struct, frozen=True):
-    """One line of a list of episodes, from what is on record of their turns."""
+    """One line of a list of episodes, from the recorded turns."""
 
     episode_id: EpisodeId
     principal: Principal

@@ -19,7 +19,7 @@ from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage
 from sidecar.core.identifiers import DEFINITION_SIDE, CallId, EpisodeId, Principal, Slot, TurnId
 from subagents_legacy import Marker, split_markers
 
-NOBODY: Final = Slot("")
+NO_SUB_AGENT: Final = Slot("")
 """Tag of components that belong to no sub-agent; no slot is empty, so no sub-agent reads them as its own."""
 CALL: Final = "legacy"
 BETWEEN: Final = "\n\n"
@@ -78,22 +78,25 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
 
 
 def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportProblem, str] | None]:
-    """Return the slot that a message belongs to, or `NOBODY` and the reason if the slot is not certain."""
+    """Return the slot that a message belongs to, or `NO_SUB_AGENT` and the reason if the slot is not certain."""
     meant = [labels.get(label) for label in record.intent_labels]
     if record.sub_agent_id:
         slot = Slot(record.sub_agent_id)
         if not DEFINITION_SIDE.match(slot):
-            return NOBODY, (ImportProblem.TAG_MALFORMED, "sub_agent_id is not the id of a sub-agent")
+            return NO_SUB_AGENT, (ImportProblem.TAG_MALFORMED, "sub_agent_id is not the id of a sub-agent")
         others = [each for each in meant if each not in {None, slot}]
         if others:
-            return NOBODY, (ImportProblem.TAG_CONTRADICTED, f"tagged {slot}, labelled {', '.join(map(str, others))}")
+            return NO_SUB_AGENT, (
+                ImportProblem.TAG_CONTRADICTED,
+                f"tagged {slot}, labelled {', '.join(map(str, others))}",
+            )
         return slot, None
     unknown = [label for label in record.intent_labels if label not in labels]
     if unknown:
-        return NOBODY, (ImportProblem.UNKNOWN_LABEL, ", ".join(unknown))
+        return NO_SUB_AGENT, (ImportProblem.UNKNOWN_LABEL, ", ".join(unknown))
     if len(dict.fromkeys(meant)) > 1:
-        return NOBODY, (ImportProblem.SEVERAL_LABELS, ", ".join(record.intent_labels))
-    return (meant[0] or NOBODY) if meant else NOBODY, None
+        return NO_SUB_AGENT, (ImportProblem.SEVERAL_LABELS, ", ".join(record.intent_labels))
+    return (meant[0] or NO_SUB_AGENT) if meant else NO_SUB_AGENT, None
 
 
 def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> None:

@@ -24,7 +24,7 @@ class CompactionDue(StrEnum):
 
 
 class CompactionRules(Struct, frozen=True):
-    """What the operator decided; the thresholds have no number by default, traffic has to give it (PC1-NFR-5).
+    """The operator's settings; the thresholds have no default, because they depend on the traffic (PC1-NFR-5).
 
     Attributes:
         above_tokens: an episode that weighs more is due; None: tokens do not matter.

@@ -15,7 +15,7 @@ from sidecar.core.identifiers import problem_with_run_side_id
 
 @unique
 class ImportProblem(StrEnum):
-    """What may be wrong with a line or a turn. `docs/history.md` explains each problem."""
+    """The possible problems of a line or a turn. `docs/history.md` explains each."""
 
     UNREADABLE = "unreadable_line"
     TURN_BROKEN = "turn_has_unreadable_line"

@@ -12,14 +12,14 @@ from sidecar.core.identifiers import CallId, EpisodeId, Principal, Slot, TurnId
 
 
 class EpisodeKey(msgspec.Struct, frozen=True):
-    """One conversation of one user. An episode id that comes with another principal is another episode."""
+    """One conversation of one user. The same episode id under another principal is another episode."""
 
     episode_id: EpisodeId
     principal: Principal
 
 
 class SubAgentAnswer(msgspec.Struct, frozen=True):
-    """What one sub-agent was asked and narrated; tagged with its slot. Source: PC1-D-29.
+    """The request and the narration of one sub-agent, tagged with its slot. Source: PC1-D-29.
 
     Attributes:
         asked: the request in words, or the arguments as JSON text if they have none.
@@ -33,7 +33,7 @@ class SubAgentAnswer(msgspec.Struct, frozen=True):
 
 
 class ToolMessage(msgspec.Struct, frozen=True):
-    """One `render_*` call of a sub-agent: what it was given and what it made. Source: PC1-FR-10b, PC1-FR-10c, PC1-D-25.
+    """One `render_*` call of a sub-agent: its input and its component. Source: PC1-FR-10b, PC1-FR-10c, PC1-D-25.
 
     Attributes:
         position: among all components of the turn, in emission order of the calls, from 0.
@@ -83,7 +83,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class EpisodeSize(msgspec.Struct, frozen=True):
-    """How much of an episode a model would be given: the summary and the turns after it.
+    """The size of an episode for a model: the summary and the turns after it.
 
     Attributes:
         turns: turns after the summary.
@@ -95,7 +95,7 @@ class EpisodeSize(msgspec.Struct, frozen=True):
 
 
 class EpisodeContents(msgspec.Struct, frozen=True):
-    """What is kept of an episode, as far as it was asked for.
+    """The requested contents of an episode.
 
     Attributes:
         turns: oldest first, without a gap up to the newest.

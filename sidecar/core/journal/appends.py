@@ -10,7 +10,7 @@ from sidecar.core.journal.heads import TurnHead
 
 
 class TurnIndex(msgspec.Struct, frozen=True):
-    """What turns are looked for by; all of it follows from their facts.
+    """The indexed values of a turn; all of them follow from its facts.
 
     Attributes:
         episode_id: that its first fact says.
@@ -26,7 +26,7 @@ class TurnIndex(msgspec.Struct, frozen=True):
 
 
 class TurnAppend(msgspec.Struct, frozen=True):
-    """Facts of one turn that were decided together. A database keeps all of them, or none.
+    """Facts of one turn that were decided together. A database writes all of them or none.
 
     Attributes:
         day: of the turn's first fact, in UTC; the partition in which all of its facts are.

@@ -38,7 +38,7 @@ def digest_of_texts(stored: Stored) -> bytes:
 
 
 def link_of(stored: Stored, links: Sequence[bytes]) -> bytes:
-    """Return the link of a fact that follows `links`; 32 bytes. What is stored as its link plays no part."""
+    """Return the link of a fact that follows `links`; 32 bytes. The stored link is not part of the input."""
     salt, texts = stored.salt, stored.texts
     digest = stored.texts_digest or b"" if salt is None or texts is None else texts_digest(salt, texts)
     covered = (stored.turn_id, stored.by, stored.at, stored.body, digest, tuple(links))

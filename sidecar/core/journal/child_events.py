@@ -27,7 +27,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class ChildSoFar:
-    """What the events of a child so far say, as far as later ones are derived from it.
+    """The state of a child after some of its events, as far as later events are derived from it.
 
     Attributes:
         opened: its row.
@@ -43,11 +43,11 @@ class ChildSoFar:
         self._accepted = False
 
     def copy(self) -> "ChildSoFar":
-        """Return another one that stands where this one does."""
+        """Return a copy of this state."""
         return copy(self)
 
     def about(self, settled: Values = (), delegated: Values = ()) -> About:
-        """Return what is known of it now. See `About`."""
+        """Return the present state for deriving an event. See `About`."""
         return About(
             slot=self.opened.slot,
             step=self.opened.step_idx,
@@ -59,7 +59,7 @@ class ChildSoFar:
         )
 
     def note(self, what: What, details: Mapping[str, Any]) -> None:
-        """Take in one more event."""
+        """Add one more event."""
         if what is What.ATTEMPT:
             self.attempts = int(details.get("number", self.attempts + 1))
         self._accepted = self._accepted or what is What.ACCEPTED
@@ -115,13 +115,13 @@ class ChildReading:
         return event
 
     def asks(self, values: Values) -> None:
-        """Take in what it asked back; `values` of the mark `SUSPENDED`."""
+        """Set the question; `values` of the mark `SUSPENDED`."""
         kind, text, about_json, answerer, expires_at, receipt, self.state = values
         until = datetime.fromisoformat(expires_at)
         self.question = Question(QuestionKind(kind), text, about_json, Answerer(answerer), until, receipt)
 
     def stored(self) -> StoredChild:
-        """Return it as it stands."""
+        """Return the child in its present state."""
         return StoredChild(self.opened, tuple(self.events), self.question, self.state, self.answered_by)
 
     def _event(self, name: str, at: datetime, actor: str, summary: str, details: dict[str, Any]) -> ChildEvent:

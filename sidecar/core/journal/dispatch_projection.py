@@ -45,7 +45,7 @@ class DispatchProjection:
         self._outcomes: dict[int, dict[int, CallOutcome]] = {}
 
     def outcome(self, settled: Settlement, texts: OutcomeTexts, row: ChildOpened | None) -> CallOutcome:
-        """Return the outcome that a settlement says.
+        """Return the outcome of a settlement.
 
         Args:
             settled: one of the dispatch's calls.
@@ -71,11 +71,11 @@ class DispatchProjection:
         )
 
     def keep(self, settled: Settlement, outcome: CallOutcome) -> None:
-        """Take in an outcome."""
+        """Add an outcome."""
         self._outcomes.setdefault(settled.place, {})[settled.revision] = outcome
 
     def standing(self) -> Iterator[SettledCall]:
-        """Yield the outcome of each settled call, of the revision that stands, by place."""
+        """Yield the outcome of each settled call, by place; of several revisions the highest."""
         for place, revisions in sorted(self._outcomes.items()):
             yield SettledCall(place, revisions[max(revisions)])
 

@@ -25,7 +25,7 @@ Readers = Mapping[int, Callable[[msgspec.Raw], Kind]]
 
 
 class UnreadableFact(Exception):
-    """A fact is of a newer format, of a kind that is not known here, or broken. Says which."""
+    """A fact has a newer format or an unknown kind, or is damaged. The message says which."""
 
 
 class _Versioned(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ def fact_of(draft: Draft, links: Sequence[bytes]) -> Fact:
 
 
 def draft_of(stored: Stored, bodies: Readers[Body] = BODIES, texts: Readers[Texts] = TEXTS) -> Draft:
-    """Return what a stored fact says; without texts if they were erased. Raises `UnreadableFact`."""
+    """Return the contents of a stored fact; without texts if they were erased. Raises `UnreadableFact`."""
     body, said = body_of(stored, bodies), texts_of(stored, texts)
     return Draft(stored.turn_id, stored.by, stored.at, body, said, stored.salt or b"")
 
@@ -69,7 +69,7 @@ def texts_of(stored: Stored, texts: Readers[Texts] = TEXTS) -> Texts:
 
 
 def erased(stored: Stored, under: str | None = None) -> Stored:
-    """Return a fact without its texts and their salt, and with the id of the marker; its link stays what it was."""
+    """Return a fact without its texts and their salt, and with the id of the marker; its link does not change."""
     if stored.texts is None:
         return stored
     digest = digest_of_texts(stored)

@@ -10,7 +10,7 @@ from sidecar.core.journal.texts import Texts
 
 
 class AttemptFrames(msgspec.Struct, frozen=True):
-    """What a runner sent in one attempt: a row of its own beside the facts, see `attempt_frames`.
+    """The frames that a runner sent in one attempt: a separate row beside the facts, see `attempt_frames`.
 
     Attributes:
         step: of its child.
@@ -47,7 +47,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What a database keeps of a fact, beside its place in the journal.
+    """The stored form of a fact, without its position in the journal.
 
     Attributes:
         body, texts: MessagePack, each behind its format version; `texts` is None once they were erased.

@@ -46,7 +46,7 @@ class ChildStart(Part, frozen=True):
 
 
 class Progress(Part, frozen=True):
-    """What happened to one child since the last fact that concerns it.
+    """The events of one child since the last fact that concerns it.
 
     Attributes:
         step: which child.
@@ -85,7 +85,7 @@ class Settlement(Part, frozen=True):
 
 
 class Routed(Part, frozen=True):
-    """What the routing decision says of one call and no other fact does; microseconds from the end of the turn."""
+    """The part of the routing decision about one call that no other fact has; microseconds before the turn ended."""
 
     dispatch_id: DispatchId
     place: int
@@ -95,7 +95,7 @@ class Routed(Part, frozen=True):
 
 
 class Routing(Part, frozen=True):
-    """What the routing decision says and no other fact does.
+    """The part of the routing decision that no other fact has.
 
     Attributes:
         calls: dispatch after dispatch; a dispatch that the end did not know of has none here.
@@ -171,7 +171,7 @@ class CallsCancelled(Part, frozen=True, tag=5):
 
 
 class CallsSettled(Part, frozen=True, tag=6):
-    """Outcomes of calls, with the end of their children's work. Before the parent is told.
+    """Outcomes of calls, with the end of their children's work. Written before the parent gets them.
 
     Attributes:
         progress: of children of these calls, up to `waiting` or `failed`.
@@ -183,14 +183,14 @@ class CallsSettled(Part, frozen=True, tag=6):
 
 
 class DelegationSettled(Part, frozen=True, tag=7):
-    """A child that a child delegated to is through, joined and closed. Before the child that waits is told."""
+    """A delegated child is done, joined and closed. Written before the waiting child gets the result."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
 class ChildClosed(Part, frozen=True, tag=8):
-    """The parent's verdict on one child before the turn ends (`CloseChild`). Before the parent is told."""
+    """The parent's verdict on one child before the turn ends (`CloseChild`). Written before `CloseChild` returns."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
@@ -208,7 +208,7 @@ class DispatchTaken(Part, frozen=True, tag=9):
 
 
 class TurnEnded(Part, frozen=True, tag=10):
-    """The turn is over, with the verdict on each child that was open and the routing. Before the parent is told.
+    """The turn is over: the verdict on each open child, and the routing. Before `EndTurn` returns.
 
     Attributes:
         claims: see `DispatchOpened`.

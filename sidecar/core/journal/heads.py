@@ -14,7 +14,7 @@ from sidecar.core.journal.facts import Body, CallsSettled, Progress, TurnEnded
 
 
 class ChildHead(msgspec.Struct, frozen=True, array_like=True):
-    """Where a child stands.
+    """The state of a child after its facts.
 
     Attributes:
         attempts: number of the newest one on record.
@@ -31,7 +31,7 @@ class ChildHead(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it still has to be closed."""
+        """Return whether it must still be closed."""
         return self.state is not ExecutionState.CLOSED
 
 
@@ -65,7 +65,7 @@ class DispatchHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TurnHead(msgspec.Struct, frozen=True, array_like=True):
-    """Where a turn stands.
+    """The state of a turn after its facts.
 
     Attributes:
         version: how many facts were accepted.
@@ -94,7 +94,7 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def open_children(self) -> Mapping[int, ChildHead]:
-        """Children that still have to be closed, by step."""
+        """Children that must still be closed, by step."""
         return {step: child for step, child in self.children.items() if child.is_open}
 
     @property
@@ -104,7 +104,7 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 def progress_of(body: Body) -> tuple[Progress, ...]:
-    """Return what a fact says of children that were there before."""
+    """Return the progress of existing children in a fact."""
     progress: tuple[Progress, ...] = getattr(body, "progress", ())
     return progress
 
@@ -126,7 +126,7 @@ def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
 
 
 def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:
-    """Return what a fact has to follow. Children and dispatches that are not there have no link."""
+    """Return the links of a fact's predecessors. Unknown children and dispatches have no link."""
     steps = named_steps(head, body) if isinstance(body, CallsSettled) else []
     progress: tuple[Progress, ...] = getattr(body, "progress", ())
     for each in progress:

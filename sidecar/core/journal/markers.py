@@ -80,7 +80,7 @@ class ErasedFact(msgspec.Struct, frozen=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """What is to be erased in one transaction.
+    """The texts to erase in one transaction.
 
     Attributes:
         facts: in the order of turn and version.
@@ -139,7 +139,7 @@ def signed(marker: Marker, signer: Signer) -> Marker:
 
 
 def _payload(kind: bytes, marker: FactsRemoved | TextsErased) -> bytes:
-    """Return the fields but the signature, in order, as JSON; times in UTC, whatever zone a database gave them in."""
+    """Return the fields without the signature, in order, as JSON; times in UTC, whatever zone the database returned."""
     fields = msgspec.structs.astuple(marker)[:-1]
     in_utc = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in fields]
     return kind + b"\x1f" + msgspec.json.encode(in_utc)

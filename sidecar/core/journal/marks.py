@@ -32,7 +32,7 @@ ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_
 
 @unique
 class What(IntEnum):
-    """What happened to a child. A number is never used for another event."""
+    """The kind of a child's event. A number is never reused for another kind."""
 
     CREATED = 1
     STARTED = 2
@@ -70,7 +70,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class About(msgspec.Struct, frozen=True):
-    """What earlier facts, and the rest of the same fact, say of a child when one of its events is derived.
+    """What earlier facts, and the rest of the same fact, say about a child when one of its events is derived.
 
     Attributes:
         digest: of the definition that its contract names.

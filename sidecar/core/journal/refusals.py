@@ -64,7 +64,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
 
 
 class FactRejected(msgspec.Struct, frozen=True):
-    """The verdict on a group of facts of which one may not be appended; nothing of the group is kept.
+    """A group of facts is refused because one of them may not be appended; nothing of the group is written.
 
     Attributes:
         what: in words, such as `about`.

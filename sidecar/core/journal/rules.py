@@ -69,6 +69,9 @@ def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Ac
     """
     new: dict[bytes, Fact] = {}
     for fact in facts:
+        # A link covers turn, sidecar, time, body, texts and salt: an equal link means an equal fact. The check comes
+        # before all rules, because a repeated append must succeed even after the dispatch has a new owner or the turn
+        # has ended.
         if fact.link in known or fact.link in new:
             continue
         try:
@@ -80,7 +83,7 @@ def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Ac
 
 
 def after(head: TurnHead, fact: Fact) -> TurnHead:
-    """Return where the turn stands after one more fact. Raises `JournalCorrupt`."""
+    """Return the state of the turn after one more fact. Raises `JournalCorrupt`."""
     body = fact.draft.body
     if head.ended:
         _refuse_after_end(body)
@@ -104,6 +107,8 @@ def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHe
     calls = len(body.asked.call_ids)
     dispatch = DispatchHead(fact.draft.by, 0, body.first_step, calls, fact.stored.link)
     head = with_children(with_dispatch(bound(head, body), body.dispatch_id, dispatch), body, fact)
+    # All steps of the dispatch are reserved at once, also those of calls that are dropped or start later. Another
+    # sidecar that opens a dispatch of the same turn concurrently then cannot give a child the same number.
     return with_steps(head, ((1 << calls) - 1) << body.first_step)
 
 
@@ -166,6 +171,7 @@ def _child_closed(head: TurnHead, body: ChildClosed, fact: Fact) -> TurnHead:
 
 def _dispatch_taken(head: TurnHead, body: DispatchTaken, fact: Fact) -> TurnHead:
     dispatch = dispatch_of(head, body.dispatch_id)
+    # The epoch is the fencing token: of two sidecars that take over at the same time, one finds its epoch used.
     if body.epoch != dispatch.epoch + 1:
         raise JournalCorrupt(Reason.NOT_NEXT_EPOCH, f"epoch {body.epoch} after {dispatch.epoch}")
     refuse_outdated(head, fact)
@@ -187,6 +193,7 @@ def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
         child = head.children.get(each.step)
         if child is not None:
             owned(head, child.dispatch_id, fact)
+    # The progress is applied before the check, because the same fact closes the children that are still open.
     ended = with_progress(head, fact, CLOSED)
     if ended.open_children:
         raise JournalCorrupt(Reason.OPEN_CHILDREN, f"step {min(ended.open_children)}")

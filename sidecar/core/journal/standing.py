@@ -18,7 +18,7 @@ from sidecar.core.journal.texts import Texts
 NO_TEXTS: Final = Texts()
 
 
-class Standing:
+class RecordedState:
     """A turn, fact by fact.
 
     Attributes:

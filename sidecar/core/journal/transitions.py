@@ -101,7 +101,7 @@ def refuse_over(dispatch: DispatchHead, step: int) -> None:
 
 
 def refuse_outdated(head: TurnHead, fact: Fact) -> None:
-    """Raise `JournalCorrupt` if a fact does not follow what it has to."""
+    """Raise `JournalCorrupt` if a fact does not follow its predecessors."""
     expected = links_of(head, fact.draft.body)
     if fact.links == expected:
         return
@@ -112,7 +112,7 @@ def refuse_outdated(head: TurnHead, fact: Fact) -> None:
 
 
 def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHead) -> TurnHead:
-    """Return the head with a dispatch as it stands now."""
+    """Return the head with the new state of a dispatch."""
     return msgspec.structs.replace(head, dispatches={**head.dispatches, dispatch_id: dispatch})
 
 

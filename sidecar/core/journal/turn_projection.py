@@ -215,12 +215,12 @@ def _delegated(progress: Progress, starts: Sequence[ChildStart]) -> Values:
 
 
 def delegated_as(start: ChildStart) -> Values:
-    """Return what a child that delegates says of the child that starts."""
+    """Return the values of a delegating child's event about the child that starts."""
     return (start.child_id, start.slot, start.step)
 
 
 def settled_as(outcome: CallOutcome | None) -> Values:
-    """Return what the end of a child's work says of its outcome."""
+    """Return the values of an outcome in the event that ends a child's work."""
     if outcome is None:
         return NO_VALUES
     usage = outcome.usage
@@ -229,6 +229,6 @@ def settled_as(outcome: CallOutcome | None) -> Values:
 
 
 def read(turn_id: TurnId, drafts: Sequence[Draft]) -> list[Record]:
-    """Return what a turn's facts say, in the order of the facts."""
+    """Return the records of a turn's facts, in the order of the facts."""
     reading = TurnProjection(turn_id)
     return [record for draft in drafts for record in reading.take(draft)]

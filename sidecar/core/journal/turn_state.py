@@ -11,11 +11,11 @@ from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.refusals import JournalCorrupt
 from sidecar.core.journal.rules import after
-from sidecar.core.journal.standing import Standing
+from sidecar.core.journal.standing import RecordedState
 from sidecar.core.journal.turn_projection import TurnProjection
 
 
-class TurnState(Standing):
+class TurnState(RecordedState):
     """A turn with all that its facts say.
 
     Attributes:
@@ -31,7 +31,7 @@ class TurnState(Standing):
         self.routing: RoutingRecord | None = None
 
     def read(self, facts: Iterable[Stored]) -> list[Record]:
-        """Take facts that are on record; returns the records that they say. Raises `UnreadableFact`."""
+        """Take recorded facts; returns their records. Raises `UnreadableFact`."""
         records: list[Record] = []
         for stored in facts:
             draft = draft_of(stored)
@@ -43,7 +43,7 @@ class TurnState(Standing):
         return records
 
     def take(self, fact: Fact, head: TurnHead) -> list[Record]:
-        """Take a fact that was accepted, and left the turn at `head`; returns the records that it says."""
+        """Take an accepted fact after which the turn is at `head`; returns its records."""
         records = self.reading.take(fact.draft)
         self.move(fact, head)
         for record in records:

@@ -53,7 +53,7 @@ class ChangedTurn(Struct, frozen=True):
 
 
 class Changes(Struct, frozen=True):
-    """What came after some watermarks, read in one snapshot.
+    """The changes after some watermarks, read in one snapshot.
 
     Attributes:
         turns: each once; a turn that changes again behind `reached` may be left out, it comes later.

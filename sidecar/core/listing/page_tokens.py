@@ -20,7 +20,7 @@ DIGEST: Final = 8
 
 
 class PageTokenInvalid(ValueError):
-    """A token cannot be used here. The message says why, and what to do."""
+    """A token cannot be used here. The message has the cause and the remedy."""
 
 
 def page_token(scope: bytes, place: Any) -> str:

@@ -45,7 +45,7 @@ def turn_line(turn_id: TurnId, facts: Sequence[Stored]) -> TurnLine:
 
 
 class TurnLineBuilder:
-    """What a line shows, fact by fact.
+    """Builds the line of a turn fact by fact.
 
     Attributes:
         version: how many facts were taken.

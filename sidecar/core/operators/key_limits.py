@@ -11,7 +11,7 @@ import msgspec
 
 from sidecar.core.roles import Role
 
-ANYBODY: Final = "*"
+ANY_SUBJECT: Final = "*"
 PATTERN: Final = re.compile(r"\*|\*@[!-)+-~]{1,126}|[!-)+-~]{1,128}")
 """Any subject, any subject of a domain, or one subject; the star is allowed in no other position."""
 
@@ -32,7 +32,7 @@ class KeyLimits(msgspec.Struct, frozen=True):
     @property
     def is_unrestricted(self) -> bool:
         """Whether its holder can act as any subject in any role."""
-        return self.roles == frozenset(Role) and ANYBODY in self.subjects
+        return self.roles == frozenset(Role) and ANY_SUBJECT in self.subjects
 
     def allow(self, role: Role, subject: str) -> bool:
         """Return whether the key may mint a token of this role for this subject."""
@@ -40,13 +40,13 @@ class KeyLimits(msgspec.Struct, frozen=True):
 
     def described(self) -> str:
         """Describe what the key may be used for."""
-        subjects = "any subject" if ANYBODY in self.subjects else ", ".join(self.subjects)
+        subjects = "any subject" if ANY_SUBJECT in self.subjects else ", ".join(self.subjects)
         return f"the key {self.name} is for {', '.join(sorted(self.roles))} as {subjects}"
 
 
 def _fits(pattern: str, subject: str) -> bool:
     """Return whether a pattern matches a subject; the name before a domain must not contain `@`."""
-    if pattern == ANYBODY:
+    if pattern == ANY_SUBJECT:
         return True
     if not pattern.startswith("*@"):
         return pattern == subject

@@ -18,7 +18,7 @@ VERSION: Final = 1
 
 
 class CannotReplay(Exception):
-    """A turn cannot be replayed; the text says why, and what to do."""
+    """A turn cannot be replayed; the text has the cause and the remedy."""
 
 
 class ReplayDocument(msgspec.Struct, frozen=True):
@@ -40,6 +40,10 @@ class ReplayDocument(msgspec.Struct, frozen=True):
 
     def claims(self) -> SurfaceClaims:
         """Return what the turn was bound to. Raises `CannotReplay`."""
+        if not self.dispatches:
+            raise CannotReplay(
+                f"turn {self.turn_id} has no dispatch, so there is nothing to replay; export another turn"
+            )
         try:
             return from_json(self.dispatches[0].claims_json, SurfaceClaims)
         except DecodeError as error:

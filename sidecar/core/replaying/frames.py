@@ -5,7 +5,7 @@ Stored as JSON in `AttemptRecorded.frames_json`.
 """
 
 from enum import StrEnum, unique
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,10 +16,14 @@ LARGEST: Final = 256 * 1024
 """Bytes of one attempt's frames; what is larger is cut, and cannot be replayed."""
 
 
+Microseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""At most what a float holds exactly: a replay computes with floats, and larger numbers raise there."""
+
+
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
     """`[kind, offset, ...]`."""
 
-    at: int
+    at: Microseconds
 
 
 class Status(_Frame, frozen=True, array_like=True, tag="status"):
@@ -77,7 +81,7 @@ class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
 
 @unique
 class Effect(StrEnum):
-    """What the tool gateway did, as far as it changes an outcome."""
+    """An action of the tool gateway that changes an outcome."""
 
     CALLED = "called"
     RELEASED = "released"
@@ -102,7 +106,7 @@ class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
 
 
 class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
-    """The sub-agent delegated to another one, or that one is through: what it used, and whether its data was barred.
+    """The begin or the end of a delegation: its usage, and whether its data was withheld.
 
     Attributes:
         sent, unknown: how many effects it sent, and of how many of them the result is unknown.
@@ -125,7 +129,7 @@ class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):
 
 
 class EndFrame(_Frame, frozen=True, array_like=True, tag="end"):
-    """How the runner's stream ended, if it ended before the sidecar ended the attempt.
+    """The end of the runner's stream, if it came before the sidecar ended the attempt.
 
     Attributes:
         how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (itself), `raised` (anything else).
@@ -159,11 +163,11 @@ class StoppedCall(msgspec.Struct, frozen=True):
     dispatch_id: str
     call_id: str
     reason: str
-    at: int
+    at: Microseconds
 
 
 class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came from outside in one attempt.
+    """The inputs from outside in one attempt.
 
     Attributes:
         began: microseconds since the dispatch came.
@@ -175,9 +179,9 @@ class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     version: int = VERSION
-    began: int = 0
+    began: Microseconds = 0
     frames: tuple[Frame, ...] = ()
-    pause: int | None = None
+    pause: Microseconds | None = None
     refused: str = ""
     stopped_calls: tuple[StoppedCall, ...] = ()
     incomplete: str = ""

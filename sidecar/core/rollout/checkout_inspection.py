@@ -16,7 +16,7 @@ MARK: Final = "# status: deprecated"
 
 
 class CheckoutRefused(Exception):
-    """The checkout cannot be read, or not be changed line by line; the text says what to do."""
+    """The checkout cannot be read, or not be changed line by line; the text has the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class DecommissionPatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class CleanupPatch:
-    """What would be changed.
+    """The changes of a patch.
 
     Attributes:
         diff: as `git apply` takes it at the top of the checkout; empty: there is nothing to change.
@@ -87,7 +87,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutReport:
-    """What a look at a checkout found.
+    """The findings in a checkout.
 
     Attributes:
         left: empty: nothing of what was asked about.

@@ -46,7 +46,7 @@ HAPPENINGS: Final = {
 
 
 class StepCompletion(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a step.
+    """The statement that a step is complete.
 
     Attributes:
         code: of step 3, else None.

@@ -38,7 +38,7 @@ class CleanupStep(StrEnum):
 
 @unique
 class Subject(StrEnum):
-    """What an operator decides about, each by itself. Source: PF1-D-42."""
+    """A subject of a separate decision. Source: PF1-D-42."""
 
     EVALS = "evals"
     TOOLS = "tools"
@@ -54,7 +54,7 @@ class Choice(StrEnum):
 
 @unique
 class CodeStatus(StrEnum):
-    """What became of the Python modules in step 3. Source: PF1-FR-6b."""
+    """The state of the Python modules after step 3. Source: PF1-FR-6b."""
 
     GONE = "gone"
     """None is left; there may never have been one."""
@@ -63,7 +63,7 @@ class CodeStatus(StrEnum):
 
 
 class CompletedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step that was taken.
+    """One completed step.
 
     Attributes:
         confirmed: an operator's word for what the sidecar cannot see; empty where it saw for itself.

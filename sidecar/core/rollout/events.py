@@ -14,7 +14,7 @@ from sidecar.core.rollout.states import LifecycleState, Trigger
 
 @unique
 class RolloutEventKind(StrEnum):
-    """What a rollout event says; no lifecycle transition is among them. Source: PF1-D-49."""
+    """The kinds of rollout events; lifecycle transitions are not among them. Source: PF1-D-49."""
 
     SEEN = "definition_seen"
     REVISED = "definition_revised"
@@ -99,7 +99,7 @@ class DecommissionMark(msgspec.Struct, frozen=True, kw_only=True):
 
 @unique
 class GateVerdict(StrEnum):
-    """What a gate's answer counts as."""
+    """The verdict of a gate's answer."""
 
     PASS = "pass"  # noqa: S105  a verdict, no secret
     FAIL = "fail"
@@ -110,7 +110,7 @@ class GateVerdict(StrEnum):
 
 
 class GateResult(msgspec.Struct, frozen=True):
-    """What one gate answered about one step.
+    """The answer of one gate about one step.
 
     Attributes:
         summary: the gate's own summary, or why there is no verdict; may be empty.

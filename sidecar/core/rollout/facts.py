@@ -25,7 +25,7 @@ class RolloutMode(StrEnum):
 
 @unique
 class FlagPair(StrEnum):
-    """How far the two flags of a definition have come. Source: PF1-D-35, PF1-D-7, TN-59."""
+    """The stage of the two flags of a definition. Source: PF1-D-35, PF1-D-7, TN-59."""
 
     NONE = "none"
     """The definition names no flag: it is not gated."""

@@ -17,7 +17,7 @@ from sidecar.core.rollout.states import LifecycleState
 
 
 class DecommissionScope(msgspec.Struct, frozen=True):
-    """What is looked at.
+    """The parts of a configuration that are searched.
 
     Attributes:
         facts: of the definition.

@@ -34,7 +34,7 @@ class FlaggedDefinition(msgspec.Struct, frozen=True):
 
 
 class SwitchEffect(msgspec.Struct, frozen=True):
-    """What a switch means for a definition, in words."""
+    """The effect of a switch on a definition, in words."""
 
     slot: Slot
     definition_id: DefinitionId
@@ -44,7 +44,7 @@ class SwitchEffect(msgspec.Struct, frozen=True):
 
 
 class FlagSwitched(msgspec.Struct, frozen=True, kw_only=True):
-    """What a switch by hand did to a flag.
+    """The effect of a manual switch on a flag.
 
     Attributes:
         backend: that has it, by name.

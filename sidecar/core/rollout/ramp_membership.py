@@ -19,7 +19,7 @@ Sides = tuple[int, ...] | None
 
 
 class RampBoundary(msgspec.Struct, frozen=True):
-    """What has users of one slot on both sides: ramps and flags' shares, of the active definition and its target.
+    """The boundaries that divide the users of a slot: ramps and flag shares of the active definition and its target.
 
     Attributes:
         ramps: basis points, each above 0 and below 10,000.

@@ -9,13 +9,13 @@ STEP: Final = "step"
 """Key of the metadata: number of the step of a decommission that is next, 1 to 5."""
 
 CHOICES: Final = "choices"
-"""Key of the metadata: ids that may be named, and `NOBODY`, separated by `|`."""
-NOBODY: Final = "none"
+"""Key of the metadata: ids that may be named, and `NO_DEFINITION`, separated by `|`."""
+NO_DEFINITION: Final = "none"
 
 
 @unique
 class Remedy(StrEnum):
-    """What has to come before."""
+    """The step that must come first."""
 
     PROMOTE = "promote"
     """The definition has to be in `promote`."""

@@ -8,7 +8,7 @@ from sidecar.core.errors import RevisionConflict, TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.core.rollout.remedies import CHOICES, NOBODY, REMEDY, Remedy
+from sidecar.core.rollout.remedies import CHOICES, NO_DEFINITION, REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, refuse_unless, transition, with_events
 
@@ -84,7 +84,7 @@ def cannot_succeed(rollout: SlotRollout, facts: DefinitionFacts, digest: Digest,
         f" {could}",
         metadata={
             REMEDY: Remedy.NAME_TARGET,
-            CHOICES: "|".join([*dict.fromkeys(each.definition_id for each in others), NOBODY]),
+            CHOICES: "|".join([*dict.fromkeys(each.definition_id for each in others), NO_DEFINITION]),
         },
     )
 

@@ -49,7 +49,7 @@ def moved(source: LifecycleState, target: LifecycleState) -> LifecycleState:
 
 @unique
 class Trigger(StrEnum):
-    """What caused a transition. Source: TN-84."""
+    """The cause of a transition. Source: TN-84."""
 
     GATE = "gate"
     OPERATOR = "operator_initiated"

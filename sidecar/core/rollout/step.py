@@ -13,7 +13,7 @@ from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who takes a step, when and why, and the context that the audit records.
+    """Who takes a step, when and why, with the context that the audit records.
 
     Attributes:
         actor: the authenticated subject; never a field of a request.
@@ -33,7 +33,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a step makes of a rollout; without events nothing has changed and nothing is written."""
+    """The effect of a step on a rollout; without events nothing has changed and nothing is written."""
 
     rollout: SlotRollout
     transitions: tuple[TransitionEvent, ...] = ()

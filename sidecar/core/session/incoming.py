@@ -24,7 +24,7 @@ MOST_ENTRIES: Final = 4096
 
 
 class LaneStage(Enum):
-    """How far a lane is."""
+    """The stage of a lane."""
 
     OPENING = auto()
     """The client's hello has not come."""

@@ -54,7 +54,7 @@ class OutgoingLimits(Struct, frozen=True):
 
 
 class _Flow(Struct):
-    """One operation: its credit, and what waits for some, each with whether it is the last."""
+    """One operation: its credit, and its waiting results, each with a mark for the last one."""
 
     credit: int
     waiting: deque[tuple[bytes, bool]]

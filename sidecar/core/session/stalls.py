@@ -10,7 +10,7 @@ MOST_IDS: Final = 1024
 
 
 class Stall(Struct, frozen=True):
-    """One lane that was given up.
+    """One lane that was closed because its client did not read.
 
     Attributes:
         correlation_ids: operations whose results did not leave any more; at most `MOST_IDS`.
@@ -24,7 +24,7 @@ class Stall(Struct, frozen=True):
 
 
 class Stalls:
-    """The newest reports, each told once."""
+    """The newest reports; each is reported once."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Stall] = {}

@@ -30,7 +30,7 @@ class Handling(StrEnum):
 
 
 class EventRule(Struct, frozen=True):
-    """What to do with one type.
+    """The rule for one type.
 
     Attributes:
         becomes: the type it is passed on as, with TRANSFORM.

@@ -7,7 +7,7 @@ import msgspec
 
 
 class AuditHead(msgspec.Struct, frozen=True):
-    """Where the chain stands: number and link of the newest row; 0 and nothing before the first one."""
+    """The head of the chain: number and link of the newest row; 0 and no link before the first one."""
 
     number: int = 0
     link: str = ""

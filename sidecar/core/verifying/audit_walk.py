@@ -7,7 +7,7 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class AuditWalk:
-    """Goes through the rows that are kept, in order.
+    """Verifies the stored rows in order.
 
     Args:
         begin: where retention has removed up to.

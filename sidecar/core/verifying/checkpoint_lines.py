@@ -34,7 +34,7 @@ class RootKey(NamedTuple):
 
 @unique
 class LineKind(StrEnum):
-    """What a line states."""
+    """The kind of statement of a line."""
 
     CHECKPOINT = "checkpoint"
     """The running root of `instance` and `day` was `root` after `number` facts."""
@@ -51,7 +51,7 @@ OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be signed and kept in the second place.
+    """A statement to sign and store in the second place.
 
     Attributes:
         ended_before: of a retention only.
@@ -187,7 +187,7 @@ def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
 
 
 class CheckpointClaims(msgspec.Struct):
-    """What the second place says, gathered from its lines.
+    """The statements of the second place, collected from its lines.
 
     Attributes:
         roots: of each running root, by number of facts. The first line about a number stands.

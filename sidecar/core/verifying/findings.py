@@ -54,7 +54,7 @@ class FindingKind(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong.
+    """One finding.
 
     Attributes:
         text: one sentence.

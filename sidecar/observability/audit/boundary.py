@@ -15,7 +15,7 @@ class SinkStuck(Exception):
 
 
 class BoundedSink:
-    """Hands entries to a sink so that giving up works whatever it does, short of blocking the event loop.
+    """Passes entries to a sink so that the call can be abandoned, unless the sink blocks the event loop.
 
     Args:
         name: of the sink, for operators.

@@ -24,17 +24,17 @@ AUDIT_LOG: Final = "sidecar.audit"
 
 
 class CollectorRefused(Exception):
-    """The collector did not take what was sent."""
+    """The collector did not accept the data."""
 
 
 class RecordSender(Protocol):
     """Sends log records; called in a thread, and may wait there."""
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
-        """Send a batch; says whether the collector took it."""
+        """Send a batch; return whether the collector accepted it."""
 
     def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
 
 
 def written(entry: AuditEntry) -> AuditEntry:
@@ -90,12 +90,12 @@ class OtlpAuditSink:
             raise CollectorRefused("the collector did not take the audit events")
 
     async def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
         await asyncio.to_thread(self._send.close)
 
 
 class DeferredSender:
-    """Sends log records to a collector by what is loaded with the first batch, which takes longer than the start.
+    """Sends log records to a collector; loads the exporter with the first batch, which is slower than a start.
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.
@@ -109,7 +109,7 @@ class DeferredSender:
         self._sender: Any = None
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
-        """Send a batch; says whether the collector took it."""
+        """Send a batch; return whether the collector accepted it."""
         with self._loading:
             if self._sender is None:
                 from sidecar.observability.otlp.exporters import LogSender  # noqa: PLC0415  the class says why
@@ -120,7 +120,7 @@ class DeferredSender:
         return taken
 
     def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
         if self._sender is not None:
             self._sender.close()
 

@@ -53,7 +53,7 @@ class LogSender:
         self._exporter = OTLPLogExporter(**_to(endpoint))
 
     def send(self, records: Sequence[logging.LogRecord]) -> bool:
-        """Send a batch; says whether the collector took it."""
+        """Send a batch; return whether the collector accepted it."""
         batch = [self._log(record) for record in records]
         try:
             return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
@@ -62,7 +62,7 @@ class LogSender:
             return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
 
     def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
         self._exporter.shutdown()
 
     def _log(self, record: logging.LogRecord) -> ReadableLogRecord:
@@ -101,7 +101,7 @@ class Collector:
         return {Signal.SPANS: self._send_spans, Signal.LOGS: self._logs.send, Signal.METRICS: self._send_metrics}
 
     def close(self) -> None:
-        """Give up what is being sent."""
+        """Abort what is being sent."""
         self._logs.close()
         for exporter in (self._spans, self._metrics):
             exporter.shutdown()
@@ -110,12 +110,12 @@ class Collector:
         return self._spans.export(spans) is SpanExportResult.SUCCESS
 
     def _send_metrics(self, readings: Sequence[Any]) -> bool:
-        """Send the newest reading only: it holds whatever the older ones do."""
+        """Send the newest reading only, because it includes the older ones."""
         return self._metrics.export(metrics_data(readings[-1], self._resource, SCOPE)) is MetricExportResult.SUCCESS
 
 
 def _silence() -> None:
-    """What exporters say of a dead collector, for each batch, is told once by `sidecar.telemetry` and the anomalies."""
+    """Silence the exporters' own logs: `sidecar.telemetry` and the anomalies report a dead collector once."""
     logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
 
 

@@ -99,7 +99,7 @@ class BackfillHistory:
         return self.report
 
     def _grouped(self, lines: Iterable[bytes]) -> Iterator[tuple[Sequence[Numbered], bool]]:
-        """Go through the turns; also say whether an unreadable line may have been one of its messages."""
+        """Iterate over the turns, each with whether an unreadable line may have been one of its messages."""
         group: list[Numbered] = []
         broken = False
         for number, line in enumerate(lines, start=1):

@@ -91,11 +91,11 @@ class HistoryCapture:
         self._put(history)
 
     async def again(self, history: TurnHistory) -> None:
-        """Have a turn kept that may be kept already; returns when it is, or is given up."""
+        """Store a turn that may be stored already; returns when it is stored or dropped."""
         await self._put(history).wait()
 
     async def settled(self, episode: EpisodeKey) -> None:
-        """Wait until what was captured of an episode so far is kept, or given up."""
+        """Wait until the captured turns of an episode are stored or dropped."""
         last = self._last_of.get(episode)
         if last is not None:
             await last.wait()
@@ -169,7 +169,7 @@ class HistoryCapture:
 
 
 def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str) -> TurnHistory:
-    """Return what a turn leaves: narration, the answers of its sub-agents, their components as tool messages."""
+    """Return the history of a turn: narration, answers of its sub-agents, components as tool messages."""
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     answered = [
         (child.slot, child.call_id, child.contract.step.description, child.outcome)
@@ -184,7 +184,7 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
 
 
 def history_on_record(turn: StoredTurn) -> TurnHistory | None:
-    """Return the same from what is on record of a turn; None if it has not ended, or its texts were erased."""
+    """Return the same from the record of a turn; None if it has not ended, or its texts were erased."""
     if turn.ended is None or not turn.ended.principal:
         return None
     ended, outcomes = turn.ended, {each.child_id: each for kept in turn.dispatches for each in kept.outcomes}

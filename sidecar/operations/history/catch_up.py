@@ -36,7 +36,7 @@ class HistoryCatchUp:
     def __init__(
         self, record: RecordReads, memory: BoundedMemory, captures: HistoryCapture, clock: Clock, rules: HistoryRules
     ) -> None:
-        """Begin with nothing looked at."""
+        """Begin before the first turn."""
         self._record = record
         self._memory = memory
         self._captures = captures

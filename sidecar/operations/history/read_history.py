@@ -65,7 +65,7 @@ class HistoryAccess(msgspec.Struct, frozen=True):
     catch_up: HistoryCatchUp
 
     async def up_to_date(self, episode: EpisodeKey) -> None:
-        """Wait, but not for long, for what is on its way to the memory. Raises `MemoryUnavailable`."""
+        """Wait briefly for turns that are being stored. Raises `MemoryUnavailable`."""
         try:
             async with asyncio.timeout(self.rules.timeout.total_seconds()):
                 await self.catch_up.looked()
@@ -126,7 +126,7 @@ class ReadOwnTurns:
 
 
 def _without_payloads(turn: TurnHistory) -> TurnHistory:
-    """Return the turn with its components' payloads taken out; what is left is enough to annotate them."""
+    """Return the turn without the payloads of its components; the rest is enough to annotate them."""
     return msgspec.structs.replace(
         turn,
         tool_messages=tuple(msgspec.structs.replace(each, component_data_json="") for each in turn.tool_messages),

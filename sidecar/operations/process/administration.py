@@ -33,10 +33,10 @@ class ReadinessControl(Protocol):
 
     @property
     def against(self) -> Mapping[str, str]:
-        """What stands against it: a short name, and a sentence."""
+        """The reasons against readiness: a short name, and a sentence."""
 
     def block(self, what: str, why: str) -> None:
-        """Let something stand against it."""
+        """Add a reason against readiness."""
 
     def clear(self, what: str) -> None:
         """Take something back."""
@@ -163,7 +163,7 @@ class Administer:
     async def erase_user(
         self, principal: Principal, by: str, reason: str, *, preview: bool
     ) -> AsyncGenerator[ErasureReport, None]:
-        """Erase the content of a user; tells how far it is.
+        """Erase the content of a user; yields the progress.
 
         Args:
             principal: whose.
@@ -186,7 +186,7 @@ class Administer:
             raise StoreUnavailable("the marker cannot be kept in the second place; see the log") from None
 
     async def verify(self) -> AsyncGenerator[Verified, None]:
-        """Verify the whole record; tells each finding as it comes, and at the end that it is done.
+        """Verify the whole record; yields each finding, and at the end that it is complete.
 
         Raises:
             AdmissionRefused: one verification runs already.

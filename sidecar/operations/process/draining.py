@@ -120,7 +120,7 @@ class Drain:
                     await hurry.wait()
 
     def awaited(self) -> DrainProgress:
-        """Return what is waited for now."""
+        """Return what the drain waits for now."""
         running = [
             dispatch
             for turn in self._turns

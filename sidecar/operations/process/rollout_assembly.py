@@ -115,7 +115,7 @@ class RolloutOperations(Struct, frozen=True):
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """What has to run in the background as long as the process does."""
+        """The background loops, which run as long as the process."""
         own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
         return (*own, self.refusals.run, *self.stops.loops)
 

@@ -41,7 +41,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.child.child_reports import ChildReports, ReportFiles
-from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.operations.turn.child.dependencies import QuestionDesk, TurnDependencies
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.child.send_effect import SendEffect
@@ -138,7 +138,7 @@ class Operations(Struct, frozen=True):
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """What has to run in the background as long as the process does."""
+        """The background loops, which run as long as the process."""
         return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
 
 
@@ -199,7 +199,7 @@ def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: 
     return CallTool(
         rules,
         grants,
-        ConnectorBorder(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
+        ConnectorBoundary(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
         effects,
         clock=ports.clock,
         ids=ports.ids,

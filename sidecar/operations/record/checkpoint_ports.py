@@ -16,10 +16,10 @@ CheckpointSigner = Signer
 
 
 class CheckpointStoreUnavailable(Exception):
-    """The checkpoint store could not be read or written; the message says which file and why."""
+    """The checkpoint store could not be read or written; the message names the file and the cause."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class CheckpointHead(msgspec.Struct, frozen=True):
     """The newest statements of a checkpoint store.
 
     Attributes:
@@ -47,9 +47,9 @@ class AuditChain(Protocol):
 
 
 class CheckpointStore(Protocol):
-    """Keeps signed lines outside the database, append-only."""
+    """Stores signed lines outside the database, append-only."""
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> CheckpointHead:
         """Return the newest statements, from the lines that the store reads at a start.
 
         Raises:

@@ -32,21 +32,21 @@ MOST_LOOKS: Final = 5
 
 
 class Conversations(Protocol):
-    """What erasing needs of the episode memories."""
+    """What an erasure needs of the episode memories."""
 
     async def erase(self, principal: Principal) -> int | None:
         """Remove all conversations of a user; returns how many, None if a memory cannot. Raises `MemoryUnavailable`."""
 
 
 class Lists(Protocol):
-    """What erasing needs of the projection: a `Projector`."""
+    """What an erasure needs of the projection: a `Projector`."""
 
     async def catch_up(self) -> None:
-        """Derive the lines of lists again from what is left of the facts. Raises `StoreUnavailable`."""
+        """Derive the lines of lists again from the remaining facts. Raises `StoreUnavailable`."""
 
 
 class ErasureReport(Struct, frozen=True, kw_only=True):
-    """How far it is.
+    """The progress of an erasure.
 
     Attributes:
         looked_at: turns that were read, because the user's id stands in their texts.
@@ -120,10 +120,10 @@ class EraseUser:
             self._erasing = False
 
     async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
-        """Look and erase until a look finds nothing: turns may begin, or another sidecar may erase, meanwhile."""
+        """Search and erase until a search finds nothing: turns may begin, or others may erase, at the same time."""
         erased, is_clean = ErasureReport(conversations=0), False
         for _ in range(MOST_LOOKS):
-            found = _Found(principal)
+            found = _UserTurns(principal)
             async for looked_at in self._look(found):
                 yield replace(erased, looked_at=looked_at)
             looked_at = max(erased.looked_at, found.looked_at)
@@ -131,6 +131,8 @@ class EraseUser:
             if preview or found.open:
                 yield replace(told, open_turns=tuple(found.open), conversations=None)
                 return
+            # `done` needs one complete search after the last erasure: a turn that began during the erasure would
+            # otherwise be missed.
             if is_clean and not found.ended:
                 yield replace(told, done=True)
                 return
@@ -141,6 +143,8 @@ class EraseUser:
             except RecordConflict:  # another sidecar has erased some of these texts: what is left has to be read again
                 erased = replace(erased, looked_at=looked_at, facts=told.facts)
                 continue
+            # Lists hold the user's id. They are derived again before `compact`, so that the rewritten files contain no
+            # old row.
             await self._lists.catch_up()
             await self._archive.compact()
             removed = await self._conversations.erase(principal)
@@ -151,7 +155,7 @@ class EraseUser:
             "erases the same user; keep the user out or wait for the other erasure, then run this again"
         )
 
-    async def _look(self, found: "_Found") -> AsyncGenerator[int, None]:
+    async def _look(self, found: "_UserTurns") -> AsyncGenerator[int, None]:
         """Read all turns that may be the user's; yields now and then how many were read."""
         seen: set[TurnId] = set()
         async for turn_id in self._archive.turns_saying(found.principal):
@@ -167,7 +171,7 @@ class EraseUser:
                 if len(seen) % PAGE == 0:
                     yield len(seen)
 
-    async def _erase_texts(self, found: "_Found") -> AsyncGenerator[int, None]:
+    async def _erase_texts(self, found: "_UserTurns") -> AsyncGenerator[int, None]:
         """Erase the texts of turns, some at a time; yields of how many facts."""
         for day, of_day in groupby(sorted(found.ended), key=lambda each: each[0]):
             for turns in _pages([turn_id for _, turn_id in of_day]):
@@ -175,12 +179,15 @@ class EraseUser:
                 marker_id, now = self._ids.new("erasure"), self._clock.now()
                 erasure = erasure_of(day, facts, marker_id, now, self._signer)
                 if erasure is not None:
+                    # The marker goes to the second place first. After a crash in between, a marker exists for texts
+                    # that are still there, which is harmless; texts without a marker would be a finding of
+                    # `verify-log`.
                     await self._place.append([erasure_statement(erasure.marker, self._instance)])
                     await self._archive.erase(erasure)
                     yield len(erasure.facts)
 
 
-class _Found:
+class _UserTurns:
     """The turns of a user.
 
     Attributes:
@@ -197,7 +204,7 @@ class _Found:
         self.open: list[TurnId] = []
 
     def take(self, turn_id: TurnId, found: TurnFacts) -> None:
-        """Take in a turn, if it is the user's. Raises `UnreadableFact`."""
+        """Add a turn if it is the user's. Raises `UnreadableFact`."""
         self.looked_at += 1
         if not any(self._is_named_in(fact) for fact in found.facts):
             return

@@ -26,7 +26,7 @@ class RecordHints:
 
     @contextmanager
     def watched(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
-        """Watch a turn; gives what is set whenever something of it was appended."""
+        """Watch a turn; yields an event that is set whenever facts of the turn were appended."""
         waker = asyncio.Event()
         wakers = self._watchers.setdefault(turn_id, [])
         wakers.append(waker)
@@ -56,6 +56,6 @@ class NotifyingStore(DelegatedReads):
         self.waits, self.shared, self.draft = store.waits, store.shared, store.draft
 
     async def append(self, drafts: Sequence[Draft]) -> None:
-        """Append, then say so. See the port."""
+        """Append, then notify the watchers. See the port."""
         await self._store.append(drafts)
         self._hints.appended(drafts)

@@ -20,7 +20,7 @@ from sidecar.operations.record.ports import JournalReads
 
 
 def unreadable(why: UnreadableFact) -> StoreUnavailable:
-    """Return what to say of facts that no sidecar of this version writes."""
+    """Return the error for facts that no sidecar of this version writes."""
     return StoreUnavailable(f"the record cannot be read: {why}", retry_after=timedelta(minutes=1))
 
 
@@ -86,7 +86,7 @@ class ReadsOfJournal:
 
 
 def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[AttemptFrames]) -> list[AttemptRecorded]:
-    """Return what the rows of a turn's attempts say, by child and number. Raises `UnreadableFact`.
+    """Return the recorded attempts of a turn, by child and number. Raises `UnreadableFact`.
 
     Args:
         state: of the turn.

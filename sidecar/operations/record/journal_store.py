@@ -40,14 +40,14 @@ AGAIN: Final = timedelta(seconds=1)
 
 
 class _Group(Struct):
-    """What one caller appends; all of one turn."""
+    """The facts of one append, all of one turn."""
 
     drafts: tuple[Draft, ...]
     decided: FirstResult[SubagentsError | None] = field(default_factory=FirstResult)
 
 
 class _Plan(Struct):
-    """What becomes of the groups of one turn in a batch: each is accepted, or refused."""
+    """The decision about the groups of one turn in a batch: each is accepted or refused."""
 
     turn_id: TurnId
     append: TurnAppend | None = None
@@ -55,7 +55,7 @@ class _Plan(Struct):
     refuses: bool = False
 
     def tell(self) -> None:
-        """Tell those who wait."""
+        """Settle the waiting callers."""
         for group, refused in self.groups:
             group.decided.settle(refused)
 
@@ -126,6 +126,8 @@ class JournalStore(ReadsOfJournal):
             self._waiting += len(group.drafts)
             if not self._writing:
                 self._writing = True
+                # The writer is a task of the process and not of the caller: a caller that is cancelled must not
+                # interrupt a commit in which other callers take part.
                 self._spawner.spawn(self._write(), "write the record")
         refused = await group.decided.wait()
         if refused is not None:
@@ -151,7 +153,7 @@ class JournalStore(ReadsOfJournal):
         return batch
 
     async def _write_batch(self, batch: list[_Group]) -> None:
-        """Decide about what was handed over, commit what is accepted, and say so."""
+        """Decide about a batch, commit what is accepted, and settle the callers."""
         try:
             await self._decide_and_keep(batch)
         except StoreUnavailable as refused:
@@ -211,8 +213,8 @@ class JournalStore(ReadsOfJournal):
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
         """Decide about the groups of one turn; None if the turn cannot be read now, or only defects are left.
 
-        Memory may be old if others append to the journal, and what is not in it is taken for a new turn if its first
-        group can begin one. Neither can do harm: see `docs/journal.md`.
+        Memory may be outdated if others append to the journal, and a turn that is not in memory is assumed to be new
+        if its first group can begin one. Neither does harm: see `docs/journal.md`.
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._shared
@@ -220,6 +222,9 @@ class JournalStore(ReadsOfJournal):
             turn = KeptTurn(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
+            # A refusal is final for its caller, so it must not rest on outdated memory. If other processes may append,
+            # the turn is read and decided again before any group is refused. An acceptance needs no read: the database
+            # compares the version.
             if plan is not None and (certain or not plan.refuses):
                 return plan
         while groups := [each for each in groups if not each.decided.settled]:  # without those that were defects
@@ -236,9 +241,9 @@ class JournalStore(ReadsOfJournal):
         return None
 
     def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
-        """Take the groups one after the other. The turn stands after them as if they were kept already.
+        """Decide the groups one after the other. The turn is then in the state as if they were recorded.
 
-        None if one of them raises: its caller is told, and what it has left of the turn is forgotten.
+        None if a group raises: its caller gets the error, and the turn is dropped from memory.
         """
         state, plan = turn.standing, _Plan(turn.standing.turn_id)
         self._turns[state.turn_id] = turn
@@ -265,7 +270,7 @@ class JournalStore(ReadsOfJournal):
         return plan
 
     async def _keep(self, plans: Sequence[_Plan]) -> None:
-        """Commit what was decided, and tell; groups of turns that others have appended to are told nothing yet."""
+        """Commit the decided appends and settle the callers, except those of turns that others have changed."""
         appends, kept = [each.append for each in plans if each.append is not None], dict[TurnId, bool]()
         if appends:
             self.batches += 1

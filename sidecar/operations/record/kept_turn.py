@@ -10,11 +10,11 @@ from sidecar.core.journal.entries import AttemptFrames, Draft, Fact, Stored
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.refusals import FactRejected, JournalCorrupt
 from sidecar.core.journal.rules import after
-from sidecar.core.journal.standing import Standing
+from sidecar.core.journal.standing import RecordedState
 
 
 class NewFacts(msgspec.Struct, frozen=True):
-    """What a group adds to a turn."""
+    """The facts that a group adds to a turn."""
 
     facts: tuple[Stored, ...] = ()
     frames: tuple[AttemptFrames, ...] = ()
@@ -28,11 +28,11 @@ class KeptTurn:
 
     def __init__(self, turn_id: TurnId, facts: Iterable[Stored] = ()) -> None:
         """Begin with the facts that are on record. Raises `UnreadableFact`."""
-        self.standing = Standing(turn_id)
+        self.standing = RecordedState(turn_id)
         self.standing.stand(facts)
 
     def take(self, group: Sequence[Draft]) -> NewFacts | str:
-        """Take a group of drafts of this turn, and return what it adds; or why it is refused, which changes nothing."""
+        """Decide a group of drafts; return the new facts, or why it is refused, which changes nothing."""
         new, frames = list[tuple[Fact, TurnHead]](), list[AttemptFrames]()
         head, salts = self.standing.head, self.standing.salts
         for draft in group:

@@ -49,6 +49,8 @@ class Lease:
         except StoreUnavailable:
             self._recorder.anomaly("lease_not_renewed", "the store does not answer")
             return
+        # The lease had expired: other sidecars may have taken over dispatches in the meantime. `term` changes, so that
+        # holders of dispatches check their ownership again.
         if not self.held():
             self._lapses += 1
         self._confirmed = began

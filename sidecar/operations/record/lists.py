@@ -38,7 +38,7 @@ class TurnListReader:
         self.behind = 0
 
     def appended(self, facts: int) -> None:
-        """Take notice of facts that this process has appended."""
+        """Report facts that this process has appended to the projector."""
         self._projector.appended(facts)
 
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
@@ -52,10 +52,12 @@ class TurnListReader:
         return ListPage(tuple(await self._projector.projection.episodes(limit, newer, before)), as_of)
 
     async def _newer(self) -> tuple[Newer, datetime | None]:
-        """Return the rows that are not projected, and as of when the list is if that is not all of them."""
+        """Return the rows that are not projected yet, and the time of the list if these are not all."""
         if self._at_once:
             await self._projector.catch_up()
         journal, projection = self._projector.journal, self._projector.projection
+        # The order of these reads matters: watermarks, changes, rows. In any other order a turn that is projected
+        # between two reads would be in neither of them.
         marks = await projection.watermarks()
         try:
             changes = await journal.changed(marks, self._most)

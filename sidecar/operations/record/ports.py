@@ -27,7 +27,7 @@ from sidecar.core.listing.changes import Changes, Watermarks
 
 
 class CommitUnknown(Exception):
-    """A commit whose answer was lost: it may be kept or not. The same group may be committed again."""
+    """A commit whose answer was lost: it may have succeeded or not. The same group may be committed again."""
 
 
 class NotThisJournal(Exception):
@@ -35,7 +35,7 @@ class NotThisJournal(Exception):
 
 
 class RecordReads(Protocol):
-    """What is asked of the record while turns run. Every method raises `StoreUnavailable` if it cannot say."""
+    """Reads of the record while turns run. Every method raises `StoreUnavailable` if it cannot answer."""
 
     @property
     def instance(self) -> InstanceId:
@@ -73,7 +73,7 @@ class RecordReads(Protocol):
 
 
 class JournalReads(Protocol):
-    """What is asked of the journal. Every method raises `StoreUnavailable` if it cannot say."""
+    """Reads of the journal. Every method raises `StoreUnavailable` if it cannot answer."""
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn; none if nothing of it is on record."""
@@ -104,10 +104,10 @@ class JournalReads(Protocol):
 
 
 class ArchiveReads(Protocol):
-    """What verifying needs of the journal; reads see one consistent state each."""
+    """Reads of the journal for verifying; each sees one consistent state."""
 
     async def roots(self) -> Sequence[RootState]:
-        """Return where each running root stands, by instance and day."""
+        """Return the running roots, by instance and day."""
 
     def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
         """Go through the facts that a running root covers, in order."""
@@ -139,7 +139,7 @@ class RecordArchive(ArchiveReads, Protocol):
         """
 
     def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
-        """Go through the turns among whose texts these characters stand; one may come more than once."""
+        """Iterate over the turns whose texts contain these characters; a turn may occur more than once."""
 
     async def erase(self, erasure: Erasure) -> None:
         """Keep the marker, and take texts and salts of the facts, and the frames of their turns.
@@ -148,9 +148,9 @@ class RecordArchive(ArchiveReads, Protocol):
         """
 
     async def compact(self) -> None:
-        """Leave nothing of what was erased in the files of the database, as far as it has any of its own.
+        """Remove erased texts from the database's own files, if it has any.
 
-        Appends wait meanwhile. Raises `StoreUnavailable`.
+        Appends wait during this time. Raises `StoreUnavailable`.
         """
 
     async def remove_frames(self, ended_before: datetime) -> int:
@@ -158,7 +158,7 @@ class RecordArchive(ArchiveReads, Protocol):
 
 
 class Journal(JournalReads, RecordArchive, Protocol):
-    """A database that keeps the facts. One object for each process and database."""
+    """A database that stores the facts. One object for each process and database."""
 
     @property
     def instance(self) -> InstanceId:
@@ -173,7 +173,7 @@ class Journal(JournalReads, RecordArchive, Protocol):
         """Return whether `append` may have to wait for anything."""
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Keep what was decided, of each turn once, in one transaction.
+        """Write the decided appends, each turn once, in one transaction.
 
         Returns, for each of them, whether it was kept; False: the turn has other facts than it was decided on.
 
@@ -183,9 +183,9 @@ class Journal(JournalReads, RecordArchive, Protocol):
         """
 
     async def renew_lease(self) -> None:
-        """Say that this process is alive. Raises `StoreUnavailable`.
+        """Renew the lease of this process. Raises `StoreUnavailable`.
 
-        A database that only one process can open has nothing to do here: every other instance is dead.
+        A database that only one process can open does nothing here: every other instance is dead.
         """
 
     async def close(self) -> None:
@@ -193,11 +193,11 @@ class Journal(JournalReads, RecordArchive, Protocol):
 
 
 class Store(RecordReads, Protocol):
-    """Keeps what must not be lost. See the rules above."""
+    """Stores everything that must survive a crash. See the rules above."""
 
     @property
     def waits(self) -> bool:
-        """Return whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+        """Return whether `append` may have to wait; if it never does, no timer is set for it."""
 
     @property
     def shared(self) -> bool:

@@ -16,7 +16,7 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine
 
 
 class Projection(Protocol):
-    """The rows of lists. Every method raises `StoreUnavailable` if it cannot say, or if nothing is kept."""
+    """The rows of lists. Every method raises `StoreUnavailable` if it cannot answer, or if there are no rows."""
 
     async def mine(self) -> Sequence[str] | None:
         """Return the sequences that this process may project now; None: all. Others project the rest."""
@@ -27,9 +27,9 @@ class Projection(Protocol):
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Forget the turns of `days`, and those that are `gone`; keep `lines`, and the watermarks that they lead to.
+        """Remove the turns of `days` and those in `gone`; write `lines` and the watermarks that they lead to.
 
-        When `reached` has other alterations than before, nothing of what was replaced is left in any file.
+        If the alterations of `reached` differ from the stored ones, replaced rows must not remain in any file.
         """
 
     async def clear(self) -> None:

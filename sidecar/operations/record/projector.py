@@ -32,13 +32,13 @@ MOST_OPEN: Final = 1000
 
 
 class ProjectorTiming(Struct, frozen=True):
-    """How long the projector waits, in seconds.
+    """The waits of the projector, in seconds.
 
     Attributes:
         gather: after an append, so that a turn with several facts in a row is derived once.
-        between: two passes, so that a long way back leaves time to dispatches.
-        poll: for what others append to a journal that is shared.
-        again: after a failure.
+        between: two passes, so that a large backlog leaves time to dispatches.
+        poll: the interval for facts that other sidecars append to a shared journal.
+        again: the pause after a failure.
     """
 
     gather: float = 0.2
@@ -51,17 +51,17 @@ TIMING: Final = ProjectorTiming()
 
 
 class Projector:
-    """Keeps the lines of lists up to date. One for each journal and process.
+    """Updates the lines of lists. One for each journal and process.
 
     Args:
         journal: where facts come from.
         projection: where lines go.
-        recorder: told when lines cannot be kept, once for a number of failures in a row.
-        timing: how long it waits.
+        recorder: informed when lines cannot be written, once for several failures in a row.
+        timing: the waits.
 
     Attributes:
         lag: facts that were appended and are not in the lists, as far as this process knows.
-        projected: facts that were taken.
+        projected: number of projected facts.
     """
 
     def __init__(
@@ -83,14 +83,16 @@ class Projector:
         self.projected = 0
 
     def appended(self, facts: int) -> None:
-        """Take notice of facts that this process has appended."""
+        """Count facts that this process has appended, and wake the loop."""
         self.lag += facts
         self._woken.set()
 
     async def run(self) -> None:
-        """Project what is there, then what is appended, for ever."""
+        """Project existing facts, then appended ones, forever."""
         failing = False
         while True:
+            # Cleared before the pass: an append during the pass sets the event again, and the loop continues without a
+            # wait.
             self._woken.clear()
             try:
                 await self.catch_up()
@@ -113,7 +115,7 @@ class Projector:
         """Project until nothing is left. Raises `StoreUnavailable`.
 
         Args:
-            progress: told how many facts were taken since the start of this process, and how many are left.
+            progress: receives the numbers of projected and remaining facts.
         """
         while await self.step():
             if progress is not None:
@@ -121,7 +123,7 @@ class Projector:
             await asyncio.sleep(self._timing.between)
 
     async def rebuild(self) -> None:
-        """Forget all lines; they are derived again from then on. Raises `StoreUnavailable`."""
+        """Remove all lines, so that they are derived again. Raises `StoreUnavailable`."""
         async with self._one_at_a_time:
             await self._forget()
         self._woken.set()
@@ -131,7 +133,7 @@ class Projector:
         await self.projection.clear()
 
     async def step(self) -> bool:
-        """Take some facts, no more than a pass has; say whether any are left. Raises `StoreUnavailable`."""
+        """Project at most one pass of facts; return whether any are left. Raises `StoreUnavailable`."""
         async with self._one_at_a_time:  # a list may ask for a step beside the loop
             mine = await self.projection.mine()
             marks = await self.projection.watermarks()
@@ -153,11 +155,13 @@ class Projector:
             return changes.behind > 0
 
     async def _take_alterations(self, marks: Watermarks, changes: Changes) -> None:
-        """Forget the turns that retention removed, and derive those again whose texts were erased.
+        """Remove the turns that retention removed, and derive those again whose texts were erased.
 
-        The alterations are taken into account only when all of that is kept: a process that ends before begins again.
+        The new number of alterations is stored last, so a process that ends before that starts again.
         """
-        self._open.clear()  # what is known of them may be what was erased
+        # The order matters. Removed days first, then erased turns, and the new number of alterations last: after a
+        # crash in between the next start repeats everything, because the number is still the old one.
+        self._open.clear()  # the cached lines may contain erased texts
         days = sorted({marker.partition for marker in await self.journal.markers()})
         await self.projection.apply((), marks, days)
         erased = await self.journal.erased_turns()
@@ -169,7 +173,7 @@ class Projector:
         await self.projection.apply((), replace(marks, alterations=changes.reached.alterations))
 
     async def readings_of(self, turns: Sequence[ChangedTurn]) -> list[TurnLineBuilder]:
-        """Return the lines of turns that have changed; what cannot be read is left out, and reported once."""
+        """Return the lines of changed turns; an unreadable turn is omitted and reported once."""
         readings: list[TurnLineBuilder] = []
         for number, turn in enumerate(turns, 1):
             try:
@@ -185,8 +189,10 @@ class Projector:
         return readings
 
     async def _reading_of(self, turn: ChangedTurn) -> TurnLineBuilder | None:
-        """Go on with what is known of a turn, or read all of it; None if it is not there any more."""
+        """Continue the cached line of a turn, or read all its facts; None if the turn no longer exists."""
         facts, known = turn.facts, self._open.get(turn.turn_id)
+        # The cached line may be continued only without a gap. If another sidecar projected facts of this turn in
+        # between, the versions differ, and all facts are read again.
         if turn.first > 1 and known is not None and known.version == turn.first - 1:
             reading = known.copy()  # a pass that fails has changed nothing
         else:

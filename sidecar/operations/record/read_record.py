@@ -173,7 +173,7 @@ class ReadRecord:
 
 
 class _Place(msgspec.Struct):
-    """One event among those of other children: per child in order, whatever the clock did meanwhile."""
+    """The position of one event among those of other children: in order per child, whatever the clock did."""
 
     time: datetime
     step_idx: int
@@ -182,14 +182,14 @@ class _Place(msgspec.Struct):
 
 
 class _Watched:
-    """What one watcher has been told."""
+    """What one watcher has received."""
 
     def __init__(self, after: Mapping[ChildId, int]) -> None:
         self._after = dict(after)
         self._named: dict[ChildId, bool] = {}
 
     def news(self, turn: StoredTurn, most_bytes: int) -> Iterator[EventBatch]:
-        """Yield what was not told yet, in parts that fit into a message."""
+        """Yield what the watcher has not received yet, in parts that fit into a message."""
         children: list[ChildOpened] = []
         events: list[ChildEvent] = []
         size = 0

@@ -23,7 +23,7 @@ RETENTION_FAILED: Final = "retention_failed"
 
 
 class RetentionRules(Struct, frozen=True):
-    """How long what is kept.
+    """How long each kind of data is kept.
 
     Attributes:
         audit: all turns of a day, from the end of the last of them on; at least 90 days.
@@ -40,7 +40,7 @@ class RetentionRules(Struct, frozen=True):
 
 
 class Retention:
-    """Removes what is older than the rules say.
+    """Removes data that is older than the rules allow.
 
     Args:
         archive: what is to be shortened.
@@ -80,7 +80,7 @@ class Retention:
             await asyncio.sleep(DAY.total_seconds())
 
     async def remove(self) -> None:
-        """Remove what is old enough now. A failure is an anomaly; the next day tries again."""
+        """Remove what is old enough now. A failure is an anomaly; the next day repeats it."""
         now = self._clock.now()
         try:
             before = now - self._rules.audit

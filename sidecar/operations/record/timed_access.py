@@ -17,9 +17,9 @@ Found = TypeVar("Found")
 async def append_within(
     store: Store, drafts: Sequence[Draft], until: float, deadlines: Deadlines | None = None
 ) -> Refusal:
-    """Append `drafts`; return why not if that is not confirmed by `until` (of the loop's clock).
+    """Append `drafts`; return why it is not confirmed by `until` (of the loop's clock), or None.
 
-    That is one of the `deadlines` of what it is for; without them it has a timer of its own.
+    The time limit is one of the caller's `deadlines`, or else a separate timer.
     """
     if not drafts:
         return None
@@ -37,7 +37,7 @@ async def append_within(
 
 
 async def read_within(reading: Awaitable[Found], seconds: float) -> Found | StoreUnavailable:
-    """Return what is read, or that the store did not say within `seconds`."""
+    """Return the result of a read, or `StoreUnavailable` if there is none within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await reading

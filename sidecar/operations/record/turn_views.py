@@ -33,7 +33,7 @@ class TurnSummary(msgspec.Struct, frozen=True):
 
 
 def row_of(turn: StoredTurn) -> TurnRow:
-    """Return the line of a turn in a list. Raises `UnknownTurn` if nothing says when it began."""
+    """Return the line of a turn in a list. Raises `UnknownTurn` if its begin is not recorded."""
     first = min((each.opened for each in turn.dispatches), key=lambda opened: opened.opened_at, default=None)
     ended = turn.ended
     if first is not None:
@@ -89,7 +89,7 @@ def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
 
 
 def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSummary:
-    """Return as much of a turn as fits into `most_bytes`; what is short comes before what is long."""
+    """Return as much of a turn as fits into `most_bytes`; short texts come before long ones."""
     room = _Room(most_bytes)
     children = [_with_events(child, room) for child in turn.children]
     dispatches = [_dispatch(dispatch, room) for dispatch in turn.dispatches]
@@ -107,7 +107,7 @@ def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSum
 
 
 class _Room:
-    """What is left of an answer."""
+    """The remaining size of an answer."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
@@ -129,7 +129,7 @@ class _Room:
         return False
 
     def row(self) -> None:
-        """Take room for what is never left out: a dispatch has 64 calls at most, and a turn few dispatches."""
+        """Reserve room for a row that is never left out: a dispatch has at most 64 calls, and a turn few dispatches."""
         self._left -= ROW_BYTES
 
     def _take(self, size: int) -> bool:

@@ -68,6 +68,6 @@ class AuditVerification:
         return self._judge.judge(marker.key_id, marker.signed_bytes(), marker.signature) is Verification.FITS
 
     def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
-        """Return up to where retention has removed rows, as signed markers say."""
+        """Return the last row that retention has removed, according to signed markers."""
         heads = [AuditHead(marker.number, marker.link) for marker in markers if self._is_ours(marker)]
         return max(heads, key=lambda head: head.number, default=AuditHead())

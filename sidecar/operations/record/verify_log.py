@@ -27,7 +27,7 @@ from sidecar.operations.record.verify_audit import AuditVerification
 
 
 class RecordUnreadable(Exception):
-    """A record, or what it is verified with, cannot be read; says which and why."""
+    """The record, or a file needed to verify it, cannot be read; the message names it and the cause."""
 
 
 RecordToVerify = ArchiveReads
@@ -47,7 +47,7 @@ class CheckpointSource(Struct, frozen=True):
 
 
 class VerificationProgress(Struct):
-    """What was looked at, and what could not be known.
+    """What was verified, and what could not be determined.
 
     Attributes:
         unsigned: facts after the newest checkpoint, by instance and day.
@@ -81,7 +81,7 @@ class LogVerification:
         progress: Callable[[VerificationProgress], None],
         audit: AuditChain | None = None,
     ) -> None:
-        """Begin with nothing looked at."""
+        """Begin before the first fact."""
         self._audit = audit
         self._record = record
         self._place = place
@@ -232,7 +232,7 @@ class LogVerification:
             self.looked.unsigned[f"instance {key.instance} in turns of {key.day}"] = walk.unsigned
 
     async def _of_erasures(self, day: date, gone: ErasedTexts, turns: Sequence[TurnId]) -> Sequence[Finding]:
-        """Return what is wrong with texts that are gone; what seems wrong is looked at once more."""
+        """Return the findings about missing texts; each suspected one is read once more."""
         found = list(gone.findings(self._erasures_of(day)))
         if found:
             self._take_in_erasures(await self._record.erasures())
@@ -260,7 +260,7 @@ class LogVerification:
     # --- what no root named when it was read
 
     async def _of_other_turns(self) -> AsyncIterator[Finding]:
-        """Yield what is wrong with turns that have begun since, or that no root names."""
+        """Yield the findings about turns that have begun since, or that no root names."""
         async for turn_id in self._record.turn_ids():
             if turn_id not in self._seen:
                 found = await self._record.facts(turn_id)

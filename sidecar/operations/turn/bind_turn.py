@@ -28,7 +28,7 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
 class Bound(Struct, frozen=True):
-    """What a turn may call.
+    """The result of a bind: the surface of the turn.
 
     Attributes:
         previous: slots of the episode's last dispatching turn; None if it could not be found out.
@@ -113,7 +113,7 @@ class BindTurn:
 
 
 class BindingState(Struct):
-    """What binding shares with the rest of the process.
+    """The process state that binding uses.
 
     Attributes:
         seen: told of the surface of each turn; memory only, and must not raise.
@@ -144,7 +144,7 @@ def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
     """Return whether a turn that is known here only by its token was bound with `request`, judging by the token."""
     asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
     bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
-    same_arm = request.experiment_arm == claims.arm
+    same_arm = request.experiment_arm == claims.arm and request.verified == claims.verified
     same_orchestrator = request.orchestrator_id in {"", claims.orchestrator_id}
     return asked == bound and same_arm and same_orchestrator
 
@@ -177,4 +177,5 @@ def _claims(
         max_dispatches=surface.max_dispatches,
         bound_at=now,
         expires_at=expires_at,
+        verified=request.verified,
     )

@@ -19,9 +19,9 @@ MOST_STANDINGS: Final = 4096
 
 
 class CohortSurfaces:
-    """Remembers surfaces until definitions, flags or rollouts are others; all are immutable, so identity says so.
+    """Caches surfaces until definitions, flags or rollouts change, which their identity shows: all are immutable.
 
-    A bind whose user stands on the same sides of all ramps as an earlier one is not judged again.
+    Users on the same sides of all ramps share a decision.
 
     Args:
         rules: what the operator decided.

@@ -22,9 +22,8 @@ from subagents_errors import CallFailure
 class ContinueWork:
     """Redeems receipts.
 
-    A receipt is redeemed by a fact of the turn that asked, before the child that continues exists. The record accepts
-    one such fact for each question, so that of two sidecars one is refused. A dispatch that is sent again finds its own
-    fact and continues.
+    A fact of the asking turn redeems a receipt before the continuing child exists. The record accepts one such fact
+    per question, so of two sidecars one is refused. A repeated dispatch finds its own fact and continues.
 
     Args:
         keys: those of surface tokens.
@@ -100,13 +99,13 @@ class ContinueWork:
         return continuation_of(child, answering)
 
     def _refusal_on_record(self, child: StoredChild | None, claims: ReceiptClaims) -> ReceiptRefused | None:
-        """Return why the record does not let a question be answered by a call that has not answered it before."""
+        """Return why the record does not allow this call to answer the question; None if it has answered it before."""
         if child is None or child.question is None or child.question.digest != claims.question:
             return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         return None if child.answered_by is None else ReceiptRefused(CallFailure.RECEIPT_USED)
 
     async def _child(self, claims: ReceiptClaims) -> StoredChild | None:
-        """Return the child that asked, as it is on record. Raises `StoreUnavailable`."""
+        """Return the child that asked, from the record. Raises `StoreUnavailable`."""
         turn = await read_within(self._store.turn(TurnId(claims.turn_id)), self._seconds)
         if isinstance(turn, StoreUnavailable):
             raise turn

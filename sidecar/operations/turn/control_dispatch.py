@@ -43,7 +43,7 @@ class CancelCall:
         self._going = going
 
     async def __call__(self, request: CancelRequest) -> bool:
-        """Stop the call at once, and return when that is on record; say whether the call was cancelled.
+        """Stop the call immediately, and return when that is recorded; return whether the call was cancelled.
 
         Raises:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.

@@ -25,10 +25,10 @@ MOST_ROWS = 1000
 
 
 class CallCounts(Protocol):
-    """Knows how many calls of a slot a principal has made today."""
+    """Returns how many calls of a slot a user has made today."""
 
     async def left(self, principal: Principal, dispatch_id: DispatchId, slot: Slot, limit: int) -> int | None:
-        """Return how many of `limit` calls are left; None if that cannot be said."""
+        """Return how many of `limit` calls are left; None if that is unknown."""
 
 
 class RecordedCallCounts:
@@ -56,7 +56,7 @@ class RecordedCallCounts:
 
 
 class DailyCalls:
-    """Says what is left, to one dispatch of a principal at a time."""
+    """Returns the remaining calls of a user, to one dispatch of that user at a time."""
 
     def __init__(self, counts: CallCounts) -> None:
         self._counts = counts

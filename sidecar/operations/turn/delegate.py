@@ -55,7 +55,7 @@ class Delegate:
     async def __call__(
         self, grant: str, tool_name: str, arguments_json: str, time_left: timedelta | None = None
     ) -> CallOutcome:
-        """Run the sub-agent behind `tool_name` for the child that the grant belongs to; return what it came to.
+        """Run the sub-agent behind `tool_name` for the child that the grant belongs to; return its result.
 
         Args:
             grant: of the running attempt.
@@ -154,7 +154,7 @@ class Delegate:
         )
 
     async def _carry_out(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
-        """Open, run, join, close; it is over when this returns, whatever happens."""
+        """Open, run, join and close the delegation; it is over when this returns."""
         child = new.child
         if parent.frames is not None:
             parent.frames.delegating(child.child_id)
@@ -213,7 +213,7 @@ class Delegate:
         turn.keep_child(child)
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
-        """Join and close it; what cannot be recorded now goes along with the next append. Source: SX-25, SX-29."""
+        """Join and close it; facts that cannot be recorded now are part of the next append. Source: SX-25, SX-29."""
         turn, store, now, values = call.turn, self._out.store, self._out.clock.now(), list[Values]()
         child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), now, SIDECAR)
         body = DelegationSettled(call.dispatch_id, (child.progress(now, values),))

@@ -77,7 +77,7 @@ async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecov
 
 
 async def attached(dispatch: LiveDispatch, going: DispatchRecovery) -> DispatchHandle:
-    """Return a dispatch that was begun before, and ensure that this process or another brings it to its result."""
+    """Return an existing dispatch, and ensure that this process or another completes it."""
     refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
@@ -181,7 +181,7 @@ class DispatchCalls:
         return await attached(dispatch, self._going)
 
     def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
-        """Return how long the calls may take: what is left after keeping time to deliver the outcomes."""
+        """Return how long the calls may take: the time left, less the time to deliver the outcomes."""
         bounds = [self._rules.join_timeout]
         if request.join.timeout is not None:
             bounds.append(request.join.timeout)
@@ -250,7 +250,7 @@ class DispatchCalls:
         return IntentReport(declared, len(called), bool(new), missing)
 
     async def _open_and_carry_out(self, dispatch: LiveDispatch) -> None:
-        """Put the children that start at once on record, then let everything run; or leave no trace."""
+        """Record the children that start at once, then start everything; on a refusal leave no trace."""
         try:
             children = await self._put_on_record(dispatch)
         except BaseException as error:

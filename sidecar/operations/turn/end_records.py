@@ -41,7 +41,7 @@ ROUTED_IN_EMISSION_ORDER: Final = attrgetter("emission_index")
 
 
 def plan_end(turn: Turn, out: TurnDependencies) -> EndPlan:
-    """Give every child its verdict, in emission order, and lay out what is to be written. No await in here."""
+    """Give every child its verdict, in emission order, and prepare the facts of the end. No await in here."""
     now, ended = out.clock.now(), turn.ending.request
     verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
     settling = _unfinished(turn)
@@ -111,7 +111,7 @@ def _routing(turn: Turn, settling: Settling, now: datetime) -> RoutingRecord:
 
 
 def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[RoutedCall, ...]:
-    """Return what is said of each call of the turn, in emission order; `now` where its end has no time on record."""
+    """Return the routing of each call of the turn, in emission order; `now` if its end has no recorded time."""
     calls = []
     for dispatch_id, dispatch in turn.dispatches.items():
         known, unfinished = dispatch.calls.outcomes, settling.get(dispatch_id, {})
@@ -139,7 +139,7 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
 
 
 def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, cause: EndCause) -> None:
-    """Close one child: by the parent's verdict, by default, or because its parent is gone."""
+    """Close one child: by the parent's verdict, by default, or because its parent is lost."""
     verdict = verdicts.get(child.child_id)
     if cause is not BY_PARENT:
         child.close_unintegrated(now, cause.close_reason, cause.actor)

@@ -50,7 +50,7 @@ class EndTurn:
         self._find, self._restore = find, restore
 
     async def __call__(self, request: EndTurnRequest) -> tuple[TurnClosed, bool]:
-        """End the turn; also says whether an earlier request did.
+        """End the turn; also return whether an earlier request ended it.
 
         Raises:
             TurnIdReused: it was ended with other contents.
@@ -78,7 +78,10 @@ class EndTurn:
         return closed, not ending.asked_for_here
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
-        """End a turn whose parent did not; says whether that is done with: if the store is away, a later try may do."""
+        """End a turn that its parent did not end; return whether that is settled.
+
+        If the store is unavailable, try again later.
+        """
         try:
             await self._end(turn, None, cause)
         except SubagentsError as error:
@@ -114,6 +117,8 @@ class EndTurn:
     ) -> FirstResult[TurnClosed | SubagentsError]:
         attempt = turn.ending.attempt
         if attempt is None or attempt.settled:
+            # The end runs in its own task: a caller that disconnects must not stop an end half-way. All callers of the
+            # same end share its result.
             attempt = turn.ending.begin(request, cause)
             self._turns.begins_work(turn)
             self._out.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
@@ -136,7 +141,7 @@ class EndTurn:
             ending.conclude(InternalError("the turn could not be ended; try again"))  # of a defect only
 
     def report(self, turn: Turn) -> None:
-        """Report the routing decision and have the history kept, once, if this process wrote the end."""
+        """Report the routing decision and store the history, once, if this process wrote the end."""
         routing = turn.ending.unreported
         if routing is not None:
             turn.ending.reported()
@@ -151,6 +156,9 @@ class EndTurn:
         for _ in range(TRIES):
             try:
                 if turn.uncertain:
+                    # An empty append is a barrier: the writer decides groups in order, so it returns after every
+                    # earlier group of this process is accepted or refused. Only then does a read show the final state
+                    # of the turn.
                     await read_within(store.append(()), seconds)  # whatever was handed over before is decided then
                 if turn.uncertain or (ending.laid_out is None and self._may_be_anothers_too(turn)):
                     await self._restore(turn)
@@ -162,6 +170,8 @@ class EndTurn:
             if ending.cause.yields and _is_anothers(turn):
                 self._leave(turn)
                 return RecordConflict("another sidecar works in the turn; ask again")
+            # The drafts are prepared once and reused by each retry: the salt identifies a draft, so an end whose answer
+            # was lost is recognised as recorded instead of being refused as a second end.
             laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._out))
             refused = await append_within(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
             if not isinstance(refused, RecordConflict) or ending.closed is not None:
@@ -171,23 +181,23 @@ class EndTurn:
         return refused
 
     def _may_be_anothers_too(self, turn: Turn) -> bool:
-        """Return whether the record may hold dispatches of the turn that are not known here.
+        """Return whether the record may hold dispatches of the turn that are unknown here.
 
-        A turn that was bound here may have been bound by the process before this one, too. Opening a dispatch shows
-        that, because its steps are taken; a turn without a dispatch has to be looked up.
+        The previous process may have bound the same turn. Opening a dispatch would detect that, because its steps are
+        used; a turn without a dispatch must be read.
         """
         store = self._out.store
         return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE or not turn.dispatches)
 
     def _leave(self, turn: Turn) -> None:
-        """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""
+        """Leave an idle turn to the sidecar that works in it; unrecorded facts must be appended first."""
         if turn.unrecorded and turn.ending.laid_out is None:
             turn.ending.give_back()
         else:
             self._turns.forget(turn)
 
     def _capture(self, turn: Turn, ended_at: datetime) -> None:
-        """Have the turn's history kept, beside its result and without delaying it. Source: PC1-D-12."""
+        """Pass the turn to the history, beside its result and without delaying it. Source: PC1-D-12."""
         ended = turn.ending.request
         narration, said = (ended.narration, ended.user_message) if ended else ("", "")
         self._captures.capture(history_of(turn, ended_at, narration, said))

@@ -18,14 +18,14 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
 class EndTurnReporter(Protocol):
-    """Told who ends a turn and why, before that is done. Never raises, never waits."""
+    """Receives operator and reason before a turn is ended. Never raises, never waits."""
 
     def __call__(self, turn_id: str, by: str, reason: str) -> None:
         """Write it down."""
 
 
 class EndedTurn(Struct, frozen=True):
-    """How a turn ended; `before`: not by this request."""
+    """The end of a turn; `before`: an earlier request ended it."""
 
     before: bool
     close_reason: str
@@ -52,7 +52,7 @@ class EndTurnForOperator:
         self._find, self._end_turn = find, end_turn
 
     async def __call__(self, turn_id: TurnId) -> EndedTurn:
-        """End a turn, wherever it was bound: what is not known here is read from the record.
+        """End a turn, wherever it was bound: unknown parts are read from the record.
 
         Raises:
             UnknownTurn: nothing is known of it here, nor on record.

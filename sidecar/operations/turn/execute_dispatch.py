@@ -38,18 +38,22 @@ class ExecuteDispatch:
         self._run_child = run_child
 
     def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
-        """Let everything begin that has its turn and no outcome on record yet; does not wait.
+        """Start every call whose turn it is and that has no recorded outcome; does not wait.
 
         Args:
             dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
+        # One clock reading for all children: they start in the same pass of the event loop, and reading the clock per
+        # child is measurable in a large fan-out.
         now, began = self._out.clock.now(), self._out.clock.monotonic()
         left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         for planned in left:
             call_id = planned.call.call_id
             child = begun.get(call_id)
             try:
+                # A new child is recorded in the fact that opened the dispatch, so it starts now. A restored child may
+                # share its slot with another recorded child: it has to queue like a call that was never opened.
                 if child is not None and not child.restored:
                     self._run(dispatch, planned, child, now, began)
                 else:
@@ -101,6 +105,8 @@ class ExecuteDispatch:
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
             return self._not_begun(dispatch, outcomes_without_run(planned, Outcome.NOT_STARTED, reason), now)
+        # The budget is checked here and not when the plan is made: a call that waited may start after others have spent
+        # it.
         over_budget = self.spending.refusal(dispatch.turn, planned) if self.spending.limits else ""
         if over_budget:
             refused = outcomes_without_run(planned, Outcome.REFUSED, CallFailure.COST_BUDGET, over_budget)
@@ -122,19 +128,23 @@ class ExecuteDispatch:
             dispatch.turn.keep_child(child)
             self._run(dispatch, planned, child, now)
             return
+        # The append may still succeed after its time limit. The turn is marked as uncertain, so that its end reads the
+        # record first and closes a child that exists there.
         dispatch.turn.note_unconfirmed()
         outcome = outcomes_without_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         dispatch.ready.put(Step(outcome.call_id, partial(self._not_begun, dispatch, outcome)))
 
     def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> LaidOut:
-        """Have the outcome of a call that never began put on record before it is told.
+        """Record the outcome of a call that never began before it is reported.
 
-        What cannot be recorded now is told as that, and goes along with the turn's end.
+        If it cannot be recorded now, the parent gets that as the reason, and the end of the turn records it.
         """
         turn, place = dispatch.turn, dispatch.calls.places[outcome.call_id]
 
         def tell(refused: Refusal, told_at: datetime) -> None:
             told = outcome
+            # A conflict means that another sidecar owns the dispatch. Its outcome counts, so no correction is written
+            # here.
             if refused is not None and not isinstance(refused, RecordConflict):
                 told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
                 again = settled_together(dispatch.dispatch_id, [settled_call(told, place, revision=1)])
@@ -146,22 +156,27 @@ class ExecuteDispatch:
     def _over(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> None:
         """A call has its outcome: its lane is free, and if it was the last one, the dispatch has its result."""
         dispatch.settled(outcome, now)
+        # The outcome is set before the slot is released: the next call of the slot may start in this very call, and
+        # must see a settled predecessor.
         dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
         if not dispatch.calls.stops:
             self._finish(dispatch)
 
     def _give_up(self, dispatch: LiveDispatch, call_id: CallId, why: BaseException) -> None:
-        """Settle a call that a defect, or the end of the process, keeps from coming to its outcome."""
+        """Settle a call whose outcome a defect, or the end of the process, prevents."""
         if isinstance(why, Exception):
             self._out.recorder.anomaly("call_defect", type(why).__name__)
+        # The call may have settled before the defect, e.g. if its continuation raised. A call settles only once.
         if call_id in dispatch.calls.stops:
             outcome = outcomes_without_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
             self._over(dispatch, outcome, self._out.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:
-        """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
+        """Join the outcomes in emission order, in whatever order they arrived. Source: SX-50, TN-22."""
         overhead = dispatch.overhead()
         outcomes = dispatch.finish(overhead).outcomes
+        # After a takeover the new owner counts these calls; counting here as well would count them twice over all
+        # replicas.
         if dispatch.ownership.conflict is None:
             failed = sum([outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED) for outcome in outcomes])
             for outcome in outcomes:

@@ -14,7 +14,7 @@ FetchCard = Callable[[Digest], Awaitable[Card | None]]
 
 
 class FindTurn:
-    """What every operation on a turn begins with.
+    """Finds the turn of a request; every operation on a turn begins with it.
 
     Args:
         turns: those that are known here.
@@ -48,7 +48,7 @@ class FindTurn:
         return turn
 
     async def _cards_of(self, claims: SurfaceClaims) -> Mapping[Digest, Card]:
-        """Return the cards that the turn was bound to, as far as they are kept anywhere."""
+        """Return the cards that the turn was bound to, as far as they are still stored."""
         cards = {}
         for digest in (claims.orchestrator_digest, *(digest for _, digest in claims.tools)):
             card = await self._fetch(digest)

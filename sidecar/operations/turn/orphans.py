@@ -69,6 +69,8 @@ class SettleOrphans:
                 if turn.uncertain:
                     await self._find_own(turn)
         left = await self._asked(store.left_behind(AT_A_TIME))
+        # The grace counts from the time at which this process first saw the orphan, by its own clock. The time of the
+        # owner's death is unknown, and clocks of machines differ.
         self._noticed = {each: self._noticed.get(each, self._out.clock.monotonic()) for each in left}
         for turn_id, dispatch_id in left:
             await self._settle(turn_id, dispatch_id)
@@ -94,6 +96,8 @@ class SettleOrphans:
     async def _find_own(self, turn: Turn) -> None:
         """Continue dispatches opened here by an unconfirmed append: no other sidecar does so while this one lives."""
         store = self._out.store
+        # Cleared before the read: an append that becomes uncertain during the read marks the turn again, and the next
+        # pass reads it.
         turn.note_confirmed()
         try:
             await self._asked(store.append(()))  # whatever was handed over before is decided then
@@ -112,6 +116,8 @@ class SettleOrphans:
     async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId) -> None:
         stored = await self._asked(self._out.store.turn(turn_id))
         dispatch = stored.dispatch(dispatch_id) if stored else None
+        # Checked again on a fresh read: between the search and now, another sidecar may have taken over the dispatch,
+        # or its owner may have renewed its lease.
         if stored is None or dispatch is None or dispatch.settled or dispatch.owner_alive or stored.ended is not None:
             return
         now = self._out.clock.now()
@@ -123,7 +129,7 @@ class SettleOrphans:
         await self._write(stored, said, now, "dispatch_settled_for_dead")
 
     async def _goes_on(self, dispatch: StoredDispatch, now: datetime) -> bool:
-        """Go on with a dispatch that needs no listener; False if it does, or if that cannot be done here."""
+        """Continue a dispatch that needs no listener; return False if it needs one, or cannot continue here."""
         opened = dispatch.opened
         request = request_from_json(opened.request_json, "")
         if request.on_disconnect is OnDisconnect.CANCEL or now >= opened.settle_by:
@@ -157,6 +163,8 @@ class SettleOrphans:
         me = self._out.store.instance
         alive = [each for each in stored.dispatches if each.owner_alive]
         last = max(alive, key=lambda each: each.opened.first_step, default=None)
+        # Exactly one living sidecar must close the turn. All of them see the same facts, so the owner of the last
+        # dispatch is a choice without communication.
         if any(each.owner != me and (each is last or not each.settled) for each in alive):
             return  # theirs; one that only settled an earlier dispatch leaves the turn to the owner of the last one
         now = self._out.clock.now()

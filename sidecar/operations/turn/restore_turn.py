@@ -46,7 +46,7 @@ class RestoreTurn:
         self._out = outside
 
     async def __call__(self, turn: Turn) -> StoredTurn | None:
-        """Merge what is on record of `turn`; returns what was found. Raises `StoreUnavailable`."""
+        """Merge the record of `turn`; return what was found. Raises `StoreUnavailable`."""
         seconds = self._rules.record_timeout.total_seconds()
         found = await read_within(self._out.store.turn(turn.turn_id), seconds)
         if isinstance(found, StoreUnavailable):
@@ -59,10 +59,13 @@ class RestoreTurn:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
         # An outcome found on record may still be about to be told here: the task that appended it holds it.
         settling = {child.child_id for child in turn.children.values() if turn.settles_unconfirmed(child)}
+        # The salts come before the children: a draft of this process that is recorded is then no longer unconfirmed,
+        # and a child is not taken for being ahead of the record.
         turn.found_on_record(stored.salts)
         if stored.dispatches:
             newest = from_json(stored.dispatches[-1].opened.claims_json, SurfaceClaims)
             turn.note_claims(recorded=newest == turn.claims and not self._out.store.shared)
+        # Computed before anything is merged: `_merge_dispatch` changes the ownership that `_is_lost` reads.
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         effects = recorded_effects(stored.children)
         for child in stored.children:
@@ -76,13 +79,15 @@ class RestoreTurn:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
         taken += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
+        # A dispatch of another sidecar has reserved all of its steps, also those without a child yet. The next dispatch
+        # here must begin after them, or the record refuses it.
         turn.count_steps_from(max((step + 1 for step in taken), default=0))
         if stored.ended is not None and stored.routing is not None and turn.ending.closed is None:
             closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
             turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
-        """Return whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
+        """Return whether a dispatch of this process now belongs to another sidecar, or was dropped."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
         if known is None or not known.ownership.here:
             return False
@@ -94,7 +99,7 @@ class RestoreTurn:
     ) -> Child | None:
         """Merge one child, and return it if it was restored.
 
-        What is not on record of it is given up with its dispatch: its owner may make it again.
+        Unrecorded progress of a lost dispatch is dropped, because its owner may repeat the work.
         """
         known = turn.children.get(stored.opened.child_id)
         if known is not None and may_be_ahead:
@@ -105,6 +110,8 @@ class RestoreTurn:
                 return None
             turn.give_up_progress(known)
         if known is not None and known.outcome is None:
+            # The child may still run here although another sidecar owns it. Without its grants it can reach no data, so
+            # it cannot cause effects beside the new owner's attempt.
             self._out.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
         if restored is not None:
@@ -146,6 +153,8 @@ class RestoreTurn:
             settle_by=opened.settle_by,
         )
         self._note_owner(dispatch, stored)
+        # A listener may know sequence numbers of the former owner that never reached the record. A new range avoids
+        # that an old and a new event share a number.
         dispatch.begin_events_after(events_of_owner(stored.epoch) + EVENTS_PER_OWNER)
         return dispatch
 
@@ -155,7 +164,7 @@ class RestoreTurn:
         dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
-        """Take in the outcomes that are on record; with the last one the dispatch is finished."""
+        """Take the recorded outcomes; with the last one the dispatch is finished."""
         children = _children_of(of_turn, stored.opened.dispatch_id)
         dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children, stored.cancelled)
         if stored.settled and dispatch.stage is not DispatchStage.FINISHED:

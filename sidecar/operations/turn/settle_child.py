@@ -30,14 +30,14 @@ from sidecar.operations.turn.state.turn_ends import ChildSummary
 
 
 def is_contradicted(child: Child, verdict: Verdict) -> bool:
-    """Return whether a child was closed otherwise than `verdict` says."""
+    """Return whether a child was closed with a different verdict."""
     if child.log.state is not ExecutionState.CLOSED:
         return False
     return (verdict is Verdict.ACCEPTED and not child.integrated) or (verdict is Verdict.REJECTED and child.integrated)
 
 
 def refuse_contradiction(child: Child, verdict: Verdict) -> None:
-    """Raise `ChildClosed` if the child was closed otherwise than `verdict` says."""
+    """Raise `ChildClosed` if the child was closed with a different verdict."""
     if is_contradicted(child, verdict):
         raise ChildClosed(
             "the child was closed with another verdict already; end the turn without one for it",
@@ -53,7 +53,7 @@ def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterat
 
 
 def summary_of(child: Child) -> ChildSummary:
-    """Return the end state of a closed child, or what it would be if it were closed as it is."""
+    """Return the final state of a closed child, or the one that closing it now would give."""
     return ChildSummary(child.child_id, child.slot, child.step_idx, final_status_of(child), child.close_reason)
 
 

@@ -53,7 +53,7 @@ class TakeOver:
         self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
-        """Start the work that brings `dispatch` to its result; returns immediately.
+        """Start the work that completes `dispatch`; returns immediately.
 
         Args:
             dispatch: restored from the record.
@@ -61,15 +61,17 @@ class TakeOver:
         """
         if dispatch.ownership.custody is not Custody.ELSEWHERE or dispatch.stage is DispatchStage.FINISHED:
             return
+        # `follow` changes the custody before the task starts. A second request in the same pass therefore sees the
+        # dispatch as followed, and no two tasks take over the same dispatch.
         dispatch.ownership.follow()
         self._turns.begins_work(dispatch.turn)
         self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
     def go_on_with_own(self, turn: Turn) -> None:
-        """Carry out what is this process's on record and does not run here; returns at once.
+        """Execute dispatches that this process owns in the record but does not run; returns immediately.
 
-        A request that takes a dispatch in passing, to cancel a call or to close a child, calls this: no other sidecar
-        takes over a dispatch whose owner lives.
+        A request that takes a dispatch over as a side effect, to cancel a call or to close a child, calls this: no
+        other sidecar takes over a dispatch whose owner lives.
         """
         for dispatch in [each for each in turn.dispatches.values() if each.ownership.owner == self._out.store.instance]:
             self(dispatch, unheard=True)
@@ -100,6 +102,8 @@ class TakeOver:
         """Take the dispatch over and execute it; returns whether the takeover succeeded."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
+            # The next epoch is a compare-and-set: of several sidecars that see a dead owner, the record accepts one.
+            # The others read the record again and follow the winner.
             body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)
             taken = self._out.store.draft(turn.turn_id, now, body, Texts())
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
@@ -107,6 +111,9 @@ class TakeOver:
                 await self._look_again(dispatch)
                 return dispatch.stage is DispatchStage.FINISHED
         try:
+            # The restore must come after the takeover. Facts that the former owner appended before it count; after it
+            # the record refuses the owner's appends, so nothing can be missed between this read and the first append
+            # here.
             await self._restore(turn)  # with what its owner wrote last
             if dispatch.calls.answers:
                 await self._continue().restore(dispatch)
@@ -118,6 +125,8 @@ class TakeOver:
             return finished
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
+        # The dispatch must count as unheard before the work begins. Otherwise a child that ends immediately would
+        # settle in a dispatch that seems to have a listener, and `on_disconnect` would never apply.
         dispatch.leave(None, self._grace_of(dispatch, unheard=unheard))
         self._carry_out.begin(dispatch, begun)
         await self._carry_out(dispatch)
@@ -133,7 +142,7 @@ class TakeOver:
         return self._rules.resume_grace if waits else timedelta(0)
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
-        """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""
+        """Start the rest of the dispatch here; returns the recorded children. No await in here."""
         turn, now = dispatch.turn, self._out.clock.now()
         after = events_of_owner(dispatch.ownership.epoch)
         dispatch.take_over(after, self._rules.record_timeout.total_seconds())
@@ -144,6 +153,8 @@ class TakeOver:
         turn.lanes.enter(
             [
                 QueuedCall(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
+                # Calls with a recorded child enter their queue first. In emission order, a call that never began could
+                # hold the slot that a recorded child was already using, and both would run.
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
             ]
         )

@@ -15,7 +15,7 @@ from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
 from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
-from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings, contract
+from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -25,14 +25,14 @@ HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).Serialize
 
 
 class LaneParts(Struct, frozen=True):
-    """What all lanes of a process share.
+    """The objects that all lanes of a process share.
 
     Attributes:
         methods: by the kind of operation.
     """
 
     rules: SessionRules
-    around: SessionSurroundings
+    around: LaneDependencies
     methods: Mapping[str, Method]
     instance_id: str
     stalls: Stalls
@@ -77,7 +77,7 @@ class Lane:
         return self._call.context.auth_context()
 
     def drain(self, reason: pb.SessionDrainReason) -> None:
-        """Ask the client to open another lane; a client that has not said hello is asked as soon as it does."""
+        """Ask the client to open another lane; before its hello, this is postponed until the hello arrives."""
         if self._incoming.stage is LaneStage.OPENING:
             self._drain_at_hello = reason
         elif self._incoming.drain():
@@ -159,6 +159,7 @@ class Lane:
             return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
+        # `_carry_out` waits for it: a cancel must not overtake the dispatch of the same turn that it refers to.
         before = self._opening.get(operation.token)
         if operation.kind == "dispatch":
             self._opening[operation.token] = operation
@@ -271,7 +272,7 @@ class Lane:
         self._writer.give_up(_over("stalled", "the client has not read the lane"))
 
     def _break(self) -> None:
-        """Let every operation go, with the grace to come back."""
+        """Release every operation, with the grace to resume it."""
         self._writer.over = True
         for _, timer in self._timers:
             timer.cancel()

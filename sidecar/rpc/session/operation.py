@@ -47,7 +47,7 @@ class OutgoingMessages(Enum):
 
 
 class Queue(Protocol):
-    """What takes an operation's results; see `Lane`."""
+    """Accepts the results of an operation; see `Lane`."""
 
     def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
         """Take a result, or return what the operation ends with instead: no credit is left, or it is too large."""
@@ -136,6 +136,8 @@ class Operation:
         for part in parts_of(frame):
             response = self._filled(part)
             if part.result is not None:
+                # The result and the status are sent as one message. A large result is separated from its events so that
+                # the message stays within the size limit.
                 if response.ByteSize() > LARGE and part.events:
                     self._add(self._filled(Frame(part.snapshot, part.events)))
                     response = self._filled(Frame(None, (), part.result))
@@ -162,11 +164,11 @@ class Operation:
     # --- its begin and its end
 
     def work(self, method: Method) -> Callable[[Call], Awaitable[Any]]:
-        """Return what carries it out, once its call is let in."""
+        """Return the function that runs the operation once its call is admitted."""
         return lambda call: method.handle(self.request, replace(call, lane=self))
 
     def has_begun(self) -> None:
-        """Let what comes after it in the same turn begin."""
+        """Release the later operations of the same turn."""
         self.begun = True
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
@@ -175,6 +177,8 @@ class Operation:
         """Wait for `has_begun`."""
         if not self.begun:
             self._awaited = self._awaited or asyncio.get_running_loop().create_future()
+            # Several operations may wait for this one. Without `shield`, cancelling one of them would cancel the future
+            # for all.
             await asyncio.shield(self._awaited)
 
     def leave(self, why: OutgoingMessages, grace: timedelta = timedelta(0)) -> None:
@@ -185,6 +189,8 @@ class Operation:
         if self.left is not None or self.task is None:
             return
         self.left, self.grace = why, grace
+        # A listener is cancelled when its lane breaks: the dispatch continues without it, and the client resumes it. A
+        # unary operation must complete, because its effect may have happened and the client repeats it.
         listens = self.begun and self._last is None
         if self.started and (listens or why is not OutgoingMessages.BROKEN):
             self.task.cancel()
@@ -208,7 +214,7 @@ class Operation:
         return last, None
 
     def measured(self, now: float, name: str, code: str, reason: str) -> tuple[float, str, str, str, str]:
-        """Return what `OnEnded` hears of it."""
+        """Return the arguments for `OnEnded`."""
         return now - self.began, name[1:] or NO_METHOD, code, reason, CARRIER
 
 
@@ -228,7 +234,7 @@ def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.Sessi
 
 
 async def in_span(operation: Operation, method: Method, guard: HandlerWrapper, span: SpanOf) -> Any:
-    """Have the guard carry an operation out within a span of its own; return what the guard returns."""
+    """Run an operation through the guard within its own span; return the guard's result."""
     with span(method.name, operation.invocation_metadata()) as end_with:
         answer = await guard(method, operation, operation.work(method))
         if isinstance(answer, SubagentsError):

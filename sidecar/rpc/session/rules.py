@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sidecar.core.session.stalls import Stall
 
 SILENT_INTERVALS: Final = 3
-"""A client that has promised heartbeats, and sends nothing for so many intervals, is gone."""
+"""Intervals without a message after which a client that announced heartbeats counts as gone."""
 
 
 class SessionRules(Struct, frozen=True):
-    """How lanes are served. See the settings of the section `session`."""
+    """The rules for serving lanes. See the settings of the section `session`."""
 
     max_age: timedelta = timedelta(minutes=30)
     drain_time: timedelta = timedelta(minutes=2)
@@ -37,24 +37,24 @@ class SessionRules(Struct, frozen=True):
 
 
 def contract(rules: SessionRules) -> pb.Contract:
-    """Return what a sidecar with lanes offers."""
+    """Return the contract that a sidecar with lanes offers."""
     offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE, QUESTIONS_FEATURE])
     offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
     return offered
 
 
 class LaneReports(Protocol):
-    """Hears of what an operator should know. Never raises, never waits."""
+    """Receives events of lanes for operators. Never raises, never waits."""
 
     def stalled(self, stall: "Stall") -> None:
-        """A lane was given up, since it was not read."""
+        """A lane was closed because its client did not read it."""
 
     def out_of_credit(self, credit: str) -> None:
-        """An operation was ended, since its client has not granted credit."""
+        """An operation ended because its client granted no credit."""
 
 
 class LaneCounts(Struct):
-    """What is counted of lanes, for metrics that are read now and then.
+    """Counts of lanes, for metrics that are read at intervals.
 
     Attributes:
         lanes: that are open.
@@ -66,11 +66,11 @@ class LaneCounts(Struct):
 
 
 SpanOf = Callable[[str, Any], AbstractContextManager[Callable[[StatusCode, str], None]]]
-"""Makes the span of an operation, from its method and metadata; gives what is to be told a status other than OK."""
+"""Starts the span of an operation from its method and metadata; yields a function that sets a status other than OK."""
 
 
-class SessionSurroundings(Struct, frozen=True):
-    """What lanes need of the process.
+class LaneDependencies(Struct, frozen=True):
+    """The dependencies of lanes on the process.
 
     Attributes:
         spawner: owns the tasks of operations, which may outlive their lane.

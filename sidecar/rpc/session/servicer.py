@@ -8,7 +8,7 @@ from sidecar.core.errors import AdmissionRefused, Draining
 from sidecar.core.session.incoming import check_deadline, longest_deadline
 from sidecar.rpc.dispatch_servicer import SERVICE
 from sidecar.rpc.methods import Call, Method, MethodShape
-from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import OPERATIONS, LaneDependencies, SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class SessionServicer:
         methods: of `DispatchService`; operations are carried out by their handlers.
     """
 
-    def __init__(self, rules: SessionRules, around: SessionSurroundings, methods: Sequence[Method]) -> None:
+    def __init__(self, rules: SessionRules, around: LaneDependencies, methods: Sequence[Method]) -> None:
         self._rules = rules
         self._counts = around.counts
         self._lanes: dict[str, Lane] = {}

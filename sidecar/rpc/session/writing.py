@@ -9,7 +9,7 @@ from sidecar.operations.ports import Clock
 
 
 class LaneWriter:
-    """Writes what is queued until the lane is over, or fails.
+    """Writes the queued results until the lane ends or fails.
 
     Attributes:
         failure: why the lane ends, unless its client has closed it or gone away.
@@ -40,6 +40,8 @@ class LaneWriter:
         except asyncio.CancelledError:
             if self.failure is None or self._task is None:
                 raise
+            # The cancellation came from `give_up`, not from gRPC. Without `uncancel` the task would count as cancelled,
+            # and gRPC would send CANCELLED instead of the failure's status.
             self._task.uncancel()
         if self.failure is not None:
             raise self.failure
@@ -48,6 +50,8 @@ class LaneWriter:
         outgoing = self._outgoing
         while not self._failed:
             while outgoing.ready and not self._failed:
+                # Messages are taken as late as possible. Everything that is queued while a write is blocked leaves in
+                # the next message, so a slow client gets fewer and larger messages.
                 self._writing_since = self._clock.monotonic()
                 await self._write(outgoing.take())
                 self._writing_since = None
@@ -56,6 +60,8 @@ class LaneWriter:
                     self._written.set()
             if self.over:
                 return
+            # `_woken` is reset together with the event: between the two lines no other code can run, so no wake-up is
+            # lost.
             await self._wake.wait()
             self._wake.clear()
             self._woken = False
@@ -77,12 +83,12 @@ class LaneWriter:
         self._written = None
 
     def tell(self, message: bytes) -> None:
-        """Queue what is of the lane itself."""
+        """Queue a message of the lane itself."""
         self._outgoing.tell(message)
         self.wake()
 
     def fail(self, error: Exception) -> None:
-        """End the lane once the message that is being written is taken: only then can its client be told why."""
+        """End the lane after the present write: only then can the client receive the reason."""
         self.failure = self.failure or error
         self.wake()
 

@@ -11,7 +11,7 @@ from subagents.lifecycle.v1 import activity_pb2 as pb
 
 
 def active_periods(message: pb.ListActivePeriodsRequest) -> ActivityQuery:
-    """Return what is asked. Raises `InvalidRequest`."""
+    """Return the query. Raises `InvalidRequest`."""
     fields = Fields("ListActivePeriodsRequest")
     definition_id = DefinitionId(fields.definition_name("definition_id", message.definition_id))
     slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else Slot("")

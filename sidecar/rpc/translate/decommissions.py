@@ -9,7 +9,7 @@ from subagents.lifecycle.v1 import reading_pb2
 
 
 def reading_message(reading: DecommissionReading) -> reading_pb2.DecommissionStatus:
-    """Return one decommission as it stands."""
+    """Return the present state of one decommission."""
     facts = reading.facts
     return reading_pb2.DecommissionStatus(
         slot=reading.slot,
@@ -27,7 +27,7 @@ def reading_message(reading: DecommissionReading) -> reading_pb2.DecommissionSta
 
 
 def record_message(record: Decommission) -> reading_pb2.Decommission:
-    """Return what is on record of a decommission."""
+    """Return the recorded facts of a decommission."""
     following = record.next_step
     message = reading_pb2.Decommission(
         started_by=record.by,

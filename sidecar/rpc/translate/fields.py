@@ -28,13 +28,13 @@ def duration(length: timedelta) -> Duration:
 
 
 def fill_timestamp(message: Timestamp, moment: datetime) -> None:
-    """Fill in an aware time where it stands."""
+    """Fill an aware time into a message in place."""
     since = moment - EPOCH
     message.seconds, message.nanos = since.days * 86_400 + since.seconds, since.microseconds * 1000
 
 
 def fill_duration(message: Duration, length: timedelta) -> None:
-    """Fill in a duration of 0 or more where it stands."""
+    """Fill a duration of 0 or more into a message in place."""
     message.SetInParent()  # 0 has no field to set, and is not the same as unknown
     message.seconds, message.nanos = length.days * 86_400 + length.seconds, length.microseconds * 1000
 
@@ -57,7 +57,7 @@ def _is_any_invisible(value: str) -> bool:
 
 
 class Fields:
-    """The fields of one request. Each method returns the value to use, and notes what is wrong with it.
+    """The fields of one request. Each method returns the value to use, and collects the problems of the field.
 
     Args:
         message: name of the request, for the error.

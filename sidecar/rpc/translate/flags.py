@@ -10,7 +10,7 @@ from subagents.lifecycle.v1 import flags_pb2 as pb
 
 
 def switch_message(switched: FlagSwitched) -> pb.FlagSwitch:
-    """Return what a switch did."""
+    """Return the effect of a switch."""
     return pb.FlagSwitch(
         kind=rollout_enums.FLAG_KIND[switched.kind],
         name=switched.name,

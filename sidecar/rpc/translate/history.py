@@ -59,7 +59,7 @@ def episode_message(read: EpisodeRead) -> pb.ReadEpisodeResponse:
 
 
 def size_message(size: EpisodeSize) -> pb.EpisodeSize:
-    """Return how large an episode is."""
+    """Return the size of an episode as a message."""
     return pb.EpisodeSize(turn_count=size.turns, token_count=size.tokens)
 
 

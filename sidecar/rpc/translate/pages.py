@@ -34,7 +34,7 @@ class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
 
 
 def asked_page(fields: Fields, message: Any, form: type[Place]) -> AskedPage[Place]:
-    """Return which page a request asks for, and note what is wrong with it.
+    """Return the requested page, and collect problems of the request.
 
     Args:
         fields: of the request.

@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
@@ -31,18 +32,24 @@ OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
 
 
 class TurnPlace(NamedTuple):
-    """Where a turn is in a list."""
+    """The position of a turn in a list."""
 
     began_at: Annotated[datetime, msgspec.Meta(tz=True)]
     turn_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
 
 
 class EpisodePlace(NamedTuple):
-    """Where an episode is in a list."""
+    """The position of an episode in a list."""
 
     last_at: Annotated[datetime, msgspec.Meta(tz=True)]
     episode_id: Annotated[str, msgspec.Meta(pattern=rf"\A{RUN_SIDE.pattern}")]
     principal: Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=256)]
+
+
+class _Proof(msgspec.Struct):
+    """What of a turn's claims says how its principal is known."""
+
+    verified: bool = False
 
 
 # --- requests
@@ -92,7 +99,7 @@ def export_replay(message: pb.ExportReplayRequest) -> TurnId:
 
 
 def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildId, int]]:
-    """Return which turn, and what was seen of it. Raises `InvalidRequest`."""
+    """Return the turn, and the events that the client has seen. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.after) > MOST_POSITIONS:
@@ -181,10 +188,17 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
         owner_instance_id=dispatch.owner,
         takeover_count=dispatch.epoch,
         owner_alive=dispatch.owner_alive,
+        principal_source=_principal_source(opened.claims_json),
     )
     for outcome in dispatch.outcomes:
         fill_outcome(message.outcomes.add(), outcome)
     return message
+
+
+def _principal_source(claims_json: str) -> record_pb2.PrincipalSource:
+    verified = bool(claims_json) and from_json(claims_json, _Proof).verified
+    proven = record_pb2.PRINCIPAL_SOURCE_USER_TOKEN
+    return proven if verified else record_pb2.PRINCIPAL_SOURCE_CONSUMER_AGENT
 
 
 def _child(

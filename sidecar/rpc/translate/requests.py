@@ -43,8 +43,8 @@ ANSWERER_NAMES: Final = enums.names_of(question_pb2.Answerer)
 FROM_BIND: Final = "what BindTurn returned"
 
 
-def bind_turn(message: pb.BindTurnRequest) -> BindTurnRequest:
-    """Return what to bind. Raises `InvalidRequest`."""
+def bind_turn(message: pb.BindTurnRequest, *, verified: bool = False) -> BindTurnRequest:
+    """Return what to bind; without the user token. Raises `InvalidRequest`."""
     fields = Fields("BindTurnRequest")
     request = BindTurnRequest(
         turn_id=TurnId(fields.run_side_id("turn_id", message.turn_id)),
@@ -56,6 +56,7 @@ def bind_turn(message: pb.BindTurnRequest) -> BindTurnRequest:
         location=fields.optional_line("location", message.location if message.HasField("location") else None, 256),
         experiment_arm=fields.one_line("experiment_arm", message.experiment_arm, 128),
         date=_date(fields, message.date),
+        verified=verified,
     )
     fields.check()
     return request

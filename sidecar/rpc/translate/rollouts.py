@@ -115,7 +115,7 @@ def explanation_message(found: Explanation) -> pb.ExplainServingResponse:
 
 
 def preview_message(preview: Preview) -> pb.PreviewRampResponse:
-    """Return what a ramp would change."""
+    """Return the effect of a ramp."""
     return pb.PreviewRampResponse(
         from_basis_points=preview.before,
         to_basis_points=preview.after,

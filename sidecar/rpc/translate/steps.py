@@ -125,7 +125,7 @@ def request_to_plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
 
 
 def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: Any) -> AskedT:
-    """Return a step with what every one carries; notes what is wrong."""
+    """Return a step with the common fields of all steps; collects problems."""
     revision = message.expected_revision if message.HasField("expected_revision") else None
     if revision is None and kind not in SAFE:
         fields.refuse(

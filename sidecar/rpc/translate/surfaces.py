@@ -14,7 +14,7 @@ MOST_SURFACES: Final = 256
 
 
 class BoundTurns:
-    """Makes answers to BindTurn. What is the same for a whole cohort is made once and kept as bytes.
+    """Builds answers to BindTurn. The part that a whole cohort shares is built once and cached as bytes.
 
     Args:
         contract: what this sidecar offers.

@@ -20,7 +20,7 @@ from subagents.dispatch.v1 import dispatch_pb2, routing_pb2
 
 
 class ClosedTurns:
-    """Makes answers to EndTurn. What a routing decision shares with all turns of a cohort is made once."""
+    """Builds answers to EndTurn. The part of a routing decision that all turns of a cohort share is built once."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[tuple[Candidate, ...], Cohort, bytes]] = {}

@@ -13,7 +13,7 @@ from sidecar.core.journal.appends import RootState
 from sidecar.core.verifying.checkpoint_lines import CheckpointClaims, LineKind, RootKey, Statement
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.verify_lines import LinesVerifier
-from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable, Standing
+from sidecar.operations.record.checkpoint_ports import CheckpointHead, CheckpointStoreUnavailable
 from tests.support.second_place import a_key, a_signer
 
 AT = datetime(2026, 11, 22, 1, 2, 3, 456_789, tzinfo=UTC)
@@ -26,10 +26,10 @@ def stating(number: int, instance: InstanceId = A, day: date = DAY, kind: LineKi
     return Statement(kind=kind, instance=instance, day=day, number=number, root=f"{number:064x}", time=AT)
 
 
-def reaching(*numbers: int, instances: Sequence[InstanceId] = (A, B)) -> Standing:
+def reaching(*numbers: int, instances: Sequence[InstanceId] = (A, B)) -> CheckpointHead:
     """Return how far the roots of instances reach, on one day."""
     roots = [RootState(each, DAY, number, f"{number:064x}") for each, number in zip(instances, numbers, strict=False)]
-    return Standing({RootKey(root.instance, root.day): root for root in roots})
+    return CheckpointHead({RootKey(root.instance, root.day): root for root in roots})
 
 
 def verified(lines: Iterable[bytes]) -> tuple[list[Finding], LinesVerifier]:
@@ -98,7 +98,7 @@ async def test_the_number_of_a_damaged_line_counts_from_the_beginning_of_the_fil
     path.write_bytes(b"x" * 999 + b"\n" + (b"y" * 99 + b"\n") * 20_000)
     place = CheckpointFile(path, a_signer(), lambda _, text: reports.append(text))
 
-    assert await place.standing() == Standing({})
+    assert await place.standing() == CheckpointHead({})
 
     (report,) = reports
     assert report.startswith("lines 9517, 9518, 9519, 9520, 9521 and 10480 more of ")

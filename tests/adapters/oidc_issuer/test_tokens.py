@@ -110,6 +110,7 @@ WRONG: Final[dict[str, tuple[Callable[[], str], str]]] = {
     "groups that mean nothing": (lambda: ISSUER.token("ed-1", NOON, groups=["staff", 7, None]), "no_role"),
     "groups of two roles": (lambda: ISSUER.token("ed-1", NOON, groups=["ops", "all"]), "no_role"),
     "groups as an object": (lambda: ISSUER.token("ed-1", NOON, groups={"ops": True}), "no_role"),
+    "half a surrogate pair": (lambda: ISSUER.token("ed-1", NOON) + "\udc80", "malformed"),
     "far too long": (lambda: ISSUER.token("ed-1", NOON, more="a" * 9000), "malformed"),
     "deep": (lambda: ".".join([by_hand({}, {}).split(".")[0], "W1tb" * 1900, ""]), "signature"),
     "no token": (lambda: "hello", "malformed"),

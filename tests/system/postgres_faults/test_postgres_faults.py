@@ -1,6 +1,7 @@
 """A real PostgreSQL that is killed, stopped, out of reach or cut off in the middle of a commit, again and again.
 
-Short in `make test`; `SIDECAR_TORTURE_SECONDS` makes each of the two runs last as long. Both print seed and figures.
+Short in `make test`; `SIDECAR_TORTURE_DATABASE_FAULTS` sets how often each of the two runs strikes, and
+`SIDECAR_TORTURE_SECONDS` makes it last as long. Both print seed and figures.
 """
 
 import asyncio
@@ -27,9 +28,9 @@ pytestmark = pytest.mark.system
 
 TORTURE = float(os.environ.get("SIDECAR_TORTURE_SECONDS", "0"))
 Strike = Callable[[], Awaitable[None]]
-SHORT = 6
-"""Faults of a run, if no time is set."""
-LIMIT = TORTURE + 60
+FAULTS = int(os.environ.get("SIDECAR_TORTURE_DATABASE_FAULTS") or 6)
+"""Faults of a run at least."""
+LIMIT = TORTURE + 60 + 4 * FAULTS
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ async def _strike(
 ) -> None:
     """Let one thing after the other go wrong, each kind at least once, and let the children get on in between."""
     until = asyncio.get_running_loop().time() + TORTURE
-    while len(done) < len(faults) or done.total() < SHORT or asyncio.get_running_loop().time() < until:
+    while len(done) < len(faults) or done.total() < FAULTS or asyncio.get_running_loop().time() < until:
         missing = [fault for fault in faults if fault[0] not in done]
         name, strike = chosen.choice(missing or faults)
         await children.progress(chosen.randint(1, 60))

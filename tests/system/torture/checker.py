@@ -133,6 +133,15 @@ def compare(told: Told, database: Database) -> Found:
     return Found(len(children), len(events), lost, doubled, odd)
 
 
+def lost(told: Told, database: Database) -> list[str]:
+    """Return what was told and is not there, or is there otherwise; turns may still be open."""
+    kept = Kept(database)
+    children, _, _ = _lives(kept.of(ChildOpened), kept.of(ChildEvent))
+    outcomes, _, _ = _outcomes(told, kept)
+    ends = {each.turn_id: each for each in kept.of(TurnEnded)}
+    return [*told.wrong, *_lost_outcomes(told, outcomes), *_lost_ends(told, children, ends)]
+
+
 def _lost_outcomes(told: Told, outcomes: Mapping[tuple[str, str, str], Settled]) -> Iterator[str]:
     for (turn_id, dispatch_id), settled in told.outcomes.items():
         for each in settled:

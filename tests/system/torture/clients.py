@@ -6,9 +6,10 @@ another connection, with nothing but the ids. It never gives up, so that every p
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final, TypeVar
 
@@ -74,6 +75,7 @@ class Told:
         lost: turns left to the reaper.
         refused: how often somebody had to ask again.
         wrong: answers that contradict one from before.
+        heard: when each outcome and end was first heard, in ns of the monotonic clock, by dispatch or turn.
     """
 
     asked: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Told:
     lost: list[str] = field(default_factory=list)
     refused: int = 0
     wrong: list[str] = field(default_factory=list)
+    heard: dict[tuple[str, ...], int] = field(default_factory=dict)
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     working: "Sequence[asyncio.Task[None]]" = ()
 
@@ -95,6 +98,7 @@ class Told:
         """Keep what a dispatch came to; what was told before must be told again."""
         key = (turn_id, result.dispatch_id)
         told = [plain(each) for each in result.outcomes]
+        self.heard.setdefault(key, time.monotonic_ns())
         if self.outcomes.setdefault(key, told) != told:
             self.wrong.append(f"{key}: first {self.outcomes[key]}, then {told}")
         self.moved.set()
@@ -102,11 +106,18 @@ class Told:
     def hear_end(self, turn_id: str, narration: str, end: TurnEnd) -> None:
         """Keep how a turn ended."""
         told = {each.child_id: (str(each.final_status), str(each.close_reason)) for each in end.children}
+        self.heard.setdefault((turn_id,), time.monotonic_ns())
         if self.ends.setdefault(turn_id, told) != told:
             self.wrong.append(f"{turn_id}: first {self.ends[turn_id]}, then {told}")
         came_late = end.routing_decision.close_reason == "parent_lost"  # told that nobody had said anything
         self.narrations[turn_id] = "" if came_late else narration
         self.moved.set()
+
+    def before(self, moment: int) -> "Told":
+        """Return what had been told by then, in ns of the monotonic clock."""
+        outcomes = {key: each for key, each in self.outcomes.items() if self.heard[key] <= moment}
+        ends = {turn: each for turn, each in self.ends.items() if self.heard[(turn,)] <= moment}
+        return replace(self, outcomes=outcomes, ends=ends)
 
     async def progress(self, more: int) -> None:
         """Wait until so much more was told. Raises what a client failed with."""

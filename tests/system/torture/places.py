@@ -17,6 +17,8 @@ from tests.support.sidecar_process import ROOT, SidecarProcess, started
 SECONDS: Final = float(os.environ.get("SIDECAR_TORTURE_SECONDS", "0"))
 """How long each long run takes; 0: only as long as it needs to meet each kind of fault."""
 LIMIT: Final = SECONDS + 90
+SECONDS_OF_A_STRIKE: Final = 6.0
+"""Longest that a sidecar lives and starts again on average, on a busy machine."""
 SHORT: Final = ClientTimeouts(
     bind=timedelta(seconds=1),
     dispatch=timedelta(seconds=6),
@@ -51,6 +53,16 @@ database = "postgresql"
 dsn_file = "{folder}/dsn"
 lease = "{lease}"
 """
+
+
+def strikes(name: str, short: int) -> int:
+    """Return how often something is struck: `SIDECAR_TORTURE_<NAME>`, else the few times of the short form."""
+    return int(os.environ.get(f"SIDECAR_TORTURE_{name}") or short)
+
+
+def limit_of(count: int) -> float:
+    """Return how long a run with so many strikes may take."""
+    return LIMIT + count * SECONDS_OF_A_STRIKE
 
 
 def seed() -> int:

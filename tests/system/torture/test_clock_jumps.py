@@ -1,13 +1,11 @@
 """The wall clock of the process jumps by an hour, forwards and back, while turns are going on."""
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -20,11 +18,11 @@ from tests.support.sidecar_process import place
 from tests.system.torture.agents import WAITS, Agents, agents_for
 from tests.system.torture.checker import Kept, SqliteFile, compare, over
 from tests.system.torture.clients import Told
+from tests.system.torture.faked_time import FakedTime
 from tests.system.torture.places import client_of, dice, serving, settings_of, verified
 
 pytestmark = pytest.mark.system
 
-LIBRARY = "faketime/libfaketimeMT.so.1"
 CALLS = [
     ToolCall("call-1", "ask_shop", f'{{"request": "{WAITS}"}}'),
     ToolCall("call-2", "ask_rewards", '{"request": "points"}'),
@@ -34,30 +32,6 @@ LIFETIME = 6.0
 """Seconds of a turn that nobody ends."""
 
 
-class FakedTime:
-    """The wall clock of a process, as libfaketime shows it; monotonic time goes on as it is."""
-
-    def __init__(self, folder: Path) -> None:
-        found = sorted(Path("/usr/lib").glob(f"*/{LIBRARY}"))
-        if not found:
-            pytest.skip("missing tool: libfaketime (Debian package faketime)")
-        self._file = folder / "time"
-        self._file.write_text("+0s\n", encoding="utf-8")
-        self.environment = {  # of the process; with how long its turns live
-            "LD_PRELOAD": str(found[0]),
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_NO_CACHE": "1",
-            "DONT_FAKE_MONOTONIC": "1",
-            "SIDECAR__DISPATCH__TURN_LIFETIME": f"{LIFETIME:.0f}s",
-        }
-
-    def jump(self, to: str) -> None:
-        """Let the clock show another time from now on, relative to the right one."""
-        beside = self._file.with_suffix(".new")
-        beside.write_text(f"{to}\n", encoding="utf-8")
-        os.replace(beside, self._file)
-
-
 @requirement("SX-25")
 @pytest.mark.seconds(60)
 async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None:
@@ -65,10 +39,11 @@ async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None
     told = Told()
     with place() as folder:
         faked = FakedTime(folder)
+        lifetime = {"SIDECAR__DISPATCH__TURN_LIFETIME": f"{LIFETIME:.0f}s"}
         kept = SqliteFile(folder / "record" / "record.sqlite")
         async with (
             agents_for(folder, dice(1)) as agents,
-            serving(folder, settings_of(folder, folder), **faked.environment) as sidecar,
+            serving(folder, settings_of(folder, folder), **faked.environment, **lifetime) as sidecar,
             client_of(folder, ClientTimeouts()) as client,
         ):
             began = time.monotonic()

@@ -1,7 +1,7 @@
 """A sidecar that is killed at any moment while clients have turns, started again, and killed again.
 
-Short in `make test`; `SIDECAR_TORTURE_SECONDS` makes each run last as long, `SIDECAR_TORTURE_SEED` repeats its choices.
-Both print figures.
+Short in `make test`; `SIDECAR_TORTURE_KILLS` sets how often, `SIDECAR_TORTURE_SECONDS` makes each run last as long,
+`SIDECAR_TORTURE_SEED` repeats its choices. Both print figures.
 """
 
 import asyncio
@@ -21,41 +21,46 @@ from tests.system.torture.agents import agents_for, pause
 from tests.system.torture.checker import Database, PostgresDatabase, SqliteFile, compare, figures, over, spread
 from tests.system.torture.clients import Told, clients_at_work
 from tests.system.torture.places import (
-    LIMIT,
     SECONDS,
     client_of,
     dice,
+    limit_of,
     seed,
     serving,
     settings_of,
     signed,
+    strikes,
     tell,
     verified,
 )
 
 pytestmark = pytest.mark.system
 
+KILLS_ON_SQLITE = strikes("KILLS", 2)
+KILLS_ON_POSTGRESQL = strikes("KILLS", 10) // 10
 LONGEST_LIFE = 1.2
 """Seconds that a sidecar lives after it listens, at most."""
 
 
 @requirement("SX-38")
-@pytest.mark.seconds(LIMIT)
+@pytest.mark.seconds(limit_of(KILLS_ON_SQLITE))
 async def test_nothing_acknowledged_is_lost_when_the_sidecar_is_killed() -> None:
     """The record is a file: what one process left, the next one settles and closes."""
     with place() as folder:
         more = settings_of(folder, folder)
-        await _tortured("SIGKILL, SQLite", folder, more, SqliteFile(folder / "record" / "record.sqlite"), 2)
+        await _tortured(
+            "SIGKILL, SQLite", folder, more, SqliteFile(folder / "record" / "record.sqlite"), KILLS_ON_SQLITE
+        )
 
 
 @requirement("SX-38")
-@pytest.mark.seconds(LIMIT)
+@pytest.mark.seconds(limit_of(KILLS_ON_POSTGRESQL))
 async def test_nothing_acknowledged_is_lost_when_a_sidecar_before_postgresql_is_killed(server: PostgresServer) -> None:
     """Each start is another instance there: it has to wait for the lease of the one before."""
     database = server.new_database()
     with place() as folder:
         more = settings_of(folder, folder, server.dsn(database))
-        await _tortured("SIGKILL, PostgreSQL", folder, more, PostgresDatabase(server, database), 1)
+        await _tortured("SIGKILL, PostgreSQL", folder, more, PostgresDatabase(server, database), KILLS_ON_POSTGRESQL)
 
 
 async def _tortured(what: str, folder: Path, more: str, database: Database, kills: int) -> None:

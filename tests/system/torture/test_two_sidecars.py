@@ -24,6 +24,7 @@ from tests.support.sidecar_process import SidecarProcess, place
 from tests.system.torture.agents import WAITS, Agents, agents_for, pause, share_agents
 from tests.system.torture.checker import Kept, PostgresDatabase, compare, figures, over
 from tests.system.torture.clients import Told, clients_at_work, plain
+from tests.system.torture.faked_time import FakedTime
 from tests.system.torture.places import (
     LIMIT,
     SECONDS,
@@ -88,17 +89,24 @@ def names(blow: str) -> list[str]:
 
 
 @asynccontextmanager
-async def pair(server: PostgresServer, chosen: Random) -> AsyncIterator[Pair]:
-    """Start both; in the end, the second one has closed what the first one left, and the record is whole."""
+async def pair(server: PostgresServer, chosen: Random, wrong: str = "") -> AsyncIterator[Pair]:
+    """Start both; in the end, the second one has closed what the first one left, and the record is whole.
+
+    Args:
+        server: of the database.
+        chosen: what is left to chance.
+        wrong: by how much the wall clock of the second one is wrong, e.g. `+3600s`.
+    """
     database = server.new_database()
     with place() as one, place() as two:
         share_agents(one, two)
         settings = [settings_of(folder, one, server.dsn(database)) for folder in (one, two)]
         kept = PostgresDatabase(server, database)
+        clock = FakedTime(two, wrong).environment if wrong else {}
         async with (
             agents_for(one, chosen) as agents,
             serving(one, settings[0], **LIFE) as first,
-            serving(two, settings[1], **LIFE) as second,
+            serving(two, settings[1], **LIFE, **clock) as second,
         ):
             yield Pair((one, two), [first, second], agents, kept)
             await over(kept)
@@ -135,6 +143,28 @@ async def test_two_sidecars_lose_and_double_nothing_when_one_is_stopped_or_kille
     assert (found.lost, found.doubled, found.odd) == ([], [], [])
 
 
+@requirement("SX-38")
+@pytest.mark.seconds(LIMIT)
+@pytest.mark.parametrize("wrong", ["+3s", "-3s", "+3600s", "-3600s"] if SECONDS else ["+3s", "-3600s"])
+async def test_replicas_whose_clocks_differ_lose_and_double_nothing(server: PostgresServer, wrong: str) -> None:
+    """Leases follow the clock of the database: none is taken early. Deadlines are moments: far off, calls run out."""
+    number = seed()
+    chosen = dice(number)
+    async with pair(server, chosen, wrong) as both:
+        async with clients_at_work(lambda: client_of(chosen.choice(both.folders)), chosen, 0.0) as told:
+            await told.progress(10)
+        assert both.takeovers() == 0
+        told.asked |= {(name, "d-1"): [each.call_id for each in CALLS] for name in names("killed")}
+        async with client_of(both.folders[0], PATIENT) as client:
+            taken = await _killed_and_taken(both, client)
+        assert both.takeovers(names("killed")) == AT_ONCE
+    found = compare(told, both.database)
+    tell(f"clocks that differ by {wrong}", number, figures(told, found))
+    assert (found.lost, found.doubled, found.odd) == ([], [], [])
+    if wrong in {"+3s", "-3s"}:
+        assert [[plain(each).outcome for each in result.outcomes] for result in taken] == [OUTCOMES] * AT_ONCE
+
+
 async def _taken_from_one_that_was_stopped(both: Pair, client: SidecarClient) -> None:
     """It comes back after its lease: its grants stay dead, its late answers are refused, its listeners are told."""
     first = both.running[0]
@@ -158,15 +188,22 @@ async def _taken_from_one_that_was_stopped(both: Pair, client: SidecarClient) ->
 
 async def _taken_from_one_that_was_killed(both: Pair, client: SidecarClient) -> None:
     """Each call has its one outcome, from the second attempt."""
+    begun = len(both.agents.runs)
+    taken = await _killed_and_taken(both, client)
+    children = [run.child_id for run in both.agents.runs[begun : begun + 2 * AT_ONCE]]
+    assert [[plain(each).outcome for each in result.outcomes] for result in taken] == [OUTCOMES] * AT_ONCE
+    assert [both.agents.numbers[child] for child in children] == [[1, 2]] * 2 * AT_ONCE
+
+
+async def _killed_and_taken(both: Pair, client: SidecarClient) -> Sequence[DispatchResult]:
+    """Kill the first sidecar while turns run there; return what the second one says of them."""
     both.agents.may_answer.clear()
     listening = [await both.begin(client, name) for name in names("killed")]
-    children = [run.child_id for run in both.agents.runs[-2 * AT_ONCE :]]
     both.running[0].signal(signal.SIGKILL)
     await both.running[0].ended()
     taken = await asyncio.gather(*(both.go_on(name) for name in names("killed")))
-    assert [[plain(each).outcome for each in result.outcomes] for result in taken] == [OUTCOMES] * AT_ONCE
     assert all(each.synthesised for each in await asyncio.gather(*listening))
-    assert [both.agents.numbers[child] for child in children] == [[1, 2]] * 2 * AT_ONCE
+    return taken
 
 
 def _lapses(sidecar: SidecarProcess) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.adapters.checkpoints import read_or_make_signer
 from sidecar.composition.operators.keys import read_operator_keys
-from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
+from sidecar.core.operators.key_limits import ANY_SUBJECT, KeyLimits
 from sidecar.core.roles import Role
 from sidecar.settings import SettingsProblem
 from sidecar.settings.kinds import InvalidValues
@@ -66,7 +66,7 @@ def test_a_plain_key_is_for_everything_and_stands_out_beside_a_limited_one(tmp_p
     bound = read_operator_keys(OperatorSettings(deployment="d", key={"watchdog": limited(watchdog)}))
 
     assert [each.roles for each in alone.limits.values()] == [frozenset(Role)]
-    assert [each.subjects for each in alone.limits.values()] == [(ANYBODY,)]
+    assert [each.subjects for each in alone.limits.values()] == [(ANY_SUBJECT,)]
     assert (alone.anybody_beside_others, bound.anybody_beside_others) == ((), ())
     assert both.anybody_beside_others == (f"{ada}",)
 

@@ -51,7 +51,7 @@ class CheckedYaml:
         return next((number for number, each in enumerate(entries) if each.get("id") == name), None)
 
     def text(self) -> str:
-        """Return the new text. Raises `CheckoutRefused` if it does not say what it is to say."""
+        """Return the new text. Raises `CheckoutRefused` if it does not have the intended content."""
         if self._file.data != self.data:
             raise CheckoutRefused(f"{self._path}: an entry {BY_HAND}")
         return self._mark + self._file.text

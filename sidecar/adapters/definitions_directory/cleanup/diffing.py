@@ -18,7 +18,7 @@ DIFF: Final = ("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file: its path from the top, where it lies, and its new text; None: it goes."""
+    """One file: its path from the top, its place on disk, and its new text; None: the file is deleted."""
 
     path: str
     file: Path

@@ -11,7 +11,7 @@ from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeSta
 
 
 def look(root: Path, request: DecommissionPatchRequest) -> CheckoutReport:
-    """Return what the steps of `request` still have to see to. Raises `CheckoutRefused`."""
+    """Return what is left to do for the steps of `request`. Raises `CheckoutRefused`."""
     checkout = open_checkout(root, request)
     return CheckoutReport(tuple(left for step in request.steps for left in LOOKS[step](checkout)), checkout.state())
 

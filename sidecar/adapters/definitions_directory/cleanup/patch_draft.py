@@ -27,7 +27,7 @@ BEFORE_CODE: Final = re.compile(r"#!|#.*coding[:=]")
 
 @dataclass(slots=True)
 class PatchDraft:
-    """What has been laid out so far.
+    """The changes so far.
 
     Attributes:
         files: new text by path from the top; None: the file goes.
@@ -42,7 +42,7 @@ class PatchDraft:
 
     @property
     def request(self) -> DecommissionPatchRequest:
-        """What is wished for."""
+        """The requested steps."""
         return self.checkout.request
 
     @property

@@ -71,7 +71,7 @@ MOST_VALUES: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout, and what is asked about it.
+    """A checkout and its contents.
 
     Attributes:
         root: the folder that holds `agent_config.yaml`.
@@ -85,7 +85,7 @@ class Checkout:
 
     @property
     def entry(self) -> AgentDefinition | None:
-        """The entry; None: it is gone."""
+        """The entry; None: it was removed."""
         return self.registries.agents.get(self.request.definition_id)
 
     @property
@@ -146,7 +146,7 @@ class Checkout:
 
     @cached_property
     def manifest_data(self) -> Any:
-        """What the manifest says, every scalar as text."""
+        """The content of the manifest, every scalar as text."""
         try:
             said = yaml.load(self.text(self.manifest), Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
             whole = sum(1 for _ in islice(values_in(said), MOST_VALUES)) < MOST_VALUES
@@ -183,7 +183,7 @@ class Checkout:
             raise CheckoutRefused(f"{path}: cannot be read as text: {type(error).__name__}") from None
 
     def is_marked(self, path: str) -> bool:
-        """Say whether a module is marked deprecated."""
+        """Return whether a module is marked deprecated."""
         return any(line.startswith(MARK) for line in self.text(path).splitlines()[:HEAD_LINES])
 
     def state(self) -> str:

@@ -19,7 +19,7 @@ BY_HAND: Final = "stands so that it cannot be changed without its surroundings; 
 
 
 class YamlText:
-    """One file's text, which each change replaces.
+    """The text of one file; each change replaces it.
 
     Args:
         text: without byte order mark.
@@ -33,7 +33,7 @@ class YamlText:
 
     @property
     def data(self) -> Any:
-        """What the file says, every scalar as text. Raises `CheckoutRefused` if it is not YAML."""
+        """The parsed file, every scalar as text. Raises `CheckoutRefused` if it is not YAML."""
         try:
             return yaml.load(self.text, Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
         except yaml.YAMLError as error:
@@ -51,7 +51,7 @@ class YamlText:
         self._cut(node.start_mark.index, node.end_mark.index, value)
 
     def add_after(self, steps: tuple[str | int, ...], key: str, value: str) -> None:
-        """Add a pair to the mapping at the end of `steps`' parent, behind the pair of `steps`."""
+        """Add a pair to the parent mapping of `steps`, after the pair of `steps`."""
         mapping, node = self._at(steps[:-1]), self._at(steps)
         if mapping.flow_style:
             self._cut(node.end_mark.index, node.end_mark.index, f", {key}: {value}")
@@ -61,7 +61,7 @@ class YamlText:
         self._cut(at, at, f"{self._newline}{indent}{key}: {value}")
 
     def comment(self, entry: tuple[str | int, ...], key: str, text: str) -> None:
-        """Put a comment on a line of its own above a pair of an entry of a list, or above the entry itself."""
+        """Insert a comment line above a pair of a list entry, or above the entry itself."""
         mapping = self._at(entry)
         found = next((one for one, _ in mapping.value if one.value == key), None)
         inside = found is not None and not mapping.flow_style and found.start_mark.line != mapping.start_mark.line
@@ -74,7 +74,7 @@ class YamlText:
         self._cut(at, at, f"{' ' * column}# {text}{self._newline}")
 
     def remove(self, *steps: str | int) -> None:
-        """Remove an item of a list, or a pair of a mapping; a collection that is empty then stays, as `[]` or `{}`."""
+        """Remove an item of a list, or a pair of a mapping; an empty collection is written as `[]` or `{}`."""
         parent, at = self._at(steps[:-1]), steps[-1]
         index = at if isinstance(at, int) else self._index(parent, at)
         if len(parent.value) == 1:
@@ -110,7 +110,7 @@ class YamlText:
             self._cut(spans[index - 1][1], end, "")
 
     def _remove_block(self, parent: Any, index: int, name: str) -> None:
-        """Remove lines: the child's own, and on one side the blank ones."""
+        """Remove the lines of a child, and the blank lines on one side of it."""
         lines = self.text.splitlines()
         first, last = self._extent(parent, index, name)
         if index + 1 < len(parent.value):
@@ -122,7 +122,10 @@ class YamlText:
         self._cut_lines(first, last)
 
     def _extent(self, parent: Any, index: int, name: str) -> tuple[int, int]:
-        """Return first and last line of a child of a block collection, with comments inside it or that name it."""
+        """Return the first and last line of a child of a block collection.
+
+        They include the comments inside it and the comments above that name it.
+        """
         lines, column = self.text.splitlines(), parent.start_mark.column
         first, last = self._first_line(parent, index), self._last_line(parent.value[index])
         while last + 1 < len(lines) and _is_comment_beyond(lines[last + 1], column):
@@ -136,7 +139,7 @@ class YamlText:
         return bool(OVERRIDE.match(line) or named.search(line))
 
     def _first_line(self, parent: Any, index: int) -> int:
-        """Return the first line of a child of a block collection; it has to begin the line."""
+        """Return the first line of a child of a block collection; the child must begin the line."""
         child, column = parent.value[index], parent.start_mark.column
         if isinstance(parent, yaml.SequenceNode):
             return self._dash_line(child.start_mark.line, column)
@@ -198,7 +201,7 @@ class YamlText:
 
 
 def _called(parent: Any, index: int) -> str:
-    """Return what a child is called: its key, its id, or itself; what never stands in a file if it has no name."""
+    """Return the key, the id or the text of a child; without one, a text that no file contains."""
     node = parent.value[index]
     if isinstance(node, tuple):
         return str(node[0].value)
@@ -213,7 +216,7 @@ def _span(child: Any) -> tuple[int, int]:
 
 
 def _ends(child: Any) -> list[int]:
-    """Return where the plain values and flow collections inside end: the end of a block collection lies too far."""
+    """Return the ends of the scalars and flow collections inside; a block collection's end mark is too late."""
     if isinstance(child, tuple):
         return [child[0].end_mark.index + 1, *_ends(child[1])]
     if isinstance(child, yaml.ScalarNode) or child.flow_style:

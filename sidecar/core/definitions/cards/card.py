@@ -25,7 +25,7 @@ NO_VERTICAL: Final = Vertical("")
 
 @unique
 class Role(StrEnum):
-    """What a definition says it is. Documentation only: nothing may branch on it (PC1-FR-1d, TN-41)."""
+    """The declared role of a definition. Documentation only: no code may depend on it (PC1-FR-1d, TN-41)."""
 
     ORCHESTRATOR = "orchestrator"
     NATIVE = "native"
@@ -46,7 +46,7 @@ class BlockCategory(StrEnum):
 
 
 class Tuning(Struct, frozen=True):
-    """How the model is asked to answer. None: the model's own default."""
+    """Parameters of the model's response. None: the model's own default."""
 
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
@@ -54,7 +54,7 @@ class Tuning(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """What one child may use. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
+    """The limits of one child. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
 
     Attributes:
         attempt_timeout: longest one attempt may take.
@@ -167,7 +167,7 @@ class ModelEntry(Struct, frozen=True):
 
 @unique
 class ToolOperation(StrEnum):
-    """What a call of a tool does at its service; a tool that declares nothing is an `EFFECT`, the safe reading."""
+    """The effect of a tool's calls at its service; a tool without a declaration is an `EFFECT`, the safe assumption."""
 
     READ = "read"
     """Changes nothing. May be repeated at any time, without a key."""
@@ -263,7 +263,7 @@ SUB_AGENTS_AT_MOST: Final = 10
 
 
 class Catalogue(Struct, frozen=True):
-    """One consistent state of the configuration. Immutable; a turn keeps the one it was bound to.
+    """One consistent version of the configuration. Immutable; a turn keeps the version of its bind.
 
     Attributes:
         cards: by definition id.

@@ -19,7 +19,7 @@ MILLION: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class AgentCost:
-    """One agent's part of one turn.
+    """The cost of one agent in one turn.
 
     Attributes:
         prompt_tokens: estimate of its longest prompt.
@@ -43,7 +43,7 @@ class AgentCost:
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """One orchestrator's turn, in US dollars; None: some price is unknown.
+    """The cost of an orchestrator's turn, in US dollars; None: a price is unknown.
 
     Attributes:
         without_calls: it answers by itself.

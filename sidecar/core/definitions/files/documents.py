@@ -20,7 +20,7 @@ class Document(Struct, frozen=True):
         path: relative to the configuration root, `/` between the parts.
         value: built of dict (text keys), list, str, int, float, bool and None.
         lines: line of each value, counted from 1.
-        written: how the author wrote those numbers, truth values and nulls that are not text.
+        written: the source text of numbers, truth values and nulls.
     """
 
     path: str
@@ -29,7 +29,7 @@ class Document(Struct, frozen=True):
     written: Mapping[Steps, str]
 
     def line_of(self, steps: Steps) -> int | None:
-        """Return the line of the value, or of what it is missing from; None for an empty file."""
+        """Return the line of the value, or of its nearest existing parent; None for an empty file."""
         while steps not in self.lines and steps:
             steps = steps[:-1]
         return self.lines.get(steps)
@@ -46,10 +46,10 @@ class Document(Struct, frozen=True):
 
 
 class SourceLocation(Struct, frozen=True):
-    """Somewhere in a document, and what messages call it.
+    """A place in a document, and its name in messages.
 
     Attributes:
-        label: like `steps`, but entries of a registry go by their id: `agents.shop.tools[0]`.
+        label: `steps` as text, with ids for the entries of a registry: `agents.shop.tools[0]`.
     """
 
     document: Document
@@ -69,7 +69,7 @@ class SourceLocation(Struct, frozen=True):
 
     @property
     def value(self) -> Any:
-        """What stands here; None if nothing does."""
+        """The value at this place; None if there is none."""
         return self.document.value_at(self.steps)
 
     def error(self, text: str, *, key: str | None = None, choices: Iterable[str] = ()) -> Problem:
@@ -81,7 +81,7 @@ class SourceLocation(Struct, frozen=True):
         return self._problem(text, Severity.WARNING, key, ())
 
     def advice(self, text: str, *, key: str | None = None) -> Problem:
-        """Return advice on what stands at this place."""
+        """Return advice on the value at this place."""
         return self._problem(text, Severity.ADVICE, key, ())
 
     def _problem(self, text: str, severity: Severity, key: str | None, choices: Iterable[str]) -> Problem:
@@ -97,7 +97,7 @@ class SourceLocation(Struct, frozen=True):
 
 
 class Entry(Struct, Generic[T], frozen=True):
-    """One entry of a registry and where it stands."""
+    """One entry of a registry and its place."""
 
     value: T
     place: SourceLocation

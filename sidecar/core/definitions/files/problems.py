@@ -14,7 +14,7 @@ COMPARED_AT_MOST: Final = 200
 
 @unique
 class Severity(StrEnum):
-    """Whether a problem keeps the configuration from loading."""
+    """Whether a problem prevents loading."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -22,7 +22,7 @@ T = TypeVar("T", AgentDefinition, ModelEntry, ToolEntry, PromptBlock)
 
 
 class Registry(Struct, Generic[T], frozen=True):
-    """Entries by id, in file order. An id that occurs twice is a problem already noted; the first entry stands."""
+    """Entries by id, in file order. If an id occurs twice, the first entry counts; the problem is already reported."""
 
     entries: Mapping[str, Entry[T]]
 

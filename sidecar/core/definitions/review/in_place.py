@@ -41,7 +41,7 @@ Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
 
 
 def findings_of(compared: Comparison, skipped: frozenset[Check] = frozenset()) -> Iterator[Finding]:
-    """Yield what every check finds that is not switched off, check after check."""
+    """Yield the findings of every enabled check, check after check."""
     if Check.LOADS not in skipped:
         yield from loads(compared.head)
     if Check.RESOLVES not in skipped:
@@ -53,7 +53,7 @@ def findings_of(compared: Comparison, skipped: frozenset[Check] = frozenset()) -
 
 
 def changed_in_place(compared: Comparison) -> Iterator[Finding]:
-    """Check (d), for definitions and for what they share."""
+    """Check (d), for definitions and for the blocks, tools and models that they share."""
     before, after = compared.base.registries, compared.head.registries
     overrides = _Overrides.of(compared)
     over = compared.flags_retired | compared.rolled_back
@@ -101,7 +101,7 @@ def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class _Overrides:
-    """Reasons given in this change, and those that are older, by subject."""
+    """The reasons given in this change, and older ones, by subject."""
 
     fresh: Mapping[str, frozenset[str]]
     stale: Mapping[str, frozenset[str]]
@@ -117,7 +117,7 @@ class _Overrides:
         return cls(fresh, stale)
 
     def of_subject(self, subject: str, users: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the reasons for a subject, or else those that each of its users gives; empty: not overridden."""
+        """Return the reasons for a subject, or those of all its users; empty: the change is not overridden."""
         own = self.fresh.get(subject)
         if own:
             return tuple(sorted(own))
@@ -148,7 +148,7 @@ def _minor(
     if reasons:
         text = "minor change in place, overridden: " + "; ".join(printable(reason) for reason in reasons)
         return finding_at(at, Check.IN_PLACE, Severity.NOTICE, text, details)
-    old = "; the override that stands there is older than this change" if overrides.stale.get(subject) else ""
+    old = "; the override there is older than this change" if overrides.stale.get(subject) else ""
     text = (
         f"a minor change in place needs an explicit override: the comment `# {COMMENT} <reason>` here, or the commit "
         f"trailer `{TRAILER}: {subject} <reason>`{old} (FR-12)"
@@ -163,7 +163,7 @@ def _shared(
     users: Mapping[str, tuple[str, ...]],
     overrides: _Overrides,
 ) -> Iterator[Finding]:
-    """Yield the changes inside what definitions use that are in both states and used it in both."""
+    """Yield the changes of shared parts that exist, and are used, in both versions."""
     for name, entry in after.entries.items():
         old, subject = before.get(name), subject_of(name)
         if old is not None and subject in users:
@@ -172,7 +172,7 @@ def _shared(
 
 
 def _users(before: Registries, after: Registries) -> Mapping[str, tuple[str, ...]]:
-    """Return the ids, in file order, that use each shared thing in both states."""
+    """Return, for each shared part, the ids of the definitions that use it in both versions, in file order."""
     users: dict[str, list[str]] = {}
     for name in after.agents.ids:
         if name in before.agents:

@@ -22,7 +22,7 @@ from sidecar.core.identifiers import DefinitionId, Slot
 
 
 class ComparisonRefused(Exception):
-    """The two states cannot be compared; the text says what to do."""
+    """The two versions cannot be compared; the text has the remedy."""
 
 
 @unique
@@ -37,7 +37,7 @@ class Check(StrEnum):
 
 @unique
 class Severity(StrEnum):
-    """What a finding does to the merge; the words are those of GitHub's annotations."""
+    """The effect of a finding on the merge, in the words of GitHub's annotations."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -67,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One state of the configuration, readable even if it would not load.
+    """One version of the configuration, readable even if it does not load.
 
     Attributes:
         problems: what keeps it from loading; empty for a base, which is not asked to load.
@@ -81,7 +81,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the checks look at.
+    """The input of the checks.
 
     Attributes:
         base: the state that the change begins from.
@@ -103,7 +103,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class BaseSelection:
-    """What to compare with; neither: nothing, for checks that look at the head alone.
+    """The base of the comparison; with neither field, the checks use the head alone.
 
     Attributes:
         ref: a branch, tag or commit of the repository that holds the head.

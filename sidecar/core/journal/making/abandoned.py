@@ -34,7 +34,7 @@ Said: TypeAlias = tuple[Body, Texts]
 
 
 class RequestedCalls(msgspec.Struct, frozen=True):
-    """What is needed here of a stored request."""
+    """The needed part of a stored request."""
 
     calls: tuple[ToolCall, ...]
     binding_digest: str = ""
@@ -56,7 +56,7 @@ def log_of(child: StoredChild) -> ChildLog:
 
 
 def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: InstanceId) -> list[Said]:
-    """Return the facts that settle every call of an abandoned dispatch; its children still have to be closed."""
+    """Return the facts that settle every call of an abandoned dispatch; its children must still be closed."""
     said, children = list(_taking(dispatch, me)), _children(turn, dispatch)
     values, failed, below = dict[ChildId, list[Values]](), dict[ChildId, Progress](), list[ChildId]()
     effects = recorded_effects(children)

@@ -54,7 +54,7 @@ class ChildLog:
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
-        """Take what is on record as what happened; only before the first mark is made here."""
+        """Continue after recorded events; only before the first mark is made here."""
         if self.sequence > BEGUN or self._waiting:
             raise ChildClosed("the log has events already")
         for event in events:

@@ -77,7 +77,7 @@ def settled_together(dispatch_id: DispatchId, calls: Sequence[SettledCall]) -> t
 
 
 def rest_of(routing: RoutingRecord, places: Mapping[DispatchId, Mapping[CallId, int]], digest: str) -> Routing:
-    """Return what no other fact says of a routing decision.
+    """Return the part of a routing decision that no other fact has.
 
     Args:
         routing: of the turn, at the time of its end.

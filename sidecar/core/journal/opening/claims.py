@@ -32,12 +32,14 @@ NAMES: Final = MappingProxyType({verdict: CandidateVerdict[verdict.name].value f
 CODES: Final = MappingProxyType({name: verdict for verdict, name in NAMES.items()})
 CHOSEN: Final = CandidateVerdict.CHOSEN.value
 ITS_SLOT: Final = 0
+VERIFIED: Final = "+user_token"
 
 
 class BareClaims(Part, frozen=True):
     """`SurfaceClaims`, with these fields in place of tools and candidates.
 
     Attributes:
+        source: followed by `VERIFIED` if a user token proved the principal.
         digests: of the orchestrator, then of the tools.
         slots: of the candidates.
         verdicts: on the candidates, as text if it has no number; empty: each is chosen.
@@ -65,7 +67,7 @@ class BareClaims(Part, frozen=True):
 
 
 class UserTexts(Part, frozen=True):
-    """What of the claims names the user."""
+    """The part of the claims that names the user."""
 
     principal: str = ""
     locale: str | None = None
@@ -80,13 +82,13 @@ class UnnamedClaims(msgspec.Struct, frozen=True):
 
 
 def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
-    """Return claims in the two parts that a fact has of them; the fact itself says of which turn they are."""
+    """Return claims in the two parts that a fact has, without the turn's id, which the fact has already."""
     slots, definitions, verdicts = zip(*claims.candidates, strict=True) if claims.candidates else ((), (), ())
     tools, digests = zip(*claims.tools, strict=True) if claims.tools else ((), ())
     all_chosen = verdicts.count(CHOSEN) == len(verdicts)
     bare = BareClaims(
         episode_id=claims.episode_id,
-        source=claims.source,
+        source=f"{claims.source}{VERIFIED}" if claims.verified else claims.source,
         date=claims.date,
         digests=packed((claims.orchestrator_digest, *digests)),
         orchestrator_id=claims.orchestrator_id,
@@ -117,7 +119,7 @@ def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
         turn_id=turn_id,
         episode_id=bare.episode_id,
         principal=Principal(user.principal),
-        source=bare.source,
+        source=bare.source.removesuffix(VERIFIED),
         locale=user.locale,
         location=user.location,
         date=bare.date,
@@ -133,6 +135,7 @@ def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
         max_dispatches=bare.max_dispatches,
         bound_at=bare.bound_at,
         expires_at=bare.expires_at,
+        verified=bare.source.endswith(VERIFIED),
     )
 
 

@@ -38,7 +38,7 @@ class BareAncestor(Part, frozen=True):
 
 
 class BareContract(Part, frozen=True):
-    """`Contract` without texts and without what `ContractPosition` says.
+    """`Contract` without its texts and without the values of `ContractPosition`.
 
     Attributes:
         limits: wall clock, tool calls, tokens, idle timeout; None: there are none.
@@ -69,7 +69,7 @@ class BareContract(Part, frozen=True):
 
 
 class ContractTexts(Part, frozen=True):
-    """Texts of one contract. None: what `ContractPosition.said` has."""
+    """The texts of one contract. None: the text of `ContractPosition.said`."""
 
     description: str | None = None
     task_prompt: str | None = None
@@ -78,7 +78,7 @@ class ContractTexts(Part, frozen=True):
 
 
 class ContractPosition(msgspec.Struct, frozen=True):
-    """What a contract repeats of its child, and of who asked for it.
+    """The values of a contract that follow from its child and its request.
 
     Attributes:
         said: texts that the contract has if it says nothing of its own.
@@ -97,7 +97,7 @@ class ContractPosition(msgspec.Struct, frozen=True):
 
 
 class BareTemplate(msgspec.Struct, frozen=True):
-    """What the contracts of all calls of one tool share, without what `ContractPosition` says."""
+    """The common part of the contracts of all calls of one tool, without the values of `ContractPosition`."""
 
     common: BareContract
 
@@ -107,7 +107,7 @@ class BareTemplate(msgspec.Struct, frozen=True):
 
 
 def bare_template(tool: SurfaceTool) -> BareTemplate:
-    """Return what `contract_template` says, as facts have it; `SurfaceTool.made_once` keeps it."""
+    """Return `contract_template` in the form of facts; `SurfaceTool.made_once` caches it."""
     common = contract_template(tool).common
     place = ContractPosition(TurnId(""), tool.slot, 0, ContractTexts(title=tool.name), digest=common.definition_digest)
     bare, _ = stripped(common, place)
@@ -131,7 +131,7 @@ def below(claims: SurfaceClaims, slot: Slot, step: int, parent: ChildId, contrac
 
 
 def said_in(request: Request, place: int) -> ContractTexts:
-    """Return what a request says that the contract of one of its calls repeats."""
+    """Return the texts of a request that the contract of one of its calls repeats."""
     call = request.calls[place]
     return ContractTexts(
         description=asked_in(call),
@@ -142,12 +142,12 @@ def said_in(request: Request, place: int) -> ContractTexts:
 
 
 def said_above(contract: Contract) -> ContractTexts:
-    """Return what the contract of a child that delegates says, and the contract below it repeats."""
+    """Return the texts of a delegating child's contract that the contract below it repeats."""
     return ContractTexts(task_prompt=contract.step.description, goal_summary=contract.parent.goal_summary)
 
 
 def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract, ContractTexts]:
-    """Return a contract without what `place` says, and its own texts. Raises `ValueError` if it contradicts it."""
+    """Return a contract without the values of `place`, and its own texts. Raises `ValueError` if they contradict."""
     known, parent, step, budgets = place.said, contract.parent, contract.step, contract.budgets
     execution, permissions, outputs = contract.execution, contract.permissions, contract.outputs
     limits = (budgets.wall_clock_ms, budgets.tool_calls, budgets.tokens, budgets.idle_timeout_ms)
@@ -182,7 +182,7 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
 
 
 def restored(bare: BareContract, texts: ContractTexts, place: ContractPosition) -> Contract:
-    """Return the contract that `stripped` took apart. Raises `ValueError` if it needs a digest that nothing says."""
+    """Return the contract that `stripped` reduced. Raises `ValueError` if it needs an unknown digest."""
     known, depth = place.said, bare.max_delegation_depth
     (digest,) = (place.digest,) if bare.digest is None else unpacked(bare.digest)
     if digest is None:
@@ -252,7 +252,7 @@ def _whole(ancestors: tuple[BareAncestor, ...]) -> tuple[Ancestor, ...]:
 
 
 def asked_in(call: ToolCall) -> str:
-    """Return the words in which a call asks, if its arguments say them under the usual name; else the arguments."""
+    """Return the request of a call, if its arguments have it under the usual name; else the arguments."""
     try:
         request = from_json(call.arguments_json, dict)
     except DecodeError:

@@ -19,7 +19,7 @@ Answer: TypeAlias = tuple[Any, ...]
 
 
 class StrippedCall(Part, frozen=True):
-    """What a dispatch was asked for, without its texts. See `DispatchRequest`.
+    """The request of a dispatch without its texts. See `DispatchRequest`.
 
     Attributes:
         binding_digest: that one.
@@ -45,7 +45,7 @@ class CallTexts(Part, frozen=True):
 
 
 class RequestTexts(Part, frozen=True):
-    """What a dispatch was asked for, in words."""
+    """The texts of a dispatch's request."""
 
     calls: tuple[CallTexts, ...] = ()
     prior_context: str = ""

@@ -45,7 +45,7 @@ def attempts_of(child: Child) -> int:
 
 
 def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
-    """Return how a child ends whose sidecar is gone; None if it may make another attempt. Source: SX-28."""
+    """Return the end of a child whose sidecar is dead; None if it may make another attempt. Source: SX-28."""
     if not child.restored or (child.attempts < allowed and not child.data.final):
         return None
     if child.data.final:
@@ -54,7 +54,7 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
 
 
 def accepted_result(child: Child, end: AttemptEnd, stopped: CallFailure | None) -> AttemptEnd:
-    """Return the end, or a failure for an answer that says nothing, unless the card allows it or data is missing.
+    """Return the end, or a failure for an empty answer, unless the card allows it or data is missing.
 
     If a data service has asked the user, the end is its question, unless the child was stopped.
     """
@@ -79,7 +79,7 @@ ALREADY_DONE: Final = "Before that, it may have changed something: do not ask ag
 
 
 def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
-    """Return the end of a child of whose effects one may have happened, whatever else ended it."""
+    """Return the end of a child with an effect of unknown result, whatever else ended it."""
     if isinstance(end, BrokenReport):
         why = end.detail if end.reason is CallFailure.EFFECT_UNKNOWN else f"{end.reason}: {end.detail}"
         return BrokenReport(CallFailure.EFFECT_UNKNOWN, why, fault=end.fault, evidence=end.evidence)
@@ -87,7 +87,7 @@ def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
 
 
 def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
-    """Return the end of an attempt of which nothing was heard: running out of time is a transport fault then."""
+    """Return the end of an attempt without any message of the host: its timeout counts as a transport fault."""
     if not (isinstance(end, BrokenReport) and end.reason in DEADLINE_EXCEEDED):
         return end
     remedy = "the host took the attempt and reported nothing in time: see its log, or allow the attempt more time"
@@ -106,7 +106,7 @@ def fault_values(end: AttemptEnd) -> Values:
 
 
 def failure_of(end: AttemptEnd | None) -> str:
-    """Return what a span says of an attempt that did not bring a whole answer; None: the sidecar gave it up."""
+    """Return the error of an attempt's span, if it brought no complete answer; None: the sidecar stopped it."""
     match end:
         case Finished():
             return ""
@@ -152,9 +152,9 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
 
 
 def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
-    """Return the failure that replaces an outcome which could not be made durable: only durable answers are delivered.
+    """Return the failure that replaces an outcome which could not be recorded: only durable answers are delivered.
 
-    The parent then also loses the results of the effects that were sent; the failure says so.
+    The parent then also loses the results of sent effects; the failure says so.
     """
     return CallOutcome(
         call_id=outcome.call_id,
@@ -172,7 +172,7 @@ def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutco
 
 
 def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage:
-    """Count the tokens of an attempt; return them with what they cost, as far as the prices of its model are known."""
+    """Count the tokens of an attempt; return them with their cost, if the prices of its model are known."""
     card, cost = child.tool.card, cost_of(usage, child.tool.card.model)
     recorder.tokens_used(child.slot, usage)
     arm = arm_of(turn.surface.candidates, turn.claims.arm, child.slot)
@@ -188,9 +188,9 @@ def count_call(recorder: Recorder, turn: Turn, outcome: CallOutcome, definition_
 
 
 def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:
-    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded.
+    """Return the frames of a child that settles now, and drop them; nothing, if frames are not recorded.
 
-    `narration`: of the outcome that is on record with it.
+    `narration`: of the outcome that is recorded with them.
     """
     of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
@@ -238,7 +238,7 @@ class Settlement(msgspec.Struct, frozen=True):
     place: int | None
 
     def lay_out(self, now: datetime) -> LaidOut:
-        """Return what is to be written, and what is done then."""
+        """Return the facts to record, and the work that follows."""
         child = self.child
         end = with_effect_unknown(self.end) if child.data.effects_unknown else self.end
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
@@ -286,9 +286,9 @@ class Settlement(msgspec.Struct, frozen=True):
         self.over(outcome, now)
 
     def _correct(self, told: CallOutcome, at: datetime) -> None:
-        """Have `told` written behind an outcome that could not be recorded in time, which may be on record even so.
+        """Record `told` after an outcome that was not confirmed in time, but may be recorded nevertheless.
 
-        The higher revision is the one that stands.
+        The higher revision counts.
         """
         if self.place is not None:
             turn, dispatch_id = self.errand.turn, self.errand.dispatch_id

@@ -48,14 +48,14 @@ class CallContext(Protocol):
         """Return what the sub-agent of a call is given of the turn."""
 
     def drains(self) -> None:
-        """What was ready is being done."""
+        """A drain begins to take the ready steps."""
 
     def lose(self) -> None:
-        """Give it up: the record says that another sidecar has taken it over."""
+        """Stop the work, because another sidecar has taken it over."""
 
     @property
     def status(self) -> Callable[[Child, str, Mapping[str, str]], None]:
-        """What a child that reports progress is to call, with the type of the report and its attributes."""
+        """The receiver of a child's progress reports; called with the type of the report and its attributes."""
 
 
 def request_of(

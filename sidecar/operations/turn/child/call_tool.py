@@ -40,7 +40,7 @@ from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.data_use import KeptAnswer
@@ -64,7 +64,7 @@ WITHHOLD_REASON_OF = {
 
 
 class ToolResult(Struct, frozen=True):
-    """What the sub-agent gets. `payload_json` None: data unavailable."""
+    """The answer to a sub-agent's tool call. `payload_json` None: data unavailable."""
 
     payload_json: str | None
     partial: bool = False
@@ -95,7 +95,7 @@ class CallTool:
         self,
         rules: DispatchRules,
         grants: GrantTable,
-        connectors: ConnectorBorder,
+        connectors: ConnectorBoundary,
         effects: SendEffect,
         *,
         clock: Clock,
@@ -211,7 +211,7 @@ class CallTool:
         return judgement
 
     async def _ask(self, child: Child, request: "DataRequest", trace: TraceContext) -> Judgement:
-        """Ask the data service once and judge its answer; never again, whatever it is. Source: PC2-FR-12e."""
+        """Call the data service once and check its answer; the call is never repeated. Source: PC2-FR-12e."""
         tool, nonce, time_left, known = request.tool, request.nonce, request.time_left, child.tool_answer
         call = EnricherCall(
             tool_id=tool.id,
@@ -259,7 +259,7 @@ class CallTool:
         self._note(child, What.DATA_WITHHELD, tool.id, judgement.reason.value, *place)
 
     def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
-        """Write one line for data that was withheld; an incident has a line of its own."""
+        """Write one line for withheld data; an incident has a separate line."""
         told = f"{child.slot} got no data of {tool.id}, {reason}, {fault.in_words()}: {fault.remedy}"
         about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
         self._recorder.anomaly("data_withheld", told, about)
@@ -269,7 +269,7 @@ class CallTool:
 
 
 class TypingRegistries:
-    """The typing registry of each card's own tools: what the turn was bound to, not what is newest."""
+    """The typing registry of each card's own tools, for the card that the turn was bound to and not the newest one."""
 
     KEPT = 1024
 
@@ -288,7 +288,7 @@ class TypingRegistries:
 
 
 def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
-    """Return where and why there is no data: what the connector found out, or what the reason alone says."""
+    """Return where and why there is no data, from the connector or else from the reason."""
     if withheld.fault is not None:
         return withheld.fault
     target = (tool.endpoint or "").partition("?")[0]  # a query may hold a key
@@ -296,7 +296,7 @@ def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
 
 
 def _seen_of(judgement: Judgement) -> tuple[str, str]:
-    """Return what a span may hold of a data call: why it failed, and `cache_meta` of what passed all checks."""
+    """Return the span's attributes of a data call: why it failed, and `cache_meta` if all checks passed."""
     if isinstance(judgement, Released):
         return "", judgement.cache_meta_json
     return judgement.reason.value, ""

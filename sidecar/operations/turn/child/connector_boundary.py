@@ -45,7 +45,7 @@ class _Exchange(Struct):
     ending: FirstResult[EnricherReply] = field(default_factory=FirstResult)
 
 
-class ConnectorBorder:
+class ConnectorBoundary:
     """Connectors that answer in time, with the right types.
 
     Args:

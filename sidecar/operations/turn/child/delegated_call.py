@@ -76,7 +76,7 @@ class DelegatedCall:
         self._errand.status(self._parent, event_type, attributes)
 
     def lose(self) -> None:
-        """Another sidecar has taken the turn over: give up the whole turn."""
+        """Drop the whole turn, because another sidecar has taken it over."""
         self._errand.lose()
 
     def end(self) -> None:

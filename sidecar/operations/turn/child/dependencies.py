@@ -37,7 +37,7 @@ class QuestionDesk(Struct, frozen=True):
 
 
 class TurnDependencies(Struct, frozen=True):
-    """What running children needs from outside."""
+    """The dependencies of running children on the outside."""
 
     clock: Clock
     ids: Ids

@@ -1,4 +1,8 @@
-"""Takes the ready steps of the calls of a call context until none are left."""
+"""Takes the ready steps of the calls of a call context until none are left.
+
+Unconfirmed facts come first in an append, because later facts of the same children link to them. Facts of events that
+have happened are noted before the append: if it is cancelled or times out, the next append repeats them.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -66,7 +70,7 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
 
 
 def _happened(errand: CallContext, outside: TurnDependencies, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
-    """Return what has to be appended in any case; outcomes that come together are one fact."""
+    """Return the facts that must be appended in any case; outcomes that arrive together are one fact."""
     happened = [each.happened for each in laid if each.happened is not None]
     settled = [each.settled for each in laid if each.settled is not None]
     if settled:

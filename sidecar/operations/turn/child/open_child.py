@@ -32,7 +32,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 
 class NewChild(Struct, frozen=True):
-    """A child, and what a fact made at the same time says of it; it starts once that is on record."""
+    """A child and the part of the fact that records it. The child starts when the fact is recorded."""
 
     child: Child
     start: ChildStart

@@ -39,7 +39,7 @@ EVENTS_BETWEEN_PAUSES = 64
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """The attempt brought an answer that passed the checks, or `asked` back."""
+    """The attempt returned an answer that passed the checks, or a question (`asked`)."""
 
     answer: Answer
     asked: Asked | None = None
@@ -62,7 +62,7 @@ class BrokenReport(msgspec.Struct, frozen=True):
 
 
 class OutOfBudget(msgspec.Struct, frozen=True):
-    """The child's time or tokens ran out; `answer` is what was there."""
+    """The child exceeded its time or tokens; `answer` is what it had sent before."""
 
     answer: Answer
     which: str
@@ -72,7 +72,7 @@ AttemptEnd = Finished | BrokenReport | OutOfBudget
 
 
 class AttemptBounds(msgspec.Struct, frozen=True):
-    """When an attempt has to end. Times of the loop's clock; None: no such bound.
+    """The times at which an attempt must end, by the loop's clock. None: no such bound.
 
     Attributes:
         timeout_at: of the attempt: fails. None: all calls of the dispatch are stopped before.
@@ -86,9 +86,9 @@ class AttemptBounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(child: Child, settle_at: float, now: float, idle: timedelta | None) -> AttemptBounds:
-    """Return when an attempt that begins now has to end; all calls of its dispatch are stopped at `settle_at`.
+    """Return the bounds of an attempt that begins now; all calls of its dispatch are stopped at `settle_at`.
 
-    `idle` is the operator's limit between two reports; the limit of the card takes its place.
+    `idle` is the operator's limit between two reports; a limit of the card replaces it.
     """
     budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
     limit = timedelta(milliseconds=budgets.idle_timeout_ms) if budgets.idle_timeout_ms else idle
@@ -162,6 +162,8 @@ class Attempt:
             timed_out = BrokenReport(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
             self._limits.append(at(bounds.timeout_at, self.end, timed_out))
         if bounds.wall_clock_at is not None:
+            # The wall clock belongs to the child and not to the attempt: it continues over all attempts, and its end
+            # degrades the outcome instead of failing it.
             self._limits.append(at(bounds.wall_clock_at, self._out_of_budget, "wall_clock"))
         if bounds.idle is not None:
             self._last_event = asyncio.get_running_loop().time()
@@ -172,12 +174,16 @@ class Attempt:
         """End it, unless it has ended."""
         if self.ended:
             return
+        # Whichever of the runner's end, a limit and a stop comes first decides. Later ones, also those of the same pass
+        # of the event loop, find `ended` and change nothing.
         self.ended, self.heard = True, self.heard or heard
         for limit in self._limits:
             limit.cancel()
         if self._idle is not None:
             self._idle.cancel()
         if self._task is not None:
+            # Not cancelled directly: `end` often runs inside this task, which then ends by itself. Cancelling it here
+            # would turn its normal end into a cancellation.
             asyncio.get_running_loop().call_soon(self._leave, self._task)
         self._on_end(how)
 
@@ -242,6 +248,8 @@ class Attempt:
             if self.ended:
                 return  # too late: the attempt is over, what it still brings is thrown away
             self.heard = True
+            # Recorded before the event takes effect: a replay must see the same event even if processing it ends the
+            # attempt.
             if frames is not None:
                 frames.came(event, self._last_event)
             seen += 1
@@ -270,12 +278,12 @@ class Attempt:
         self.end(broken, heard=True)
 
     def _keep_end(self, error: BaseException | None) -> None:
-        """Keep how the runner ended, for replays; not what it does once the attempt is over."""
+        """Record how the runner ended, for replays, but nothing after the end of the attempt."""
         if self._frames is not None and not self.ended:
             self._frames.runner_ended(error, asyncio.get_running_loop().time())
 
     def _is_spent(self, read: int, written: int, cached: int | None) -> bool:
-        """Count tokens; say whether that was the end."""
+        """Count tokens; return whether they ended the attempt."""
         usage = usage_of(read, written, cached)
         before, ledger = self.collector.usage or Usage(), self._child.ledger
         self.collector.usage = usage

@@ -59,18 +59,18 @@ class RunChild:
     def __call__(
         self, child: Child, planned: PlannedCall, errand: CallContext, over: Over, *, now: datetime, began: float
     ) -> None:
-        """Let `child`, which is open on record, begin; its steps go to the ready list of its errand. Does not wait.
+        """Start `child`, which is recorded as open; its steps go to the ready list of its context. Does not wait.
 
-        `planned` is the call that it is for, `over` is told its outcome, and `began` is `now` of the loop's clock.
+        `planned` is its call, `over` receives the outcome, and `began` is `now` by the loop's clock.
         """
         ChildRun(self, child, planned, errand, over, began).start(now)
 
 
 class ChildRun:
-    """One child that runs: attempt after attempt, until the end of one stands.
+    """A running child: it makes attempts until the result of one is final.
 
-    An attempt is a task that reads the runner. Everything else happens in between: where an attempt ends, where a
-    deadline of the dispatch comes, and where the drain has put on record what has to be there first.
+    An attempt is a task that reads the runner. All other steps happen between attempts: at the end of an attempt, at
+    a deadline of the dispatch, and when the drain has recorded the facts that must come first.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class ChildRun:
     # --- one attempt
 
     def _try(self, now: datetime, at: float) -> None:
-        """Make an attempt, if the call is not stopped and the breaker lets it out; `at`: of the loop's clock."""
+        """Make an attempt, unless the call is stopped or the breaker is open; `at`: of the loop's clock."""
         child, stopped = self._child, self._stop.how
         if stopped is not None:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
@@ -172,7 +172,7 @@ class ChildRun:
             attempt.start(request_of(child, self._planned, errand, attempt_id, grant, now), bounds, out.spawner)
 
     def _attempt_ended(self, how: AttemptEnd) -> None:
-        """Take what it has brought; from now on its sub-agent is entitled to nothing."""
+        """Take the attempt's result; from now on its sub-agent has no access."""
         attempt, self._attempt = self._attempt, None
         child, out = self._child, self._out
         assert attempt is not None  # noqa: S101  for the type checker
@@ -201,7 +201,7 @@ class ChildRun:
             self._defect(error)
 
     def _tell_breaker(self, end: AttemptEnd | None, *, heard: bool) -> None:
-        """Tell the breaker what the attempt says of the way to the host; log what broke. `end` None: nothing."""
+        """Report the attempt's transport result to the breaker; log a fault. `end` None: no result."""
         breaker, self._breaker = self._breaker, None
         if breaker is None:
             return
@@ -219,7 +219,7 @@ class ChildRun:
     # --- in between
 
     def _decide(self, end: AttemptEnd) -> None:
-        """Have another attempt made after a pause, or let the end stand. Source: TN-24, SX-28, PC2-FR-12e."""
+        """Schedule another attempt after a pause, or accept the end. Source: TN-24, SX-28, PC2-FR-12e."""
         at = self._next_attempt_at() if isinstance(end, BrokenReport) and end.transient else None
         if at is None:
             self._conclude(end)
@@ -264,7 +264,7 @@ class ChildRun:
             self._conclude(end)
 
     def _guarded(self, work: Callable[..., None], *given: Any) -> None:
-        """Do something that nothing but this would keep from spreading a defect."""
+        """Run a callback; a defect in it settles this call only."""
         try:
             work(*given)
         except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
@@ -280,7 +280,7 @@ class ChildRun:
         self._conclude(broken)
 
     def _conclude(self, end: AttemptEnd) -> None:
-        """The end stands: have it put on record, with whatever else is ready now."""
+        """The end is final: record it together with the other ready steps."""
         if self._concluded:
             return
         self._concluded = True
@@ -295,6 +295,6 @@ class ChildRun:
 
 
 def _keep_refusal(child: Child, why: str) -> None:
-    """Keep that another attempt was not made, for replays."""
+    """Record that no further attempt was made, for replays."""
     if child.frames is not None:
         child.frames.refused(why)

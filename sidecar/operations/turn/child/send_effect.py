@@ -40,10 +40,10 @@ class AdmittedEffect(Struct, frozen=True):
 
 
 class SendEffect:
-    """What the tool gateway does around an effect."""
+    """Prepares, sends and completes one effect for the tool gateway."""
 
     def __init__(self, rules: DispatchRules, outside: TurnDependencies, turns: Turns) -> None:
-        """Keeps no state of its own: what a child sent is kept with the child."""
+        """Start without state: the child holds its sent effects."""
         self._rules, self._out, self._turns = rules, outside, turns
 
     def key_of(self, child: Child, tool: ToolEntry, arguments_json: str) -> str:
@@ -146,7 +146,7 @@ class SendEffect:
 
 
 def result_of(judgement: Judgement) -> EffectResult:
-    """Return what a judgement says of the effect: an answer that failed a check proves nothing."""
+    """Return the result of the effect that the checks prove; a response that failed a check proves nothing."""
     if isinstance(judgement, Released):
         return EffectResult.DONE
     if judgement.never_sent:

@@ -66,7 +66,7 @@ class Calls:
         children: Mapping[CallId, ChildId],
         cancelled: Collection[int] = (),
     ) -> None:
-        """Take in what is on record of them, without telling it as something that happened here.
+        """Take the recorded state of the calls, without reporting it as new events.
 
         Args:
             outcomes: by call.
@@ -87,11 +87,11 @@ class Calls:
                 self.stop(call_id, CallFailure.CALL_CANCELLED)
 
     def refuse(self, outcome: CallOutcome) -> None:
-        """A call that the plan lets run may not run."""
+        """Refuse a call that the plan allows."""
         self.take_in({outcome.call_id: outcome}, {})
 
     def continues(self, call_id: CallId, continuation: Continuation) -> None:
-        """Note what a call continues."""
+        """Set the work that a call continues."""
         self._continuations[call_id] = continuation
 
     def begin(self, child: Child) -> None:
@@ -119,7 +119,7 @@ class Calls:
         return place
 
     def stop(self, call_id: CallId, reason: CallFailure) -> bool:
-        """Stop one call; say whether it was still going."""
+        """Stop one call; return whether it was still running."""
         stop = self._stops.get(call_id)
         if stop is None or not stop.settle(reason):
             return False
@@ -141,11 +141,11 @@ class Calls:
         self._cancelled.add(call_id)
 
     def joined(self) -> tuple[CallOutcome, ...]:
-        """Return the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
+        """Return the outcomes in emission order, in whatever order they arrived. Source: SX-50, TN-22."""
         return tuple([self._outcomes[place] for place in range(len(self._request.calls))])
 
     def snapshot(self) -> tuple[CallSnapshot, ...]:
-        """Return where they stand."""
+        """Return the states of the calls."""
         slots = self._slots
         return tuple(
             [

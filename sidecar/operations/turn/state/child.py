@@ -110,11 +110,11 @@ class Child:
         return self.log.waiting > 0
 
     def progress(self, at: datetime, values: list[Values], *, take: bool = True) -> Progress:
-        """Return what no draft has yet, for a fact made at `at`; see `ChildLog.progress`."""
+        """Return the events that no draft contains yet, for a fact made at `at`; see `ChildLog.progress`."""
         return self.log.progress(at, values, take=take)
 
     def forget_waiting(self) -> None:
-        """Everything of the child is on record, and nothing can have come in meanwhile."""
+        """All events of the child are recorded, and no further ones can have arrived."""
         self.log.clear()
 
     def note(self, now: datetime, what: What, *values: object) -> None:
@@ -122,7 +122,7 @@ class Child:
         self.log.noted(now, what, *values)
 
     def note_repeatable(self, now: datetime, what: What, *values: object) -> None:
-        """The same for what may happen any number of times: only so many are kept, and none once it has ended."""
+        """The same for an event without a natural limit: only the first ones are kept, and none after the end."""
         if self.log.state is ExecutionState.RUNNING:
             self.repeats = True
             self.log.repeatable(now, what, *values)
@@ -152,7 +152,7 @@ class Child:
             self.wall_clock_at = began + wall_clock_ms / 1000 - used
 
     def begin_attempt(self, now: datetime, attempt_id: AttemptId) -> None:
-        """An attempt is made."""
+        """Begin an attempt."""
         self.log.attempt(now, self.attempts + 1, attempt_id)
         self.attempts += 1
 
@@ -165,7 +165,7 @@ class Child:
         self.status_events += times
 
     def use(self, effect: Effect, tool_id: ToolId) -> None:
-        """The tool gateway did something for it: count that, and keep it for replays."""
+        """Count an action of the tool gateway, and record it for replays."""
         self.data.count(effect, tool_id)
         if self.frames is not None:
             self.frames.effect(effect, tool_id)
@@ -184,7 +184,7 @@ class Child:
     # --- its outcome
 
     def note_left_out(self, now: datetime) -> None:
-        """Nothing that may happen any number of times can happen any more: say how much of it was only counted."""
+        """No further repeatable event can happen: record how many were only counted."""
         self.log.left_out(now)
 
     def fail(self, now: datetime, *values: object) -> None:
@@ -196,7 +196,7 @@ class Child:
         self.log.waiting_for_merge(now, values)
 
     def take_frames(self) -> ChildFrames | None:
-        """Return what was kept for replays, and forget it: a child is kept longer than it runs."""
+        """Return the recording for replays, and drop it: a child is kept longer than it runs."""
         frames, self.frames = self.frames, None
         return frames
 
@@ -236,7 +236,7 @@ class Child:
         self._close(now, reason, actor)
 
     def integrate_for_parent(self, integration: Integration, now: datetime) -> None:
-        """Do so because the parent asks for it before the end of the turn; asking for the same again is fine then."""
+        """Integrate on the parent's request before the end of the turn; the same request may be repeated."""
         self.integrate(integration, now)
         self.verdict = integration
 

@@ -34,7 +34,7 @@ class ConcurrencyLimit:
         return len(self._since)
 
     def refuse_if_full(self, what: str) -> None:
-        """Raise `AdmissionRefused` if no place is free; `what` says what takes them, and what to do."""
+        """Raise `AdmissionRefused` if no place is free; `what` names what occupies the places, and the remedy."""
         if len(self._since) >= self._most:
             raise AdmissionRefused(
                 f"{self._most} {what}",
@@ -53,10 +53,10 @@ class ConcurrencyLimit:
         self._since.pop(key, None)
 
     def _free_in(self) -> timedelta:
-        """Return when it is worth another try.
+        """Return the time after which a retry makes sense.
 
-        As long as no place has come free so far, so that a client asks seldom if they are taken for long and soon if
-        not; never later than when the oldest has to be free.
+        It is the time for which no place has become free so far: a client retries rarely if places are held for long,
+        and soon if they are not. It is never later than the time at which the oldest place must be free.
         """
         now = self._clock.monotonic()
         latest = next(iter(self._since.values())) + self._longest - now

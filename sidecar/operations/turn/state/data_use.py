@@ -88,7 +88,7 @@ class DataUse(Struct):
 
 @unique
 class EffectResult(StrEnum):
-    """What is known of an effect that was about to be sent."""
+    """The known result of an effect."""
 
     DONE = "done"
     """The service answered, and its answer passed the checks."""
@@ -100,7 +100,7 @@ class EffectResult(StrEnum):
 
 
 class KeptAnswer(Struct, frozen=True):
-    """What the sub-agent got."""
+    """The answer that the sub-agent received."""
 
     payload_json: str
     partial: bool
@@ -125,12 +125,12 @@ class SentEffect(Struct):
         self.result = result
 
     def ask_again(self, attempt: int) -> None:
-        """Another attempt asks for it."""
+        """Another attempt requests the effect."""
         self.attempt = attempt
 
 
 class SentEffects:
-    """Those of one child, over all attempts that were made here."""
+    """The effects of one child, over all attempts in this process."""
 
     __slots__ = ("_asked", "_attempt", "_child_id", "_kept_bytes", "_sent")
 
@@ -155,11 +155,11 @@ class SentEffects:
         return idempotency_key(self._child_id, *call, number)
 
     def before(self, key: str) -> SentEffect | None:
-        """Return the effect that an earlier attempt asked for with the same key."""
+        """Return the effect that an earlier attempt requested with the same key."""
         return self._sent.get(key)
 
     def waits_for_another(self, attempt: int, tool_id: ToolId) -> bool:
-        """Return whether an earlier attempt had an effect of the tool done that this attempt has not asked for."""
+        """Return whether an earlier attempt completed an effect of the tool that this attempt has not requested."""
         return any(
             each.tool_id == tool_id and each.attempt < attempt and each.result is EffectResult.DONE
             for each in self._sent.values()
@@ -171,7 +171,7 @@ class SentEffects:
         return effect
 
     def keep(self, effect: SentEffect, answer: KeptAnswer) -> bool:
-        """Keep an answer for another attempt; say whether there was room for it."""
+        """Store an answer for another attempt; return whether there was room."""
         size = len(answer.payload_json.encode())
         if self._kept_bytes + size > KEPT_BYTES:
             return False

@@ -8,7 +8,7 @@ from sidecar.operations.turn.state.transitions import IllegalTransition
 
 
 class DispatchStage(Enum):
-    """How far a dispatch is.
+    """The stage of a dispatch.
 
     Attributes:
         OPENING: accepted; the children that start at once are being put on record.
@@ -64,7 +64,7 @@ class Ownership:
         return self.custody is Custody.HERE or self.custody is Custody.LOST
 
     def note(self, owner: InstanceId, epoch: int, *, alive_elsewhere: bool) -> None:
-        """Take note of what the record says."""
+        """Set the owner that the record shows."""
         self.owner, self.epoch, self.alive_elsewhere = owner, epoch, alive_elsewhere
 
     def taken(self, instance: InstanceId) -> None:

@@ -19,7 +19,7 @@ from sidecar.operations.turn.state.turn_ends import BY_PARENT, PARENT_GONE, EndC
 
 
 class EndStage(Enum):
-    """How far the end of a turn has come.
+    """The stage of a turn's end.
 
     Attributes:
         OPEN: the turn takes dispatches.
@@ -39,7 +39,7 @@ Settling: TypeAlias = Mapping[DispatchId, Mapping[CallId, CallOutcome]]
 
 
 class EndPlan(msgspec.Struct, frozen=True):
-    """What is written of an end.
+    """The facts of a turn's end.
 
     Attributes:
         closed: what the end is answered with once `drafts` are on record.
@@ -109,14 +109,14 @@ class TurnEnding:
         return self.attempt
 
     def lay_out(self, laid_out: EndPlan) -> EndPlan:
-        """Fix what is written; returns it."""
+        """Fix the facts of the end; returns them."""
         if self.stage is not EndStage.ENDING or self.attempt is None or self.attempt.settled:
             raise IllegalTransition("lay_out", self.stage)
         self.stage, self.laid_out = EndStage.LAID_OUT, laid_out
         return laid_out
 
     def contradicted(self) -> None:
-        """The record contradicts the prepared end: it has to be prepared again."""
+        """The record contradicts the prepared end, which must be prepared again."""
         if self.stage is not EndStage.LAID_OUT:
             raise IllegalTransition("contradicted", self.stage)
         self.stage, self.laid_out = EndStage.ENDING, None
@@ -128,7 +128,7 @@ class TurnEnding:
         self.stage = EndStage.OPEN
 
     def recorded(self) -> EndPlan:
-        """What was laid out is on record; returns it."""
+        """The prepared end is recorded; returns it."""
         if self.stage is not EndStage.LAID_OUT or self.laid_out is None:
             raise IllegalTransition("recorded", self.stage)
         done = self.laid_out
@@ -145,14 +145,14 @@ class TurnEnding:
         self.found_on_record = True
 
     def conclude(self, refused: SubagentsError | None) -> None:
-        """Settle the try, unless it is; `refused` says why it failed if the turn has not ended."""
+        """Settle the attempt to end the turn; `refused`: why it failed, unless the turn has ended."""
         told = self.closed or refused
         if self.attempt is None or told is None:
             raise IllegalTransition("conclude", self.stage)
         self.attempt.settle(told)
 
     def slim(self) -> None:
-        """Keep of the request only what a repeated one is compared with: a narration may have 256 KiB."""
+        """Keep only the part of the request that repetitions are compared with: a narration may have 256 KiB."""
         if self.stage is not EndStage.ENDED:
             raise IllegalTransition("slim", self.stage)
         if self.fingerprint is None:

@@ -21,7 +21,7 @@ FORM: Final = re.compile(r"gr1\.[A-Za-z0-9_-]{1,64}\.end")
 
 
 class LiveGrant(msgspec.Struct):
-    """One attempt that may call tools now; `used`: it has asked the gateway for something."""
+    """The grant of a running attempt; `used`: the attempt has called the gateway."""
 
     child: Child
     term: int
@@ -57,7 +57,7 @@ class GrantTable:
         return key
 
     def revoke(self, attempt_id: AttemptId) -> bool:
-        """Kill a grant, and say whether it was ever used. Unknown ones are ignored."""
+        """Revoke a grant, and return whether it was ever used. Unknown ones are ignored."""
         key = self._keys.pop(attempt_id, None)
         return key is not None and self._live.pop(key).used
 

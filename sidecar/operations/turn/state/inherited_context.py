@@ -9,7 +9,7 @@ from sidecar.policy.protocols import InheritedContext
 
 
 def inherited_context(claims: SurfaceClaims, request: DispatchRequest) -> InheritedContext:
-    """Return who the user is, which episode and turn it is, and what the orchestrator says of earlier turns."""
+    """Return the user, the episode, the turn, and the orchestrator's summary of earlier turns."""
     return InheritedContext(
         principal=claims.principal,
         episode_id=claims.episode_id,

@@ -75,7 +75,7 @@ class BudgetLedger:
             self._above.use_tool_call()
 
     def add_below(self, usage: Usage) -> None:
-        """Take note of what a delegation cost, its own delegations included; they were counted as they came."""
+        """Add the cost of a delegation, its own delegations included; their usage was counted as it was reported."""
         self.usage_below += usage
 
     @property

@@ -149,14 +149,14 @@ class LiveDispatch:
         self._log.begin_after(sequence)
 
     def take_over(self, events_after: int, margin: float) -> None:
-        """Carry out here what is left of it, in the time that is left; see `begin_events_after`, `settle_within`."""
+        """Execute the rest here, in the time that is left; see `begin_events_after`, `settle_within`."""
         left = (self._settle_by - self._clock.now()).total_seconds() if self._settle_by else 0.0
         self.ownership.take_over()
         self.begin_events_after(max(self.sequence, events_after))
         self.settle_within(self._clock.monotonic() - self.received_at + max(0.0, left), margin)
 
     def unfollow(self) -> None:
-        """No task here follows the dispatch any more: a missing result has to be read from the record again."""
+        """No task follows the dispatch any more: a missing result must be read from the record again."""
         if self.ownership.custody is not Custody.FOLLOWED:
             raise IllegalTransition("unfollow", self.ownership.custody)
         if self.stage is DispatchStage.FINISHED:
@@ -206,7 +206,7 @@ class LiveDispatch:
             self._listeners.wake()
 
     def finish(self, overhead: timedelta = timedelta(0)) -> DispatchResult:
-        """Every call has its outcome: pass on what is gathered, then the result, unless it is lost. Returns that."""
+        """Every call has its outcome: send batched reports, then the result, unless it is lost. Returns the result."""
         if self.stage is not DispatchStage.OPEN or len(self.calls.outcomes) < len(self.request.calls):
             raise IllegalTransition("finish", self.stage)
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
@@ -223,7 +223,7 @@ class LiveDispatch:
         return self.result
 
     def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
-        """Finish with what the end of the turn made of the calls, unless it has finished."""
+        """Finish with the outcomes from the end of the turn, unless the dispatch has finished."""
         if self.stage is not DispatchStage.FINISHED:
             self.calls.take_in(outcomes, {})
             self.finish()
@@ -235,11 +235,11 @@ class LiveDispatch:
     # --- listening
 
     def snapshot(self, *, attached: bool, after: int) -> Snapshot:
-        """Return where things stand, for a listener that has seen everything up to `after`."""
+        """Return the present state, for a listener that has seen everything up to `after`."""
         return Snapshot(self.dispatch_id, attached, after, self.calls.snapshot())
 
     def events_after(self, sequence: int) -> Sequence[DispatchEvent]:
-        """Return what happened after `sequence`, a gap first if some of it is not kept."""
+        """Return the events after `sequence`, with a gap first if some of them are no longer stored."""
         return self._log.after(sequence, self._clock.now())
 
     def listen(self) -> tuple[int, Listener]:
@@ -250,7 +250,7 @@ class LiveDispatch:
         return self._listeners.add()
 
     async def wait_for_opening(self) -> Exception | None:
-        """Return what refused it, if anything did. Who waits is a listener: leaving meanwhile is leaving, too."""
+        """Return why the opening was refused, or None. The caller counts as a listener while it waits."""
         number, _ = self.listen()
         try:
             return await self.opened.wait()
@@ -261,7 +261,7 @@ class LiveDispatch:
             self._listeners.remove(number)
 
     def drains(self) -> None:
-        """What was ready is being done: listeners hear of it at once, or of what comes before if it takes a while."""
+        """A drain takes the ready steps: listeners get its events together, or earlier ones first if it takes long."""
         self._listeners.wake()
 
     @property
@@ -270,7 +270,7 @@ class LiveDispatch:
         return bool(self._listeners)
 
     def leave(self, number: int | None, grace: timedelta = timedelta(0)) -> None:
-        """Remove a listener, if any; if a running dispatch has no listener left, do what its request asks for.
+        """Remove a listener, if any; if none is left in a running dispatch, apply the request's `on_disconnect`.
 
         Args:
             number: which listener.

@@ -26,7 +26,7 @@ SLIM_FOR_EACH_WHOLE: Final = 4
 
 
 class EndedTurns:
-    """The turns that ended last: what is kept of them gets less with their age, so that memory has a limit.
+    """The newest ended turns. Older ones keep less data, so that memory is limited.
 
     Args:
         whole: how many are kept with their dispatches.
@@ -39,7 +39,7 @@ class EndedTurns:
         self._slim: OrderedDict[TurnId, Turn] = OrderedDict()
 
     def add(self, turn: Turn) -> Iterator[Turn]:
-        """Keep a turn, if it is not kept; yield those that are too old to be kept at all."""
+        """Keep a turn, unless it is kept already; yield those that are too old to be kept."""
         if turn.turn_id not in self._slim and turn.turn_id not in self._whole:
             turn.put_away()
             self._whole[turn.turn_id] = turn
@@ -51,7 +51,7 @@ class EndedTurns:
             yield self._slim.popitem(last=False)[1]
 
     def drop(self, turn: Turn) -> None:
-        """Keep a turn no longer."""
+        """Drop a turn."""
         self._whole.pop(turn.turn_id, None)
         self._slim.pop(turn.turn_id, None)
 
@@ -77,7 +77,7 @@ class Turns:
         self._give_up: Callable[[Turn], None] = self.forget
 
     def __iter__(self) -> Iterator[Turn]:
-        """Return the turns in order of binding; a copy, so that turns may come and go meanwhile."""
+        """Return the turns in order of binding; a copy, so that turns may be added and removed during the iteration."""
         return iter(list(self._turns.values()))
 
     @property
@@ -91,7 +91,7 @@ class Turns:
         return sum(1 for turn in self._idle.values() if turn.ending.closed is None)
 
     def known(self, turn_id: TurnId) -> Turn | None:
-        """Return a turn by id, open or ended, if it is kept here."""
+        """Return a turn by id, open or ended, if this process holds it."""
         return self._turns.get(turn_id)
 
     def gives_up_by(self, give_up: Callable[[Turn], None]) -> None:
@@ -99,7 +99,7 @@ class Turns:
         self._give_up = give_up
 
     def add(self, turn: Turn) -> None:
-        """Keep a turn; the oldest idle ones are given up if there are too many.
+        """Add a turn; if there are too many idle turns, the oldest ones are ended.
 
         Raises:
             AdmissionRefused: work runs in as many turns as allowed.
@@ -115,7 +115,7 @@ class Turns:
         self._rest(turn)
 
     def begins_work(self, turn: Turn) -> None:
-        """Work in a turn begins; `ends_work` has to follow."""
+        """Work in a turn begins; `ends_work` must follow."""
         turn.works += 1
         self._idle.pop(turn.turn_id, None)
         self.working.take(id(turn))
@@ -146,7 +146,7 @@ class Turns:
             self._idle[turn.turn_id] = turn
 
     def ended(self, turn: Turn) -> None:
-        """Take note of an end; of the oldest ended turns nothing is kept."""
+        """Move a turn to the ended ones; the oldest of these are dropped."""
         self._idle.pop(turn.turn_id, None)
         for old in self._ended.add(turn):
             self.forget(old)
@@ -161,7 +161,7 @@ class Turns:
             turn.slim()  # its dispatches lead back to it: they are to be freed without the garbage collector
 
     def held(self, token: str) -> Turn | None:
-        """Return the turn of a token that was made or checked here before: there is nothing to check again."""
+        """Return the turn of a token that was created or checked here before, without another check."""
         return self._by_token.get(token)
 
     def claims_of(self, token: str) -> SurfaceClaims:
@@ -179,7 +179,7 @@ class Turns:
         return claims
 
     def of_token(self, token: str, fetched: Mapping[Digest, Card] = NONE_FETCHED) -> Turn:
-        """Return the turn a token belongs to, rebuilding it from kept definitions if this process has not seen it.
+        """Return the turn a token belongs to, rebuilt from stored definitions if this process has not seen it.
 
         Args:
             token: as sent.

@@ -20,7 +20,7 @@ PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 
 
 class Listener:
-    """One stream that listens to a dispatch: it sends what is new, then waits until it is woken."""
+    """One stream that listens to a dispatch: it sends new events, then waits for a wake-up."""
 
     __slots__ = ("_among", "_waiter", "woken")
 
@@ -30,7 +30,7 @@ class Listener:
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Tell the listener that the dispatch has news."""
+        """Inform the listener of news of the dispatch."""
         self.woken = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -59,7 +59,7 @@ class Listeners:
         self.asleep = False
 
     def __bool__(self) -> bool:
-        """Say whether there is a listener."""
+        """Return whether there is a listener."""
         return bool(self._listeners)
 
     def add(self) -> tuple[int, Listener]:
@@ -142,7 +142,7 @@ class ProgressReports:
             self._listeners.wake()
 
     def tell_rest(self) -> None:
-        """Tell all batched reports, due or not, because the dispatch ends."""
+        """Send all batched reports, due or not, because the dispatch ends."""
         for update in self._relay.flush(float("inf")):
             self._tell(update)
 

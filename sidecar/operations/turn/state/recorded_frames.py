@@ -44,14 +44,14 @@ from sidecar.policy.protocols import (
 from subagents_errors import CallFailure
 
 FRAME_BYTES: Final = 32
-"""About what a frame takes beside its texts."""
+"""Approximate size of a frame without its texts."""
 MICROSECONDS: Final = 1_000_000
 TOO_LARGE: Final = f"over {LARGEST // 1024} KiB"
 UNREADABLE: Final = "the sub-agent reported something that is no text"
 
 
 class AttemptFrames:
-    """One attempt's."""
+    """The frames of one attempt."""
 
     __slots__ = ("attempt_id", "began", "entries", "incomplete", "number", "pause", "refused", "size")
 
@@ -67,7 +67,7 @@ class AttemptFrames:
         self.incomplete = ""
 
     def came(self, event: object, now: float) -> None:
-        """Keep one thing that came from outside, if there is still room. Never raises."""
+        """Record one input, if there is room. Never raises."""
         if self.incomplete:
             return
         try:
@@ -97,7 +97,7 @@ class AttemptFrames:
             self.entries.append((now, event))
 
     def runner_ended(self, error: BaseException | None, now: float) -> None:
-        """Keep how the runner's stream ended."""
+        """Record how the runner's stream ended."""
         if error is None:
             end = EndFrame(0, "ended", "", False, False)
         elif isinstance(error, RunnerError):
@@ -109,7 +109,7 @@ class AttemptFrames:
         self.came(end, now)
 
     def to_row(self, received_at: float, stopped: tuple[StoppedCall, ...], narration: str) -> bytes:
-        """Return what is kept of it, beside an outcome with `narration`. Never raises."""
+        """Return the stored form, for an outcome with `narration`. Never raises."""
         whole = RecordedAttempt(
             began=max(0, round((self.began - received_at) * MICROSECONDS)),
             frames=_frames(self.entries, self.began),
@@ -120,10 +120,10 @@ class AttemptFrames:
         )
         try:
             row = packed(whole, narration)
-            unpacked(row, narration)  # what is of a wrong type can be written, and not read
+            unpacked(row, narration)  # a value of a wrong type can be encoded but not decoded
         except (UnreadableFact, UnicodeEncodeError, TypeError, ValueError, OverflowError):
             return packed(RecordedAttempt(incomplete=UNREADABLE), "")
-        if len(row) > LARGEST * 2:  # of what was estimated in characters, as it is kept
+        if len(row) > LARGEST * 2:  # the estimate counted characters, this counts bytes
             return packed(RecordedAttempt(incomplete=TOO_LARGE), "")
         return row
 
@@ -134,7 +134,7 @@ def _are_counts(*numbers: object) -> bool:
 
 
 class ChildFrames:
-    """One child's, over all its attempts."""
+    """The frames of one child, over all its attempts."""
 
     __slots__ = ("attempts", "began", "refused_at_once")
 
@@ -151,11 +151,11 @@ class ChildFrames:
         return frames
 
     def effect(self, effect: Effect, tool: str) -> None:
-        """Keep what the tool gateway did for the child."""
+        """Record an action of the tool gateway for the child."""
         self._came(GatewayFrame(0, effect, tool))
 
     def delegating(self, child_id: ChildId) -> None:
-        """Keep that it began to delegate."""
+        """Record the begin of a delegation."""
         self._came(DelegationFrame(0, child_id, False, 0, 0, False))
 
     def delegated(
@@ -182,16 +182,16 @@ class ChildFrames:
             self.attempts[-1].came(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
-        """Record that the call was stopped; not at the join deadline, which a replay reaches by itself."""
+        """Record that the call was stopped, except at the join deadline, which a replay computes."""
         if reason is not CallFailure.JOIN_DEADLINE:
             self._came(StoppedFrame(0, reason.name))
 
     def paused(self, seconds: float) -> None:
-        """Keep the wait that was drawn before the next attempt."""
+        """Record the random wait before the next attempt."""
         self.attempts[-1].pause = seconds
 
     def refused(self, why: str) -> None:
-        """Keep that another attempt was not made."""
+        """Record why no further attempt was made."""
         if self.attempts:
             self.attempts[-1].refused = why
         else:
@@ -205,7 +205,7 @@ class ChildFrames:
 
 
 def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Frame, ...]:
-    """Return frames with offsets that grow."""
+    """Return frames with increasing offsets."""
     frames: list[Frame] = []
     at = -1
     for came_at, event in entries:
@@ -231,12 +231,12 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
 
 
 def asked_frame(at: int, asked: Asked, *, data_unavailable: bool) -> AskedFrame:
-    """Return a question as frames have it."""
+    """Return a question in the form of a frame."""
     lasts = None if asked.expires_in is None else asked.expires_in.total_seconds()
     texts = asked.kind.value, asked.text, asked.about_json, asked.answerer.value
     return AskedFrame(at, data_unavailable, *texts, lasts, asked.state)
 
 
 def microseconds(seconds: float) -> int:
-    """Return a duration as frames have it."""
+    """Return a duration in the unit of frames."""
     return max(0, round(seconds * MICROSECONDS))

@@ -25,12 +25,12 @@ class TurnSlotQueues:
         return self._lanes.occupied
 
     def enter(self, calls: Sequence[QueuedCall]) -> None:
-        """Let calls wait behind those that already do; those with a free lane have their turn at once."""
+        """Queue calls behind the present ones; calls with a free slot start at once."""
         self._lanes.enter(calls)
         self._start_ready()
 
     def turn_of(self, key: str, stop: FirstResult[CallFailure]) -> FirstResult[CallFailure | None]:
-        """Return what is settled once it is the call's turn (None), or once it is stopped (why)."""
+        """Return a result that settles when the call may start (None), or when it is stopped (the reason)."""
         turn: FirstResult[CallFailure | None] = FirstResult()
         if key in self.running:
             turn.settle(None)
@@ -40,11 +40,11 @@ class TurnSlotQueues:
         return turn
 
     def start_beside(self, call: QueuedCall, lenders: Collection[str]) -> bool:
-        """Let a delegation run now, or say that it cannot; see `SlotQueues.start_beside`."""
+        """Start a delegation now, or return that it cannot start; see `SlotQueues.start_beside`."""
         return self._lanes.start_beside(call, lenders)
 
     def leave(self, key: str) -> None:
-        """The call has ended or given up; calls that waited for its slot queue may run now."""
+        """The call has ended or was dropped; calls that waited for its slot queue may run now."""
         self._lanes.leave(key)
         self._turns.pop(key, None)
         if self._lanes.waiting:

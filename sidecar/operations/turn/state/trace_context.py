@@ -15,7 +15,7 @@ SAMPLED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Whose part something is.
+    """The parent span of a trace.
 
     Attributes:
         traceparent: well-formed, or empty: no trace.
@@ -32,7 +32,7 @@ class TraceContext:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return what is sent along, only what is there."""
+        """Return the headers to send, without empty ones."""
         if not self.traceparent:
             return {}
         if not self.tracestate:
@@ -44,7 +44,7 @@ NO_TRACE: Final = TraceContext()
 
 
 def trace_context(traceparent: str, tracestate: str) -> TraceContext:
-    """Return the context a caller sent; what is not well-formed counts as not sent."""
+    """Return the context that a caller sent; a malformed one counts as absent."""
     if not FORM.match(traceparent):
         return NO_TRACE
     return TraceContext(traceparent, tracestate if STATE_FORM.match(tracestate) else "")

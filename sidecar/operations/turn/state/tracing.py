@@ -29,7 +29,7 @@ class DispatchSpan(Protocol):
 
 
 class DispatchTrace(Struct, frozen=True):
-    """What the attempts of a dispatch belong to: its own span, or whatever its client sent."""
+    """The parent of the attempts of a dispatch: the dispatch's own span, or the context that its client sent."""
 
     given: TraceContext = NO_TRACE
     span: DispatchSpan | None = None
@@ -123,13 +123,13 @@ class LateTracing:
         self.behind: Tracing = NO_TRACING
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
-        """Ask what is behind, if anything is."""
+        """Delegate to the loaded tracing, if any."""
         return None if self.behind is NO_TRACING else self.behind.dispatch(given, request, claims)
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
-        """Ask what is behind, if anything is."""
+        """Delegate to the loaded tracing, if any."""
         return None if self.behind is NO_TRACING else self.behind.attempt(child, parent, episode_id)
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
-        """Ask what is behind."""
+        """Delegate to the loaded tracing."""
         return self.behind.tool(child, tool_id)

@@ -28,7 +28,7 @@ from sidecar.operations.turn.state.transitions import IllegalTransition
 
 
 class Origin(Enum):
-    """Where a turn was bound, and how much of it is known here.
+    """Where a turn was bound, and how much of it this process knows.
 
     Attributes:
         BOUND_HERE: by this process, which knows all of it.
@@ -46,7 +46,7 @@ class Origin(Enum):
 
 
 class DispatchState(Protocol):
-    """What a turn itself asks of its dispatches; see `LiveDispatch`."""
+    """What a turn needs of its dispatches; see `LiveDispatch`."""
 
     dispatch_id: DispatchId
     request: DispatchRequest
@@ -114,7 +114,7 @@ class TurnState(Generic[Dispatch]):
 
     @property
     def unnamed_claims(self) -> UnnamedClaims:
-        """The claims as facts have them; made when they are first needed: most turns call nothing."""
+        """The claims as facts store them; created at the first use, because most turns call nothing."""
         if self._unnamed is None:
             self._unnamed = unnamed(self.claims)
         return self._unnamed
@@ -140,23 +140,23 @@ class TurnState(Generic[Dispatch]):
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
     def accept(self, dispatch: Dispatch) -> None:
-        """Keep a dispatch that begins here; its calls are counted from now on."""
+        """Add a dispatch that begins here; its calls count from now on."""
         if self.ending.stage is not EndStage.OPEN or dispatch.dispatch_id in self.dispatches:
             raise IllegalTransition("accept", self.ending.stage)
         self._dispatches[dispatch.dispatch_id] = dispatch
         self.next_step += len(dispatch.request.calls)
 
     def bring_back(self, dispatch: Dispatch) -> None:
-        """Keep a dispatch as the record says that it is, in the place of what was known of it."""
+        """Replace the known state of a dispatch by the recorded one."""
         self._dispatches[dispatch.dispatch_id] = dispatch
 
     def drop(self, dispatch: Dispatch) -> None:
-        """Forget a dispatch, unless another state of it is kept by now."""
+        """Remove a dispatch, unless another state of it has replaced it."""
         if self.dispatches.get(dispatch.dispatch_id) is dispatch:
             del self._dispatches[dispatch.dispatch_id]
 
     def lose(self, dispatch: Dispatch) -> None:
-        """Forget a dispatch that another sidecar has taken over; that sidecar settles what was not recorded here."""
+        """Remove a dispatch that another sidecar has taken over; that sidecar settles the unrecorded calls."""
         dispatch.lose()
         self.drop(dispatch)
         self._unconfirmed.pop(dispatch.dispatch_id, None)
@@ -170,7 +170,7 @@ class TurnState(Generic[Dispatch]):
         self.next_step = max(self.next_step, step)
 
     def keep_child(self, child: Child) -> None:
-        """Keep a child that is on record, in the place of what was known of it."""
+        """Add a recorded child, in place of the known state of it."""
         self._children[child.child_id] = child
 
     # --- what is not known to be on record
@@ -188,12 +188,12 @@ class TurnState(Generic[Dispatch]):
         return tuple(self._unconfirmed.get(dispatch_id, ()))
 
     def happened(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
-        """These drafts are about to be appended; they are kept until they are on record."""
+        """Hold drafts that are about to be appended, until they are recorded."""
         if drafts:
             self._unconfirmed.setdefault(dispatch_id, []).extend(drafts)
 
     def recorded(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
-        """These are on record, or refused by it. Others may have come in meanwhile, and two may append at once."""
+        """Drop recorded or refused drafts. Others may have been added since, and two appends may run at once."""
         kept = self._unconfirmed.get(dispatch_id)
         if kept is None:
             return
@@ -220,14 +220,14 @@ class TurnState(Generic[Dispatch]):
         return sum(len(each.marks) for each in told if each.step == child.step_idx)
 
     def settles_unconfirmed(self, child: Child) -> bool:
-        """Return whether an outcome of a child still has to be written, and stands then whatever is on record of it."""
+        """Return whether an outcome of a child is still to be written; it then counts, whatever the record has."""
         first = self.dispatches[child.dispatch_id].plan.first_step if child.dispatch_id in self.dispatches else 0
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         settled = (draft.body for draft in drafts if isinstance(draft.body, CallsSettled))
         return any(first + each.place == child.step_idx for body in settled for each in body.calls)
 
     def give_up_progress(self, child: Child) -> None:
-        """The record says otherwise of a child: drafts that tell of it are not appended any more."""
+        """Drop the drafts about a child, because the record contradicts them."""
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         self._forget({each.salt for each in drafts if any(of.step == child.step_idx for of in progress_of(each.body))})
 
@@ -236,7 +236,7 @@ class TurnState(Generic[Dispatch]):
         self.claims_recorded = recorded
 
     def begin_restoring(self) -> None:
-        """What is on record of a turn that was bound elsewhere is being read."""
+        """The record of a turn that was bound elsewhere is being read."""
         if self.origin is not Origin.UNREAD:
             raise IllegalTransition("begin_restoring", self.origin)
         self.origin = Origin.READING
@@ -268,7 +268,7 @@ class TurnState(Generic[Dispatch]):
         return dispatch.ownership.alive_elsewhere
 
     def end_recorded(self) -> None:
-        """The end is on record as it was laid out: nothing is left to be written, and the last outcomes are told."""
+        """The prepared end is recorded: nothing is left to write, and the last outcomes are reported."""
         laid_out = self.ending.recorded()
         for child in self.children.values():
             child.forget_waiting()
@@ -288,7 +288,7 @@ class TurnState(Generic[Dispatch]):
                 child.contract_json = ""
 
     def slim(self) -> None:
-        """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
+        """Keep only the end of an ended turn, which answers repeated ends."""
         self.ending.slim()
         self.lanes = TurnSlotQueues()
         for kept in (self._dispatches, self._children, self._unconfirmed):

@@ -43,7 +43,7 @@ class ChildSummary(Struct, frozen=True):
 
 
 class TurnClosed(Struct, frozen=True):
-    """How a turn ended."""
+    """The end of a turn."""
 
     children: tuple[ChildSummary, ...]
     routing: RoutingRecord

@@ -87,7 +87,7 @@ SESSION_DRAIN_REASON_AGE: SessionDrainReason
 SESSION_DRAIN_REASON_STOPPING: SessionDrainReason
 
 class BindTurnRequest(_message.Message):
-    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date", "required_features")
+    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date", "required_features", "user_token")
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class BindTurnRequest(_message.Message):
     EXPERIMENT_ARM_FIELD_NUMBER: _ClassVar[int]
     DATE_FIELD_NUMBER: _ClassVar[int]
     REQUIRED_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    USER_TOKEN_FIELD_NUMBER: _ClassVar[int]
     turn_id: str
     episode_id: str
     principal: str
@@ -108,7 +109,8 @@ class BindTurnRequest(_message.Message):
     experiment_arm: str
     date: str
     required_features: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ..., required_features: _Optional[_Iterable[str]] = ...) -> None: ...
+    user_token: str
+    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ..., required_features: _Optional[_Iterable[str]] = ..., user_token: _Optional[str] = ...) -> None: ...
 
 class BindTurnResponse(_message.Message):
     __slots__ = ("surface", "surface_token", "expires_at", "state", "compaction_due", "contract")

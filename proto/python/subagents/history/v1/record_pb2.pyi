@@ -18,6 +18,12 @@ class TurnState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TURN_STATE_ENDED: _ClassVar[TurnState]
     TURN_STATE_LOST: _ClassVar[TurnState]
 
+class PrincipalSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PRINCIPAL_SOURCE_UNSPECIFIED: _ClassVar[PrincipalSource]
+    PRINCIPAL_SOURCE_CONSUMER_AGENT: _ClassVar[PrincipalSource]
+    PRINCIPAL_SOURCE_USER_TOKEN: _ClassVar[PrincipalSource]
+
 class EventActor(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     EVENT_ACTOR_UNSPECIFIED: _ClassVar[EventActor]
@@ -29,6 +35,9 @@ TURN_STATE_UNSPECIFIED: TurnState
 TURN_STATE_OPEN: TurnState
 TURN_STATE_ENDED: TurnState
 TURN_STATE_LOST: TurnState
+PRINCIPAL_SOURCE_UNSPECIFIED: PrincipalSource
+PRINCIPAL_SOURCE_CONSUMER_AGENT: PrincipalSource
+PRINCIPAL_SOURCE_USER_TOKEN: PrincipalSource
 EVENT_ACTOR_UNSPECIFIED: EventActor
 EVENT_ACTOR_SIDECAR: EventActor
 EVENT_ACTOR_PARENT: EventActor
@@ -58,7 +67,7 @@ class TurnRow(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., state: _Optional[_Union[TurnState, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sub_agent_ids: _Optional[_Iterable[str]] = ..., child_count: _Optional[int] = ..., failed_child_count: _Optional[int] = ...) -> None: ...
 
 class RecordedDispatch(_message.Message):
-    __slots__ = ("dispatch_id", "opened_at", "settle_by", "call_count", "owner_instance_id", "takeover_count", "owner_alive", "outcomes")
+    __slots__ = ("dispatch_id", "opened_at", "settle_by", "call_count", "owner_instance_id", "takeover_count", "owner_alive", "outcomes", "principal_source")
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     OPENED_AT_FIELD_NUMBER: _ClassVar[int]
     SETTLE_BY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +76,7 @@ class RecordedDispatch(_message.Message):
     TAKEOVER_COUNT_FIELD_NUMBER: _ClassVar[int]
     OWNER_ALIVE_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_SOURCE_FIELD_NUMBER: _ClassVar[int]
     dispatch_id: str
     opened_at: _timestamp_pb2.Timestamp
     settle_by: _timestamp_pb2.Timestamp
@@ -75,7 +85,8 @@ class RecordedDispatch(_message.Message):
     takeover_count: int
     owner_alive: bool
     outcomes: _containers.RepeatedCompositeFieldContainer[_outcome_pb2.CallOutcome]
-    def __init__(self, dispatch_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settle_by: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_count: _Optional[int] = ..., owner_instance_id: _Optional[str] = ..., takeover_count: _Optional[int] = ..., owner_alive: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[_outcome_pb2.CallOutcome, _Mapping]]] = ...) -> None: ...
+    principal_source: PrincipalSource
+    def __init__(self, dispatch_id: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settle_by: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_count: _Optional[int] = ..., owner_instance_id: _Optional[str] = ..., takeover_count: _Optional[int] = ..., owner_alive: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[_outcome_pb2.CallOutcome, _Mapping]]] = ..., principal_source: _Optional[_Union[PrincipalSource, str]] = ...) -> None: ...
 
 class RecordedChild(_message.Message):
     __slots__ = ("child_id", "dispatch_id", "call_id", "sub_agent_id", "emission_index", "parent_child_id", "opened_at", "contract_json", "events", "answered_in_turn_id")

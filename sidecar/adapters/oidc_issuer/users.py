@@ -1,0 +1,89 @@
+"""Opens the tokens of users: a claim of a token that the issuer has signed for us becomes the principal of a turn."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sidecar.adapters.oidc_issuer.key_source import KeySource
+from sidecar.adapters.oidc_issuer.signed_claims import TokenProblem, signed_claims
+from sidecar.core.errors import Unauthenticated
+
+REQUIRED: Final = ("iss", "aud", "exp")
+LONGEST_PRINCIPAL: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class UserRules:
+    """What a user's token has to say.
+
+    Attributes:
+        issuer, audience: character for character.
+        principal_claim: name of the claim that becomes the principal.
+        leeway: permitted difference of clocks.
+        longest_life: a token that is valid for longer is refused.
+    """
+
+    issuer: str
+    audience: str
+    principal_claim: str
+    leeway: timedelta
+    longest_life: timedelta
+
+
+class UserTokens:
+    """Opens tokens of users.
+
+    Args:
+        keys: of the issuer.
+        rules: what a token has to say.
+    """
+
+    def __init__(self, keys: KeySource, rules: UserRules) -> None:
+        self._keys = keys
+        self._rules = rules
+
+    def principal(self, token: str, now: datetime) -> str:
+        """Return for which user a token is. Memory only.
+
+        Raises:
+            Unauthenticated: it does not hold now; `metadata` has the `cause`.
+        """
+        rules = self._rules
+        try:
+            claims = signed_claims(token, self._keys, rules.issuer, rules.audience, REQUIRED)
+            self._check_times(claims, now.timestamp())
+            return self._principal(claims)
+        except TokenProblem as problem:
+            raise unproven(problem.cause, problem.text) from None
+
+    def _check_times(self, claims: Mapping[str, Any], now: float) -> None:
+        leeway, longest = self._rules.leeway.total_seconds(), self._rules.longest_life.total_seconds()
+        ends = _seconds(claims["exp"])
+        begins = _seconds(claims.get("nbf", claims.get("iat", now)))
+        issued = _seconds(claims.get("iat", begins))
+        if not ends > min(issued, begins) or ends - min(issued, begins, now) > longest + leeway:
+            raise TokenProblem("life", f"it is valid for longer than {longest:g} s, or not at all")
+        if now + leeway < max(begins, issued):
+            raise TokenProblem("not_yet_valid", "it is not valid yet; compare the clocks")
+        if now >= ends + leeway:
+            raise TokenProblem("expired", "it has expired; let the user sign in again")
+
+    def _principal(self, claims: Mapping[str, Any]) -> str:
+        found = claims.get(self._rules.principal_claim)
+        if not isinstance(found, str) or not 1 <= len(found) <= LONGEST_PRINCIPAL or not found.isprintable():
+            text = f"its claim {self._rules.principal_claim} is not 1 to {LONGEST_PRINCIPAL} printable characters"
+            raise TokenProblem("principal", text)
+        return found
+
+
+def unproven(cause: str, text: str) -> Unauthenticated:
+    """Return the error of a bind whose principal is not proven."""
+    return Unauthenticated(f"the user token does not prove the principal: {text}", metadata={"cause": cause})
+
+
+def _seconds(moment: object) -> float:
+    if isinstance(moment, int | float) and not isinstance(moment, bool) and math.isfinite(moment):
+        return float(moment)
+    raise TokenProblem("malformed", "one of its times is none")
