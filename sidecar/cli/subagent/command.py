@@ -21,6 +21,7 @@ from sidecar.cli.subagent.options import (
     Config,
     CredentialFiles,
     Digest,
+    ErasePlace,
     Name,
     Open,
     Slot,
@@ -57,14 +58,6 @@ class FromEnvironment:
 
     token: Callable[[], str]
     target: Callable[[], str]
-
-
-@dataclass(frozen=True, slots=True)
-class ErasePlace:
-    """The two ways to erase content: through a sidecar, or in the file of the record."""
-
-    opened: Open
-    offline: Callable[..., Any]
 
 
 def add_subagent(

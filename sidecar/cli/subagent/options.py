@@ -58,6 +58,16 @@ class CredentialFiles:
 
 Open = Callable[..., Any]
 """Returns `OperatorCommands`. Reads the settings only if no option gives the address; never with `offline`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasePlace:
+    """The two ways to erase content: through a sidecar, or in the file of the record."""
+
+    opened: Open
+    offline: Callable[..., Any]
+
+
 Placed = Callable[[Callable[..., None]], Callable[..., None]]
 
 

@@ -34,4 +34,4 @@ def test_a_loop_beside_the_turns_never_decides_readiness(name: str, caplog: pyte
     told.loop_down(name, ValueError("it died"))
 
     assert readiness.ready
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert [record.levelname for record in caplog.records if record.name == "sidecar.loops"] == ["ERROR"]
