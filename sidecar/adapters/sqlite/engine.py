@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.sqlite.checkpoints import PAGES, Checkpoints
-from sidecar.adapters.sqlite.opening import Schema, check_version, close_failed, connect, held, upgrade
+from sidecar.adapters.sqlite.opening import Schema, check_version, close_failed, connect, held, rewrite_log, upgrade
 from sidecar.adapters.sqlite.worker import Worker
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.record.ports import CommitUnknown
@@ -86,7 +86,6 @@ class SqliteEngine:
 
     Args:
         path: of the file, whose lock `opened` holds.
-        tuning: parameters for tests.
     """
 
     def __init__(self, path: Path, schema: Schema, report: Report, tuning: Tuning, opened: ExitStack) -> None:
@@ -182,6 +181,7 @@ class SqliteEngine:
 
     def _begin(self) -> None:
         try:
+            rewrite_log(self._path, self._vfs)
             upgrade(self._opened_for_writing(), self._schema, str(self._path))
             self._keeping = self._connect()
             # A connection opens the log lazily; only after a read does it keep the index alive.

@@ -19,6 +19,8 @@ BUSY_MILLISECONDS: Final = 1000
 PAGE_BYTES: Final = 1024
 """Of a new file. A commit writes each page that it touches as a whole, and most of them only for one short row of an
 index: with the usual 4,096 bytes a dispatch takes 1.6 times the writes in a small record, and twice in a large one."""
+COPIED_AT_ONCE: Final = 1024 * 1024
+"""Bytes of the log."""
 CHECKED_UP_TO: Final = 64 * 1024 * 1024
 """Bytes. A larger file is not read through at each start."""
 
@@ -72,6 +74,28 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def rewrite_log(path: Path, vfs: str | None = None) -> None:
+    """Write the log that an earlier process left over itself, and sync it. Before the first connection is opened.
+
+    That process may have died after a failed sync. The kernel still returns the pages of that commit, but it takes them
+    for written and never writes them again: the commit would be read as recorded, and a power cut would lose it with
+    all later commits. A checkpoint would not be enough: a power cut in its middle leaves a file that is partly written,
+    and a log that cannot complete it. Raises `apsw.Error`.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if not (path.exists() and log.exists()):  # SQLite removes a log without its file
+        return
+    file = apsw.VFSFile(vfs or "", str(log), [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])
+    try:
+        size = file.xFileSize()
+        for at in range(0, size, COPIED_AT_ONCE):
+            file.xWrite(file.xRead(min(COPIED_AT_ONCE, size - at), at), at)
+        if size:
+            file.xSync(apsw.SQLITE_SYNC_NORMAL)
+    finally:
+        file.xClose()
 
 
 def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bool = False) -> apsw.Connection:

@@ -106,6 +106,20 @@ class Disk(apsw.VFS):
             if self.struck <= plan.lasting:
                 raise apsw.IOError("the disk fails")
 
+    def after_death(self, folder: Path, name: str) -> "Disk":
+        """Return a disk with the files that the next process finds, in `folder`.
+
+        They hold what the kernel still has, whether or not it is durable. The index of the log is not among them: no
+        process has it open any more.
+        """
+        folder.mkdir()
+        left = Disk(name)
+        for path, file in self._files.items():
+            target = folder / Path(path).name
+            target.write_bytes(Path(path).read_bytes())
+            left._files[str(target)] = _File(bytearray(file.durable), list(file.pending))
+        return left
+
     def after_power_cut(self, folder: Path, chance: Random) -> None:
         """Write what a power cut leaves to `folder`; the index of the log is in memory, and gone."""
         folder.mkdir()

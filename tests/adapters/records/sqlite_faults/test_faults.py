@@ -204,3 +204,45 @@ async def test_a_sync_that_failed_is_not_taken_for_done(empty: Path, tmp_path: P
         await journal.close()
         disk.unregister()
     await _check(tmp_path / "left" / "record.sqlite", groups, 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_process_that_dies_after_a_failed_sync_leaves_nothing_that_only_memory_holds(
+    empty: Path, tmp_path: Path, seed: int
+) -> None:
+    """The next process finds the pages of the failed commit in the kernel's memory, and may confirm them.
+
+    No sync ever writes these pages. A power cut would lose them, and all later commits behind them in the log.
+    """
+    (tmp_path / "first").mkdir()
+    shutil.copy(empty, tmp_path / "first" / "record.sqlite")
+    groups = in_groups(a_whole_turn("turn-0")) + in_groups(a_whole_turn("turn-1", at=10))
+    disk = Disk(f"faulty-{tmp_path / 'first'}")
+    dying = await _on(tmp_path / "first")
+    try:
+        await dying.append(groups[0])
+        disk.plan = Plan(Fault.SYNC_FAILS, disk.operations + 1, 1000)
+        with pytest.raises(StoreUnavailable):
+            await dying.append(groups[1])
+        disk_of_next = disk.after_death(tmp_path / "second", f"faulty-{tmp_path / 'second'}")
+    finally:
+        await dying.journal.close()
+        disk.unregister()
+    living = await _on(tmp_path / "second")
+    try:
+        assert await _is_there(living, groups[1]), "the pages of the failed commit are not there: nothing is tested"
+        for group in groups[1:]:
+            await living.append(group)
+        disk_of_next.after_power_cut(tmp_path / "left", Random(seed))
+    finally:
+        await living.journal.close()
+        disk_of_next.unregister()
+    await _check(tmp_path / "left" / "record.sqlite", groups, len(groups))
+
+
+async def _on(folder: Path) -> OpenedRecord:
+    """Open the record in a folder of a faulty disk."""
+    engine = await SqliteEngine.open(folder / "record.sqlite", record_schema(), _ignored, Tuning(f"faulty-{folder}"))
+    journal = SqliteJournal(engine, InstanceId("one"))
+    await journal.begin()
+    return OpenedRecord(journal)
