@@ -113,7 +113,7 @@ async def test_unique_keys_contain_the_turn(dsn: str) -> None:
 
 def statements() -> dict[str, str]:
     """Return the statements of modules and the bodies of functions, by name."""
-    found = {}
+    found: dict[str, str] = {}
     for name in MODULES:
         module = import_module(f"sidecar.adapters.record_postgresql.{name}")
         for constant, value in vars(module).items():
