@@ -15,8 +15,8 @@ from sidecar.core.journal.rules import after
 from sidecar.core.journal.texts import Texts
 from sidecar.core.journal.turn_state import state_of
 from subagents_errors import CallFailure
-from tests.support.journal_drafts import a_draft, a_question, an_end, progress, salted_fact
-from tests.unit.journal.one_turn import D1, D2, Turn, settled
+from tests.support.journal_drafts import a_draft, a_question, a_settlement, an_end, progress, salted_fact
+from tests.unit.journal.one_turn import CHILD_0, D1, D2, Turn, opened, settled
 
 
 def suspended(step: int, revision: int = 0) -> CallsSettled:
@@ -99,3 +99,32 @@ def test_erased_texts_take_question_receipt_and_state_and_leave_the_answer_on_re
     assert now.dispatches[0].outcomes[0].outcome is Outcome.SUSPENDED
     assert now.children[0].answered_by == before.children[0].answered_by
     assert now.children[0].answered_by is not None
+
+
+def test_each_of_several_questions_is_answered_by_itself() -> None:
+    """Asked in one fact or in several, by children that are not the first of their dispatch."""
+    turn = Turn()
+    first, second = suspended(0), suspended(1)
+    turn.takes(CallsSettled(D1, first.calls + second.calls, first.progress + second.progress))
+    turn.takes(opened(D2, 3, (0, 1)))
+    for place in (0, 1):
+        call = msgspec.structs.replace(first.calls[0], place=place)
+        told = (progress(3 + place, What.SUSPENDED, What.WAITING, attempts=1),)
+        turn.takes(CallsSettled(D2, (call,), told))
+    for step, dispatch in ((1, D1), (4, D2), (0, D1), (3, D2)):
+        turn.takes(answer(step, dispatch=dispatch))
+        turn.refuses(answer(step, by="turn-3", dispatch=dispatch), Reason.ON_RECORD)
+        assert turn.verdict.about == f"the answer to {turn.head.children[step].child_id}"
+
+
+def test_a_corrected_outcome_takes_only_its_own_question() -> None:
+    """A child that asked nothing has still asked nothing, and another question stays."""
+    turn = Turn()
+    turn.takes(suspended(1))
+    turn.takes(settled(0))
+    turn.takes(CallsSettled(D1, (a_settlement(0, revision=1),)))
+    turn.refuses(answer(0), Reason.ILLEGAL_STATE)
+    assert turn.verdict.about == f"{CHILD_0} has asked nothing"
+    turn.takes(CallsSettled(D1, suspended(1, revision=1).calls))
+    turn.refuses(answer(1), Reason.ILLEGAL_STATE)
+    turn.refuses(answer(0), Reason.ILLEGAL_STATE)
