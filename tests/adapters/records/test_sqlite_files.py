@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import apsw
@@ -7,7 +8,7 @@ import pytest
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration
 from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
-from sidecar.adapters.sqlite import Schema, SqliteEngine, pending_migrations
+from sidecar.adapters.sqlite import Schema, SqliteEngine, Tuning, pending_migrations
 from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.opening import PAGE_BYTES, check_version
 from sidecar.core.errors import StoreUnavailable
@@ -51,6 +52,24 @@ async def test_a_file_is_open_in_one_place_only(tmp_path: Path) -> None:
         await SqliteJournal.open(path, InstanceId("two"), _unexpected)
     await first.close()
     await (await SqliteJournal.open(path, InstanceId("two"), _unexpected)).close()
+
+
+@pytest.mark.parametrize("kilobytes", [4, 127, 128, 200, 1100, 2100])
+async def test_the_log_of_a_killed_process_is_opened_whatever_its_size(kilobytes: int, tmp_path: Path) -> None:
+    """The copy is what a SIGKILL leaves: commits that are in the log only. All of them are there after the start."""
+    (tmp_path / "killed").mkdir()
+    engine = await SqliteEngine.open(tmp_path / "notes", NOTES, _unexpected, Tuning(checkpoint_pages=2**20))
+    log, written = tmp_path / "notes-wal", 0
+    while log.stat().st_size < kilobytes * 1024:
+        await engine.write(lambda to: to.execute("INSERT INTO notes VALUES (?)", ("x" * 500,)))
+        written += 1
+    for name in ("notes", "notes-wal"):
+        shutil.copy(tmp_path / name, tmp_path / "killed" / name)
+    await engine.close()
+
+    engine = await SqliteEngine.open(tmp_path / "killed" / "notes", NOTES, _unexpected)
+    assert await engine.read(lambda to: to.execute(COUNT).get) == written
+    await engine.close()
 
 
 async def test_nobody_else_may_read_the_file(tmp_path: Path) -> None:
