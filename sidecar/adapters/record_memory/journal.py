@@ -118,14 +118,13 @@ class MemoryJournal:
             for (instance, day), (number, root) in sorted(self.contents.roots.items())
         ]
 
-    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Iterate over the facts that a running root covers."""
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Iterate over all facts of the turns of a day."""
         found = [
             (number, fact)
             for turn in self.contents.turns.values()
             if turn.day == day
             for number, fact in zip(turn.numbers, turn.facts, strict=True)
-            if fact.by == instance
         ]
         for _, fact in sorted(found, key=lambda each: each[0]):
             yield fact

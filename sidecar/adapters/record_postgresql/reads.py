@@ -51,8 +51,9 @@ ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots 
 REMOVABLE: Final = """
 select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
 """
-UNDER: Final = f"""
-select number, {FACT} from facts where day = $1 and instance_id = $2 and number > $3 order by number limit $4
+OF_DAY: Final = f"""
+select number, {FACT} from facts where day = $1 and (instance_id, number) > ($2, $3)
+order by instance_id, number limit $4
 """  # noqa: S608 - names only
 TURN_IDS: Final = "select turn_id from turn_heads where turn_id > $1 order by turn_id limit $2"
 MARKERS: Final = "select body from markers order by instance_id, day"
@@ -124,13 +125,13 @@ class PostgresReads:
         """Return the running roots."""
         return [RootState(*row) for row in await self._asking.rows(ROOTS)]
 
-    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers."""
-        number = 0
-        while page := await self._asking.rows(UNDER, day, instance, number, PAGE):
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Go through all facts of the turns of a day."""
+        instance, number = "", 0
+        while page := await self._asking.rows(OF_DAY, day, instance, number, PAGE):
             for row in page:
                 yield fact_from(row)
-            number = page[-1]["number"]
+            instance, number = page[-1]["instance_id"], page[-1]["number"]
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
         """Go through all turns."""

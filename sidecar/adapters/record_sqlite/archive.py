@@ -32,10 +32,10 @@ BOUNDS: Final = """
 SELECT coalesce(min(f.number), 1), coalesce(max(f.number), 0) FROM turns t JOIN facts f ON f.turn = t.number
   WHERE t.day = ?
 """
-UNDER: Final = f"""
+OF_DAY: Final = f"""
 SELECT f.number, t.turn_id, {FACT_COLUMNS} FROM facts f
   CROSS JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
-  WHERE f.number > ? AND f.number <= ? AND i.instance = ? AND t.day = ? ORDER BY f.number LIMIT ?
+  WHERE f.number > ? AND f.number <= ? AND t.day = ? ORDER BY f.number LIMIT ?
 """  # noqa: S608 - names only
 """Goes through all facts of a time, most of which are of the day. `CROSS JOIN` keeps that order."""
 FACTS_AS_STORED: Final = f"""
@@ -79,11 +79,9 @@ def bounds_of(connection: apsw.Connection, day: date) -> tuple[int, int]:
     return lowest, highest
 
 
-def page_under(
-    connection: apsw.Connection, instance: InstanceId, day: date, after: int, up_to: int
-) -> Sequence[tuple[int, Stored]]:
-    """Return the next facts that a root covers, each with its number, up to a number."""
-    rows = rows_of(connection, UNDER, (after, up_to, instance, day.isoformat(), PAGE))
+def page_of_day(connection: apsw.Connection, day: date, after: int, up_to: int) -> Sequence[tuple[int, Stored]]:
+    """Return the next facts of the turns of a day, each with its number, up to a number."""
+    rows = rows_of(connection, OF_DAY, (after, up_to, day.isoformat(), PAGE))
     return [(number, fact_from(TurnId(turn_id), tuple(row))) for number, turn_id, *row in rows]
 
 

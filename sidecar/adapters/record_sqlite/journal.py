@@ -179,12 +179,12 @@ class SqliteJournal:
         """Return the present state of each running root."""
         return await self._read(archive.roots)
 
-    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Iterate over the facts that a running root covers."""
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Iterate over all facts of the turns of a day."""
         lowest, up_to = await self._read(lambda connection: archive.bounds_of(connection, day))
-        page_under = partial(archive.page_under, instance=instance, day=day, up_to=up_to)
+        page_of_day = partial(archive.page_of_day, day=day, up_to=up_to)
         after = lowest - 1
-        while page := await self._read(partial(page_under, after=after)):
+        while page := await self._read(partial(page_of_day, after=after)):
             for after, fact in page:  # noqa: B007  the last one is where the next page begins
                 yield fact
 

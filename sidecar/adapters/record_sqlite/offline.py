@@ -19,7 +19,7 @@ from sidecar.adapters.record_sqlite import archive
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.opening import BUSY_MILLISECONDS
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
@@ -58,12 +58,12 @@ class OfflineSqliteRecord:
         """Return the running roots."""
         return self.read(archive.roots)
 
-    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers."""
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Go through all facts of the turns of a day."""
         lowest, up_to = self.read(lambda connection: archive.bounds_of(connection, day))
-        page_under = partial(archive.page_under, instance=instance, day=day, up_to=up_to)
+        page_of_day = partial(archive.page_of_day, day=day, up_to=up_to)
         after = lowest - 1
-        while page := self.read(partial(page_under, after=after), f"the facts after {after}"):
+        while page := self.read(partial(page_of_day, after=after), f"the facts after {after}"):
             for after, fact in page:  # noqa: B007  the last one is where the next page begins
                 yield fact
 

@@ -109,8 +109,8 @@ class ArchiveReads(Protocol):
     async def roots(self) -> Sequence[RootState]:
         """Return the running roots, by instance and day."""
 
-    def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers, in order."""
+    def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Go through all facts of the turns of a day. Those of one instance come in the order of its running root."""
 
     def turn_ids(self) -> AsyncIterator[TurnId]:
         """Go through all turns on record."""

@@ -193,8 +193,18 @@ class LogVerification:
 
     async def _of_day(self, day: date, keys: Sequence[RootKey]) -> AsyncIterator[Finding]:
         under = FactsUnderRoots(day)
-        for key in keys:
-            async for finding in self._of_root(key, under):
+        walks = {key: RootWalk(key, self._states.get(key), self._claims.of(key)) for key in keys}
+        removed = [key for key in keys if key in self._markers]
+        async for fact in self._record.facts_of_day(day):
+            walk = walks.get(RootKey(fact.by, day))
+            if walk is not None:  # facts of an instance that began since are looked at with their turns
+                for finding in walk.take(fact.link):
+                    yield finding
+                under.take(fact)
+                self.looked.facts += 1
+                self._progress(self.looked)
+        for key, walk in walks.items():
+            for finding in await self._end_of_root(key, walk, was_removed=key in removed):
                 yield finding
         gone = ErasedTexts(day)
         for turn_id in under.turns():
@@ -207,29 +217,18 @@ class LogVerification:
         for finding in await self._of_erasures(day, gone, under.turns()):
             yield finding
 
-    async def _of_root(self, key: RootKey, under: FactsUnderRoots) -> AsyncIterator[Finding]:
-        removed = key in self._markers
-        walk = RootWalk(key, self._states.get(key), self._claims.of(key))
-        async for fact in self._record.facts_under(*key):
-            for finding in walk.take(fact.link):
-                yield finding
-            under.take(fact)
-            self.looked.facts += 1
-            self._progress(self.looked)
+    async def _end_of_root(self, key: RootKey, walk: RootWalk, *, was_removed: bool) -> Sequence[Finding]:
         missing = list(walk.end())
-        if missing and not removed:  # has retention removed them since the markers were read?
+        if missing and not was_removed:  # has retention removed them since the markers were read?
             self._take_in(await self._record.markers())
         if key in self._markers:
-            for finding in removed_findings(self._markers[key], self._claims, walk.number if removed else 0):
-                yield finding
-            return
-        for finding in missing:
-            yield finding
+            return list(removed_findings(self._markers[key], self._claims, walk.number if was_removed else 0))
         self.looked.roots += 1
         if walk.is_ahead:
             self._ahead[key] = walk
         if walk.unsigned:
             self.looked.unsigned[f"instance {key.instance} in turns of {key.day}"] = walk.unsigned
+        return missing
 
     async def _of_erasures(self, day: date, gone: ErasedTexts, turns: Sequence[TurnId]) -> Sequence[Finding]:
         """Return the findings about missing texts; each suspected one is read once more."""
@@ -285,8 +284,9 @@ class LogVerification:
                     yield finding
         for key, links in self._late.items():
             if key in states:
-                async for fact in self._record.facts_under(*key):
-                    links.pop(fact.link, None)
+                async for fact in self._record.facts_of_day(key.day):
+                    if fact.by == key.instance:
+                        links.pop(fact.link, None)
             if key not in self._markers:
                 for turn_id, place in links.values():
                     what = f"fact {place} of turn {turn_id} is under no running root"

@@ -231,7 +231,7 @@ class AppendingRules:
                 await record.append(group)
 
             one = InstanceId("one")
-            facts = [fact async for fact in record.journal.facts_under(one, DAY)]
+            facts = [fact async for fact in record.journal.facts_of_day(DAY)]
             root = NOTHING
             for fact in facts:
                 root = rooted(root, fact.link)
@@ -240,7 +240,7 @@ class AppendingRules:
 
             assert facts == [fact for turn in turns for fact in turn.facts]
             assert (today.instance, today.day, today.number, today.root) == (one, DAY, len(facts), root.hex())
-            later = [fact.turn_id async for fact in record.journal.facts_under(one, tomorrow.day)]
+            later = [fact.turn_id async for fact in record.journal.facts_of_day(tomorrow.day)]
             assert (tomorrow.day.day - DAY.day, later) == (1, ["b"] * tomorrow.number)
 
     async def test_the_last_revision_of_an_outcome_stands(self, bench: RecordBench) -> None:
@@ -279,7 +279,7 @@ class AppendingRules:
             read = [await record.turn(TurnId(turn)) for turn in turns]
             assert [turn and [len(child.events) for child in turn.children] for turn in read] == [[4]] * 70
             (root,) = await record.journal.roots()
-            assert root.number == len([fact async for fact in record.journal.facts_under(root.instance, root.day)])
+            assert root.number == len([fact async for fact in record.journal.facts_of_day(root.day)])
 
 
 def in_groups(records: Sequence[Record]) -> list[list[Record]]:

@@ -71,7 +71,7 @@ class ReadingRules:
             for turn in turns:
                 await record.append(an_end(turn=turn))
             (root,) = await record.journal.roots()
-            assert [fact.turn_id async for fact in record.journal.facts_under(root.instance, root.day)] == turns
+            assert [fact.turn_id async for fact in record.journal.facts_of_day(root.day)] == turns
             assert sorted([each async for each in record.journal.turn_ids()]) == turns
 
 
@@ -113,7 +113,7 @@ class RetentionRules:
             assert await record.turn(TurnId("a")) is None
             assert list(await record.attempts(TurnId("b"))) == []
             assert [each async for each in record.journal.turn_ids()] == ["c"]
-            assert [fact async for fact in record.journal.facts_under(root.instance, root.day)] == []
+            assert [fact async for fact in record.journal.facts_of_day(root.day)] == []
             assert await record.turn(TurnId("c")) == kept
             assert list(await record.journal.markers()) == [a_marker(root)]
             assert [each.day for each in await record.journal.roots()] == [_after(BEGIN)]
@@ -124,7 +124,7 @@ class RetentionRules:
         """Also after everything was removed, and by the next process: places in it are never given twice."""
         async with bench:
             record = await _two_days(bench)
-            before = [fact.link async for fact in record.journal.facts_under(record.instance, _after(BEGIN))]
+            before = [fact.link async for fact in record.journal.facts_of_day(_after(BEGIN))]
             roots = await record.journal.removable(moment(2 * DAY))
             assert await record.journal.remove([a_marker(root) for root in roots]) == 3
             await record.append(a_whole_turn("d", at=3 * DAY))

@@ -91,7 +91,7 @@ async def all_that_is_kept(journal: Journal, turns: Sequence[TurnId]) -> list[An
     for at in (0, 1000, 90_000):
         found += [sorted(await journal.overdue_turns(moment(at), 9)), list(await journal.removable(moment(at)))]
     for root in await journal.roots():
-        found += [root, [fact async for fact in journal.facts_under(root.instance, root.day)]]
+        found += [root, [fact async for fact in journal.facts_of_day(root.day) if fact.by == root.instance]]
     return [*found, sorted([turn_id async for turn_id in journal.turn_ids()]), sorted(await journal.open_turns(99))]
 
 

@@ -64,6 +64,9 @@ READS: Final = {
     "overdue turns": Read(reads.OVERDUE, (NOW, 100), ("turn_heads_open",)),
     "open turns, which also pin definitions": Read(reads.NEWEST_OPEN, (None, 100), ("turn_heads_open",)),
     "open turns before one": Read(reads.NEWEST_OPEN, ("turn-500", 100), ("turn_heads_open", "turn_heads_pkey")),
+    "verifying: the facts of a day": Read(
+        reads.OF_DAY, (DAYS[0], "dead-1", 7, 500), ("facts_20260301_instance_id_number_idx",)
+    ),
     "days that retention may remove": Read(reads.REMOVABLE, (NOW,), ()),
 }
 OF_A_TURN: Final = ("turn_heads", "facts", "attempt_frames")

@@ -75,7 +75,7 @@ async def test_the_documented_role_appends_and_reads_and_can_do_nothing_else(pos
         record = await opened(dsn)
         await record.append(a_whole_turn())
         (root,) = await record.journal.roots()
-        assert len([fact async for fact in record.journal.facts_under(root.instance, root.day)]) == root.number
+        assert len([fact async for fact in record.journal.facts_of_day(root.day)]) == root.number
         for removing in (record.journal.remove([a_marker(root)]), record.journal.remove_frames(moment(1000))):
             with pytest.raises(StoreUnavailable, match="lacks a right"):
                 await removing

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import pytest
 
 from sidecar.adapters.record_memory import MemoryJournal
-from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
@@ -33,10 +33,10 @@ class ChangingJournal(MemoryJournal):
         await self._happen("markers")
         return await super().markers()
 
-    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers."""
-        await self._happen("facts_under")
-        async for fact in super().facts_under(instance, day):
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Go through all facts of the turns of a day."""
+        await self._happen("facts_of_day")
+        async for fact in super().facts_of_day(day):
             yield fact
             if self.meanwhile is not None and self.before == "the second fact":
                 await self._happen("the second fact")
@@ -82,7 +82,7 @@ async def removal(log: SignedLog) -> None:
 
 
 @requirement("SX-38")
-@pytest.mark.parametrize("before", ["roots", "markers", "facts_under", "the second fact", "facts", "turn_ids"])
+@pytest.mark.parametrize("before", ["roots", "markers", "facts_of_day", "the second fact", "facts", "turn_ids"])
 @pytest.mark.parametrize("meanwhile", [another_turn, the_end_of_a_turn, removal])
 async def test_what_a_sidecar_does_meanwhile_is_no_finding(before: str, meanwhile: Meanwhile) -> None:
     """Facts are appended, or removed, between two parts of the reading; the files were read before."""
@@ -95,3 +95,27 @@ async def test_what_a_sidecar_does_meanwhile_is_no_finding(before: str, meanwhil
 
     assert [each.text for each in await log.findings()] == []
     assert journal.meanwhile is None
+
+
+class CountingJournal(MemoryJournal):
+    """Counts how often a day is gone through."""
+
+    read: int = 0
+
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Go through all facts of the turns of a day."""
+        self.read += 1
+        async for fact in super().facts_of_day(day):
+            yield fact
+
+
+async def test_a_day_is_gone_through_once_however_many_starts_wrote_into_it() -> None:
+    """Each start has a running root of its own; once for each of them made verifying quadratic in the starts."""
+    log = SignedLog()
+    for number in range(20):
+        log.go_on_as(f"start-{number}")
+        await log.store.append(a_whole_turn(f"turn-{number}", at=number))
+    journal = log.given = CountingJournal(log.store.contents)
+
+    assert [each.text for each in await log.findings()] == []
+    assert (len(await journal.roots()), journal.read) == (20, 1)
