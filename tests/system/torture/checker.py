@@ -232,7 +232,7 @@ def _is_over(database: Database) -> bool:
     return ended >= {each.turn_id for each in kept.of(DispatchOpened)}
 
 
-def figures(told: Told, found: Found) -> Mapping[str, object]:
+def figures(told: Told, found: Found) -> Mapping[str, int]:
     """Return what is printed of a run."""
     return {
         "turns": len(told.ends) + len(told.lost),
