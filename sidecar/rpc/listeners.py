@@ -139,6 +139,8 @@ def options(
         ("grpc.server_handshake_timeout_ms", 5_000),
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 5_000),
+        # Without it gRPC waits a minute for the answer to a probe, whatever the line above says.
+        ("grpc.http2.ping_timeout_ms", 5_000),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_ping_strikes", 2),
     )

@@ -63,6 +63,7 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.enable_retries", 0),  # what may be repeated is decided in `retrying`, by contract, and nowhere else
     ("grpc.keepalive_time_ms", 10_000),  # without it a partition is noticed at the deadline only
     ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),  # without it a probe is waited for a minute, whatever the line above says
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 500),  # on this machine trying is cheap, and a bind waits 5 s at most

@@ -87,6 +87,7 @@ def _options(settings: GrpcConnectorSettings) -> Sequence[tuple[str, int]]:
         ("grpc.enable_http_proxy", 0),
         ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
         ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
+        ("grpc.http2.ping_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),  # see runner_grpc
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 200),
         ("grpc.max_reconnect_backoff_ms", 2_000),

@@ -149,6 +149,8 @@ def _options(settings: GrpcRunnerSettings) -> Sequence[tuple[str, int]]:
         ("grpc.enable_retries", 0),
         ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
         ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
+        # Without it gRPC waits a minute for the answer to a probe, whatever the line above says.
+        ("grpc.http2.ping_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 200),
         ("grpc.max_reconnect_backoff_ms", 2_000),

@@ -27,6 +27,7 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.absolute_max_metadata_size", 16_384),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # without it a probe is waited for a minute, whatever the line above says
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),  # the sidecar pings every 10 s
 )
 TLS_OPTIONS: Final = (("grpc.max_connection_age_ms", 3_600_000),)
