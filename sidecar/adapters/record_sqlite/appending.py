@@ -81,14 +81,25 @@ class Appending:
         self._number = connection.execute(REACHED).get
 
     def _begin_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
-        """Make the rows of turns that begin; returns those that have begun before."""
-        there: set[TurnId] = set()
+        """Make the rows of turns that begin; return those that have begun before."""
         try:
             self._insert_turns(connection, new)
         except apsw.ConstraintError:  # rare, so turns are inserted without a lookup first
-            there = {each.turn_id for each in new if self._number_of(connection, each.turn_id) is not None}
-            self._insert_turns(connection, [each for each in new if each.turn_id not in there])
-        return there
+            return self._begin_those_left(connection, new)
+        return set()
+
+    def _begin_those_left(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
+        """Make the rows that are missing after an insert was refused; return the turns that have begun before.
+
+        The insert may have been several statements, and the rows of those before the refused one are there. They have
+        numbers that no turn had before.
+        """
+        found = {each.turn_id: self._number_of(connection, each.turn_id) for each in new}
+        made = {turn_id: number for turn_id, number in found.items() if number and number > self._turn_number}
+        self._turns.update(made)
+        self._turn_number += len(made)
+        self._insert_turns(connection, [each for each in new if found[each.turn_id] is None])
+        return {turn_id for turn_id, number in found.items() if number and turn_id not in made}
 
     def _insert_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> None:
         rows: list[Sequence[Value]] = []

@@ -12,7 +12,7 @@ from sidecar.core.executing.events import ATTEMPT, CLOSED, CREATED, INTEGRATION_
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record, TurnEnded
 from sidecar.core.identifiers import ChildId, InstanceId, TurnId
 from sidecar.core.journal.chain import NOTHING, rooted
-from tests.adapters.records.bench import RecordBench, refuses, state_of
+from tests.adapters.records.bench import OpenedRecord, RecordBench, refuses, state_of
 from tests.support.record_builders import (
     BEGIN,
     a_child,
@@ -280,6 +280,26 @@ class AppendingRules:
             assert [turn and [len(child.events) for child in turn.children] for turn in read] == [[4]] * 70
             (root,) = await record.journal.roots()
             assert root.number == len([fact async for fact in record.journal.facts_of_day(root.day)])
+
+    @pytest.mark.parametrize(("new", "place"), [(2, 2), (3, 0), (3, 3), (4, 4), (6, 5), (7, 2)])
+    async def test_a_turn_that_is_there_already_costs_the_others_of_its_batch_nothing(
+        self, new: int, place: int, bench: RecordBench
+    ) -> None:
+        """A process that does not know a turn begins it again, in one batch with new ones: these are kept whole.
+
+        One insert of them takes several statements, of which a refused one leaves those before it in place.
+        """
+        async with bench:
+            record = await bench.open("one")
+            await record.append([a_dispatch("there")])
+            forgetful = OpenedRecord(record.journal)
+            turns = [f"new-{number}" for number in range(new)]
+            turns.insert(place, "there")
+            await asyncio.gather(*(forgetful.append([a_dispatch(turn)]) for turn in turns))
+
+            kept = {turn: await record.turn(TurnId(turn)) for turn in turns}
+            assert [turn for turn, each in kept.items() if each is None or len(each.dispatches) != 1] == []
+            assert sorted([each async for each in record.journal.turn_ids()]) == sorted(turns)
 
 
 def in_groups(records: Sequence[Record]) -> list[list[Record]]:
