@@ -93,15 +93,18 @@ growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quar
 scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (five minutes)
 	@$(BIN)/python -m scripts.scale $(ARGS)
 
-# How often each long run strikes; a smaller number gives a shorter run.
+# How often each long run strikes; a smaller number gives a shorter run. Each test has a limit of its own that grows with
+# the strikes: the one of ten minutes for every other test would end a long run in its middle.
 torture: export SIDECAR_TORTURE_KILLS ?= 1000
 torture: export SIDECAR_TORTURE_POWER_CUTS ?= 1000
 torture: export SIDECAR_TORTURE_STOPS ?= 200
 torture: export SIDECAR_TORTURE_DATABASE_FAULTS ?= 100
 torture: export SIDECAR_TORTURE_FAILOVERS ?= 5
+torture: export SIDECAR_TORTURE_CONNECTIONS ?= 2500
+torture: export SIDECAR_TORTURE_FLOODS ?= 1000000
 torture: $(FUZZ)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
-	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/packages/installs_from_registry.py $(ARGS)
+	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -o faulthandler_timeout=0 -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/packages/installs_from_registry.py $(ARGS)
 	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(TORTURE_SECONDS)
 
 fuzz: $(FUZZ)/.ready ## search for bytes that break a parser, guided by coverage; FUZZ_SECONDS=60 for each of 25

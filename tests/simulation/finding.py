@@ -80,7 +80,7 @@ def _write_seed(patch: Path, seed: str) -> None:
 def _copy(patch: Path, root: Path) -> None:
     """Copy the files that the patch changes, and link to all others: to whole folders where none changes."""
     changed = re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
-    for name in ("sidecar", "tests"):
+    for name in ("sidecar", "tests", "examples"):
         _copy_or_link(Path(name), root, {Path(each) for each in changed})
 
 
