@@ -124,7 +124,6 @@ async def test_beside_more_load_than_can_be_carried_an_operator_gets_through(tim
             over.set()
     done = report["operations"]["per_second_without_error"]
     assert report["violations"] == {}
-    assert report["operations"]["measured"] > report["operations"]["failed"]
     assert beside.kill
     figures = {
         "turns/s at the peak": round(peak),
