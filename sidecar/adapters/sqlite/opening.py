@@ -20,7 +20,7 @@ PAGE_BYTES: Final = 1024
 """Of a new file. A commit writes each page that it touches as a whole, and most of them only for one short row of an
 index: with the usual 4,096 bytes a dispatch takes 1.6 times the writes in a small record, and twice in a large one."""
 COPIED_AT_ONCE: Final = 64 * 1024
-"""Bytes of the log. SQLite writes at most 131,071 bytes in one call and reports a full disk for more."""
+"""Bytes of the log. SQLite's `xWrite` takes at most 131,071 bytes: 131,072 are "a full disk"."""
 CHECKED_UP_TO: Final = 64 * 1024 * 1024
 """Bytes. A larger file is not read through at each start."""
 

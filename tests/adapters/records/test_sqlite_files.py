@@ -80,6 +80,25 @@ async def test_nobody_else_may_read_the_file(tmp_path: Path) -> None:
     assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
 
 
+async def test_a_large_log_that_a_killed_process_left_is_opened(tmp_path: Path) -> None:
+    """Over 1 MiB, as after minutes of load: the files of a process that could not close, with all that it committed."""
+    running, left = tmp_path / "running", tmp_path / "left"
+    engine = await SqliteEngine.open(running / "notes", NOTES, _unexpected)
+    for _ in range(3):
+        await engine.write(lambda to: to.execute("INSERT INTO notes VALUES (?)", ("x" * 500_000,)))
+    left.mkdir()
+    for name in ("notes", "notes-wal"):
+        (left / name).write_bytes((running / name).read_bytes())
+    await engine.close()
+    size = (left / "notes-wal").stat().st_size
+
+    opened = await SqliteEngine.open(left / "notes", NOTES, _unexpected)
+    count = await opened.read(lambda at: at.execute(COUNT).get)
+    await opened.close()
+
+    assert (size > 1024 * 1024, count) == (True, 3)
+
+
 async def test_every_connection_is_durable(tmp_path: Path) -> None:
     """WAL, FULL, foreign keys on, no checkpoints by writers."""
     engine = await SqliteEngine.open(tmp_path / "notes", NOTES, _unexpected)
