@@ -56,8 +56,8 @@ class Beside:
     kill: float = 0.0
 
     async def work(self, sidecar: SidecarProcess, operator: Operator, over: asyncio.Event) -> None:
-        """Go on until the load is over; kill as soon as it has come."""
-        while not over.is_set():
+        """Go on until the load is over and the kill is done; kill as soon as the load has come."""
+        while not (over.is_set() and self.kill):
             await pause(PAUSE)
             began = time.monotonic()
             assert (await sidecar.page("/healthz")).status_code == 200
@@ -117,7 +117,7 @@ async def test_beside_more_load_than_can_be_carried_an_operator_gets_through(tim
     """Health and rollout answer, the kill holds, no answer breaks the contract; the share of the peak is printed."""
     beside, over = Beside(), asyncio.Event()
     async with overloaded() as (sidecar, operator):
-        peak = (await loaded(sidecar, "--in-flight", "64"))["operations"]["per_second_without_error"]
+        peak = max(1.0, (await loaded(sidecar, "--in-flight", "64"))["operations"]["per_second_without_error"])
         async with asyncio.TaskGroup() as group:
             group.create_task(beside.work(sidecar, operator, over))
             report = await loaded(sidecar, "--rate", str(round(times * peak)), "--max-in-flight", "4000")
