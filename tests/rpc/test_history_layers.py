@@ -7,7 +7,8 @@ import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.history.records import EpisodeKey
-from sidecar.core.identifiers import EpisodeId, Principal
+from sidecar.core.identifiers import EpisodeId, Principal, TurnId
+from sidecar.operations.history.capture import history_on_record
 from sidecar.operations.rules import HistoryRules
 from subagents.history.v1 import history_pb2
 from tests.support.fake_runner import answers, raises
@@ -147,6 +148,25 @@ async def test_turns_that_found_the_queue_full_are_looked_for_on_record() -> Non
 
         assert sorted(found) == [f"This was t-{number}." for number in (1, 2, 3, 4)]
         assert set(missed) == {"history_deferred"}
+
+
+async def test_a_turn_that_waits_and_is_found_on_record_is_one_turn() -> None:
+    """The memory hangs, and the look at the record finds the turn that waits: what is left at the stop is one turn."""
+    memory = MemoryThatCanBeAway()
+    async with running_sidecar_for_tests(memory=memory) as sidecar:
+        memory.keeping.clear()
+        await a_turn(sidecar, "ask_shop", turn_id="t-1", narration="Hello!")
+        stored = await sidecar.store.turn(TurnId("t-1"))
+        found = history_on_record(stored) if stored else None
+        assert found is not None
+        captures = sidecar.operations.history.captures
+        again = asyncio.create_task(captures.again(found))
+        await asyncio.sleep(0)  # its first step: it has looked for the turn
+        captures.give_up()
+        await again
+
+        left = [said for kind, said in sidecar.recorder.of("anomaly") if kind.startswith("history")]
+        assert [said.split(":")[0] for said in left] == ["t-1"]
 
 
 async def test_an_end_that_is_repeated_is_kept_once() -> None:

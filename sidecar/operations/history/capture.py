@@ -22,7 +22,7 @@ from sidecar.core.errors import MemoryUnavailable, SubagentsError
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
-from sidecar.core.identifiers import CallId, Slot
+from sidecar.core.identifiers import CallId, Slot, TurnId
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.episode_facts import CompactionFacts
 from sidecar.operations.history.memory_boundary import BoundedMemory
@@ -92,7 +92,9 @@ class HistoryCapture:
 
     async def again(self, history: TurnHistory) -> None:
         """Store a turn that may be stored already; returns when it is stored or dropped."""
-        await self._put(history).wait()
+        # The first look at the record may find a turn of this process, ended before the look and still in the queue.
+        # A second entry would be counted as a second turn when the process gives up.
+        await (self._entry_of(history.turn_id) or self._put(history)).wait()
 
     async def settled(self, episode: EpisodeKey) -> None:
         """Wait until the captured turns of an episode are stored or dropped."""
@@ -114,6 +116,11 @@ class HistoryCapture:
             said = "the next start finds it on record" if self._durable else "it was not kept before the stop"
             self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {said}")
             self._done(history, kept)
+
+    def _entry_of(self, turn_id: TurnId) -> FirstResult[None] | None:
+        """Return what settles when a turn that waits, or is under way, is stored or dropped."""
+        under_way = [self._under_way] if self._under_way else []
+        return next((kept for history, kept in [*under_way, *self._queue] if history.turn_id == turn_id), None)
 
     def _put(self, history: TurnHistory) -> FirstResult[None]:
         kept: FirstResult[None] = FirstResult()
