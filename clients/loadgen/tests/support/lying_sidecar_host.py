@@ -56,13 +56,14 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     async def Dispatch(self, request: pb.DispatchRequest, context: Any) -> AsyncIterator[pb.DispatchResponse]:
         """Stream two frames; where the client said that it may leave, only the first, until it does."""
         ids = [one.call_id for one in request.calls]
-        yield pb.DispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))
-        if request.on_disconnect == pb.ON_DISCONNECT_CONTINUE:
+        goes_on = request.on_disconnect == pb.ON_DISCONNECT_CONTINUE
+        if goes_on:
+            # Before the frame is sent: a client can read it, leave and resume before this coroutine continues.
             self._running[request.dispatch_id] = request
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.left.add(request.dispatch_id)
+            context.add_done_callback(lambda _: self.left.add(request.dispatch_id))
+        yield pb.DispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))
+        if goes_on:
+            await asyncio.Event().wait()
         yield pb.DispatchResponse(frame=a_frame(outcomes=self._answered(request)))
 
     async def ResumeDispatch(
