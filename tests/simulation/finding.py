@@ -9,11 +9,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.architecture.reading import REPOSITORY
 from tests.simulation.promises import SCHEDULES
@@ -25,6 +25,8 @@ SECONDS: Final = 240
 CORES: Final = 2
 ENVIRONMENT: Final = dict(os.environ)
 """Copied once: pytest changes a variable between two tests, while the threads here go through all of them."""
+Findings: TypeAlias = dict[str, Future[tuple[int, str]]]
+"""Exit code and output, by the name of the patch."""
 NO_LONGER_APPLIES: Final = -1
 FOUND: Final = 1
 
@@ -41,12 +43,12 @@ def seed_of(patch: Path) -> str:
     return header(patch, "Seed") if "\nSeed: " in patch.read_text(encoding="utf-8") else "0"
 
 
-def found_with(patch: Path) -> tuple[int, str]:
-    """Return exit code and output of the suite with the defect planted in a copy of the sidecar."""
+def search_for(patch: Path) -> Sequence[str]:
+    """Return the module that plays the suite until the defect is found, with its arguments."""
     suite = header(patch, "Suite")
     seeds = ["--begin-with", seed_of(patch), "--base", "0", "--schedules", str(SCHEDULES[suite])]
     module = ["tests.simulation.run", "--first", "--until", header(patch, "Breaks")]
-    return run_with(patch, [*module, "--suite", suite, *seeds])
+    return [*module, "--suite", suite, *seeds]
 
 
 def run_with(patch: Path, module: Sequence[str]) -> tuple[int, str]:
@@ -63,6 +65,12 @@ def run_with(patch: Path, module: Sequence[str]) -> tuple[int, str]:
         environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
         done = _run([sys.executable, "-m", *module], root, environment)
         return done.returncode, done.stdout + done.stderr
+
+
+def begin_with_all(patches: Sequence[Path], module_of: Callable[[Path], Sequence[str]]) -> Findings:
+    """Begin to run a Python module with each defect planted, as many at a time as there are cores; by name."""
+    pool = ThreadPoolExecutor(CORES)
+    return {patch.name: pool.submit(run_with, patch, module_of(patch)) for patch in patches}
 
 
 def seed_in(output: str) -> str:
@@ -104,16 +112,17 @@ def _run(command: list[str], root: Path, environment: dict[str, str]) -> subproc
 def main() -> int:
     """Look for all of them, and write down where each was found."""
     missed = 0
-    with ThreadPoolExecutor(CORES) as pool:
-        for patch, (code, output) in zip(PATCHES, pool.map(found_with, PATCHES), strict=True):
-            if code != FOUND:
-                missed += 1
-                say(f"{patch.name}: not found", output)
-                continue
-            seed = seed_in(output)
-            if seed != seed_of(patch):
-                say(f"{patch.name}: found with seed {seed}")
-            _write_seed(patch, seed)
+    findings = begin_with_all(PATCHES, search_for)
+    for patch in PATCHES:
+        code, output = findings[patch.name].result()
+        if code != FOUND:
+            missed += 1
+            say(f"{patch.name}: not found", output)
+            continue
+        seed = seed_in(output)
+        if seed != seed_of(patch):
+            say(f"{patch.name}: found with seed {seed}")
+        _write_seed(patch, seed)
     return 1 if missed else 0
 
 

@@ -5,21 +5,19 @@ A patch begins with a sentence, the suite that finds it, the promise that it bre
 moved on, plant the same defect anew and write the patch again (`git diff -U2`).
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.finding import CORES, FOUND, NO_LONGER_APPLIES, PATCHES, found_with, header
+from tests.simulation.finding import FOUND, NO_LONGER_APPLIES, PATCHES, Findings, begin_with_all, header, search_for
 from tests.simulation.promises import PROMISES, SCHEDULES
 
 
 @cache
-def findings() -> dict[str, Future[tuple[int, str]]]:
-    """Begin with all of them, as many at a time as there are cores."""
-    pool = ThreadPoolExecutor(CORES)
-    return {patch.name: pool.submit(found_with, patch) for patch in PATCHES}
+def findings() -> Findings:
+    """Begin with all of them."""
+    return begin_with_all(PATCHES, search_for)
 
 
 @pytest.mark.system

@@ -4,27 +4,27 @@ A patch begins with a sentence, and names the module and the test that it breaks
 same defect anew and write the patch again (`git diff -U2`).
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.rpc.session_defects.run_one import BROKEN
-from tests.simulation.finding import CORES, NO_LONGER_APPLIES, header, run_with
+from tests.simulation.finding import NO_LONGER_APPLIES, Findings, begin_with_all, header
 
-PATCHES = tuple(sorted(Path(__file__).parent.glob("*.patch")))
+PATCHES: Final = tuple(sorted(Path(__file__).parent.glob("*.patch")))
+RUN_ONE: Final = "tests.rpc.session_defects.run_one"
+SECONDS: Final = "8"
+"""The tests take a tenth of a second; what a defect keeps waiting is given up then."""
 
 
 @cache
-def findings() -> dict[str, Future[tuple[int, str]]]:
-    """Begin with all of them, as many at a time as there are cores."""
-    pool = ThreadPoolExecutor(CORES)
-    one = "tests.rpc.session_defects.run_one"
-    return {
-        patch.name: pool.submit(run_with, patch, [one, header(patch, "Module"), header(patch, "Breaks")])
-        for patch in PATCHES
-    }
+def findings() -> Findings:
+    """Begin with all of them."""
+    return begin_with_all(
+        PATCHES, lambda patch: [RUN_ONE, SECONDS, "rpc", *(header(patch, field) for field in ("Module", "Breaks"))]
+    )
 
 
 @pytest.mark.system
@@ -37,5 +37,5 @@ def test_the_defect_is_found(patch: Path) -> None:
 
 
 def test_the_defects_are_there() -> None:
-    """An empty folder would find nothing, and say so to nobody."""
+    """An empty folder would find nothing, and no test would fail."""
     assert len(PATCHES) >= 8

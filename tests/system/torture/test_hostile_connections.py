@@ -150,13 +150,13 @@ async def test_connections_that_do_nothing_are_ended_and_nobody_else_is_disturbe
 @pytest.mark.parametrize("kind", ATTACKS)
 @pytest.mark.seconds(120 + FRAMES / 1000)
 async def test_a_flood_of_frames_costs_bounded_memory_and_nobody_else_anything(kind: str) -> None:
-    """Whoever floods is told to calm down, or is served; each connection that the listener ends is opened anew."""
+    """A flooding client is told to calm down, or is served; each connection that the listener ends is opened anew."""
     async with attacked() as (folder, sidecar, told):
         before, most, opened, sent = memory_of(sidecar), 0, 0, 0
         while sent < FRAMES:
             async with connected(folder, 1, h2.PREFACE + h2.settings()) as ((reader, writer),):
                 opened += 1
-                reading = asyncio.create_task(at_its_end([(reader, writer)]))  # what nobody reads would stop the flood
+                reading = asyncio.create_task(at_its_end([(reader, writer)]))  # unread answers would stop the flood
                 with suppress(ConnectionError):
                     for number in range(FRAMES - sent):
                         writer.write(ATTACKS[kind](number))
