@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,6 +15,9 @@ from tests.support.sidecar_process import place
 from tests.support.telemetry_chain import telemetry_chain
 
 pytestmark = pytest.mark.system
+
+NO_SLOW_MACHINE: Final = 'alertname!="EventLoopHeldUp"'
+"""That alert is true if other programs keep the processor from the sidecar for a quarter of a second."""
 
 
 @pytest.mark.parametrize("what", [("check", "rules", "sidecar.rules.yml"), ("test", "rules", "sidecar.rules.test.yml")])
@@ -33,14 +37,14 @@ async def test_the_very_first_mismatch_ever_fires_the_alert(tmp_path: Path) -> N
         await server.until("ps6_envelope_principal_mismatch_total == 0")
         await chain.turn(1, "ask_shop")
         await server.until("sidecar_turn_ended_total == 1")
-        assert await server.query("ALERTS") == []
+        assert await server.query(f"ALERTS{{{NO_SLOW_MACHINE}}}") == []
 
         chain.ccs.fault(FaultKind.WRONG_PRINCIPAL, answer_as="user-other")
         await chain.turn(2, "ask_shop")
 
         fired = await server.until('ALERTS{alertstate="firing", alertname="EnvelopeForAnotherUser"}')
         assert [one["metric"]["consumer"] for one in fired] == ["consumer-agent"]
-        others = await server.query('ALERTS{alertstate="firing", severity="page"}')
+        others = await server.query(f'ALERTS{{alertstate="firing", severity="page", {NO_SLOW_MACHINE}}}')
         names = {one["metric"]["alertname"] for one in others}
         assert names <= {"EnvelopeForAnotherUser", "SecurityIncident"}
 
@@ -54,14 +58,14 @@ async def test_the_very_first_kill_fires_the_alert(tmp_path: Path) -> None:
         async with operated_process(folder) as bench, scraping(prometheus, bench.sidecar, tmp_path) as server:
             await server.until('subagent_lifecycle_kill_switch_fired_total{subagent_id="shop"} == 0')
             await bench.offers("turn-1")
-            assert await server.query('ALERTS{alertname!="PrincipalMismatchNotMeasured"}') == []
+            assert await server.query(f'ALERTS{{alertname!="PrincipalMismatchNotMeasured", {NO_SLOW_MACHINE}}}') == []
 
             await bench.killed("shop")
             await bench.offers("turn-2")
 
             fired = await server.until('ALERTS{alertstate="firing", alertname="KillSwitchFired"}')
             assert [one["metric"]["subagent_id"] for one in fired] == ["shop"]
-            paging = await server.query('ALERTS{alertstate="firing", severity="page"}')
+            paging = await server.query(f'ALERTS{{alertstate="firing", severity="page", {NO_SLOW_MACHINE}}}')
             assert {one["metric"]["alertname"] for one in paging} == {"KillSwitchFired"}
             (by_vertical,) = await server.until(
                 "sum by (vertical, trigger) (subagent_lifecycle_transition_total * on (subagent_id, instance)"
