@@ -5,7 +5,8 @@ tests in front have the terminal, what the others said is shown when all have en
 wait; types and simulations take at a low priority what the tests leave idle.
 
 Each worker of pytest imports every test that its part may run, for seconds of a core. So tests of whole processes and
-tests of clients and plugins, which import LangChain, are parts of their own.
+tests of clients and plugins, which import LangChain, are parts of their own. Budgets go with the processes: they count
+the live objects of their worker, and the thousands of tests in the other part would take most of that time.
 
 A few tests that failed are run once more when all parts have ended, alone on the machine. What passes then is reported
 as unstable and does not fail the run: a defect that is always there fails twice.
@@ -76,11 +77,15 @@ CHECK: Final = Part(
     (*PYTEST, "-n", "3", "-m", "not system", *(f"tests/{name}" for name in QUICK), "clients/python"),
     chooses=True,
 )
-PROCESSES: Final = Part("processes", (*PYTEST, "-n", "3", "--durations=15", "tests/system"), chooses=True)
+PROCESSES: Final = Part(
+    "processes",
+    (*PYTEST, "-n", "3", "--durations=15", "tests/system", "tests/budgets"),
+    chooses=True,
+)
 # The folder has to be named: pytest ignores none of the paths that pyproject.toml lists.
 TESTS: Final = Part(
     "tests",
-    (*PYTEST, "-n", "2", "tests", "--ignore=tests/simulation", "--ignore=tests/system"),
+    (*PYTEST, "-n", "2", "tests", "--ignore=tests/simulation", "--ignore=tests/system", "--ignore=tests/budgets"),
     chooses=True,
 )
 # One worker, not none: packing keeps the durations of what workers ran.
