@@ -156,7 +156,9 @@ async def test_the_end_waits_for_a_dispatch_even_if_a_later_one_was_abandoned() 
         yield hello()
         yield pb.SessionRequest(operations=[dispatch(1, "held up"), dispatch(2, "later")])
         await handlers.waiting.wait()
-        yield pb.SessionRequest(operations=[operation(3, end_turn=pb.EndTurnRequest(surface_token="one"))], abandons=[2])
+        yield pb.SessionRequest(
+            operations=[operation(3, end_turn=pb.EndTurnRequest(surface_token="one"))], abandons=[2]
+        )
         yield pb.SessionRequest(operations=[operation(4, end_turn=pb.EndTurnRequest(surface_token="another"))])
         await handlers.ended.wait()
         assert handlers.entered == ["end_turn"]

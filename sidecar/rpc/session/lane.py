@@ -14,7 +14,7 @@ from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
-from sidecar.rpc.session.opening import OpeningDispatches
+from sidecar.rpc.session.opening import must_begin_before
 from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
 from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.writing import LaneWriter
@@ -26,11 +26,7 @@ HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).Serialize
 
 
 class LaneParts(Struct, frozen=True):
-    """The objects that all lanes of a process share.
-
-    Attributes:
-        methods: by the kind of operation.
-    """
+    """The objects that all lanes of a process share; `methods` by the kind of operation."""
 
     rules: SessionRules
     around: LaneDependencies
@@ -49,7 +45,7 @@ class Lane:
         self._incoming = IncomingValidator(parts.rules.most_operations)
         self._outgoing = OutgoingQueue(0, parts.rules.outgoing)
         self._operations: dict[int, Operation] = {}
-        self._opening = OpeningDispatches()
+        self._opening: dict[str, list[Operation]] = {}  # dispatches that have not begun, by turn, oldest first
         self._timers: list[tuple[float, asyncio.Handle]] = []
         self._in_flight = guard.in_flight
         self._drain_at_hello: pb.SessionDrainReason | None = None
@@ -160,7 +156,10 @@ class Lane:
             return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
-        before = self._opening.before(operation)
+        opening = self._opening.get(operation.token)
+        before = must_begin_before(operation, opening) if opening else ()
+        if operation.kind == "dispatch":
+            self._opening.setdefault(operation.token, []).append(operation)
         operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, method, before), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
@@ -195,7 +194,9 @@ class Lane:
             if not operation.begun:
                 operation.has_begun()
             if operation.kind == "dispatch":
-                self._opening.remove(operation)
+                self._opening[operation.token].remove(operation)
+                if not self._opening[operation.token]:
+                    del self._opening[operation.token]
             self._end(operation, answer, method.name)
 
     # --- what goes out
