@@ -249,7 +249,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("plugins",): _add_plugins,
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
-    ("subagent", "end-turn", "erase"): _add_subagent,
+    ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,
     ("history",): _add_history,

@@ -90,6 +90,8 @@ LOADS = {
     "subagent kill shop --reason x --target unix:/nowhere": (50, CALLING),
     "subagent decommission list --target unix:/nowhere": (51, CALLING),
     "end-turn x --reason y --target unix:/nowhere": (50, CALLING),
+    "status --target unix:/nowhere": (52, CALLING),
+    "drain --reason x --target unix:/nowhere": (52, CALLING),
     "turns --target unix:/nowhere": (25, CALLING),
     "turn x --target unix:/nowhere": (25, CALLING),
     "replay x --config /nowhere": (43, COMMON),
@@ -101,7 +103,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (99, f"{COMMON} {DRAWN}"),
+    "--help": (101, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

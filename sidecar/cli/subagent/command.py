@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final
 
 import typer
 
+from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
 from sidecar.cli.subagent.decommission_command import add_decommission
@@ -30,7 +32,8 @@ from sidecar.cli.subagent.options import (
     TokenFile,
     parse_or_exit,
 )
-from sidecar.cli.subagent.output.parsing import basis_points, timestamp_of
+from sidecar.cli.subagent.output.parsing import basis_points
+from sidecar.cli.subagent.status_command import add_status
 from sidecar.cli.subagent.step_commands import add_steps
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.decoding import DecodeError, from_ascii
@@ -107,6 +110,7 @@ def add_subagent(
     steps = add_steps(group, placed)
     add_flag(group, placed)
     add_decommission(group, placed, steps, checkouts)
+    add_status(app, placed)
     app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
     _add_erase(app, settings_of, place, erase_offline)
 
@@ -148,12 +152,10 @@ def _explain(
     name: Slot,
     user: Annotated[str, typer.Option("--user", help="The user's principal, as in BindTurn.")],
     arm: Annotated[str, typer.Option("--arm", help="The user's arm in the experiment.")] = "",
-    when: Annotated[
-        str, typer.Option("--at", help="A time in the past, e.g. 2026-11-22T14:05:00Z; UTC without a zone.")
-    ] = "",
+    when: Annotated[str, typer.Option("--at", help="A time in the past: 10m, 2h ago, or ISO 8601.")] = "",
 ) -> None:
     """Explain why a user gets, or does not get, a sub-agent, now or at an earlier time."""
-    time = parse_or_exit(timestamp_of, when) if when else None
+    time = parse_or_exit(lambda text: moment_of(text, datetime.now(UTC)), when) if when else None
     raise typer.Exit(_reading().explain(at(), _reading().ExplainOptions(name, user, arm, time)))
 
 

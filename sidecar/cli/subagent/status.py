@@ -1,0 +1,215 @@
+"""`sidecar status`: what one sidecar serves, for whom and since which step; `sidecar drain`: stops its new turns."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length
+from sidecar.cli.output.json_output import message_to_json
+from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
+from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.output.states import definition_effect
+from sidecar.cli.subagent.output.tables import audit_line, short
+from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
+from subagents.admin.v1 import admin_pb2
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+EVERY: Final = 2.0
+"""Seconds between two screens of --watch."""
+WHOLE: Final = 10_000
+HEADER: Final = ("slot", "active", "serves", "other users", "pinned")
+SERVING: Final = frozenset(
+    {
+        pb.ROLLOUT_EVENT_KIND_DEFINITION_SEEN,
+        pb.ROLLOUT_EVENT_KIND_CONFIGURED,
+        pb.ROLLOUT_EVENT_KIND_RAMP_SET,
+        pb.ROLLOUT_EVENT_KIND_RAMPED_DOWN,
+        pb.ROLLOUT_EVENT_KIND_ACTIVATED,
+        pb.ROLLOUT_EVENT_KIND_SLOT_EMPTIED,
+        pb.ROLLOUT_EVENT_KIND_FLAG_SWITCHED,
+        pb.ROLLOUT_EVENT_KIND_KILLED,
+    }
+)
+"""Rows of the audit after which other users may be served, beside transitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a sidecar answered.
+
+    Attributes:
+        process: the sidecar itself; it answers also while its store is away.
+        rollouts, replicas: None: they could not be read; `problem` says why.
+        steps: by slot, the row of the audit with the last step that changed who is served.
+    """
+
+    process: Any
+    rollouts: Any = None
+    replicas: Any = None
+    steps: Mapping[str, Any] | None = None
+    problem: CannotOperate | None = None
+
+
+def show_status(commands: OperatorCommands, *, watch: bool = False) -> int:
+    """Print the status; with `watch`, again every two seconds until interrupted. Returns the exit code."""
+    if watch:
+        commands = replace(commands, indent=None)
+
+    def work(client: OperatorClient) -> OperatorExit:
+        while True:
+            try:
+                code = _print(commands, _ask(client))
+            except CannotOperate as problem:
+                if not (watch and problem.uncertain):
+                    raise
+                code = commands.refused(problem)
+            if not watch:
+                return code
+            commands.pause(EVERY)
+
+    return run_command(commands, work, interrupted=OperatorExit.DONE)
+
+
+def drain(commands: OperatorCommands, options: StepOptions, *, resume: bool = False) -> int:
+    """Stop new turns at one sidecar, or take them again. Returns the exit code."""
+    danger = "" if resume else "The sidecar will refuse new turns until it is told to take them again."
+    request = admin_pb2.DrainRequest(resume=resume, reason=options.reason)
+
+    def ask(client: OperatorClient) -> Any:
+        confirm(commands, options, danger)
+        return client.ask("Drain", request)
+
+    return print_answer(commands, ask, _drain_lines)
+
+
+def status_lines(status: Status) -> Iterator[TextLine]:
+    """Yield the screen: the process, its replicas, a table of slots, and what needs attention."""
+    process = status.process
+    began = f"sidecar {clean(process.version)}, instance {clean(process.instance_id)}, "
+    yield [Part(f"{began}up {length(process.uptime.ToTimedelta())}: "), _readiness(process)]
+    yield from ([Part(f"  not ready: {clean(each)}", "red")] for each in process.blockers)
+    yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, this one included")]
+    if process.pending_kills:
+        yield [Part(f"kills that hold here and are not on record yet: {process.pending_kills}", "yellow")]
+    if status.replicas is not None:
+        yield _replica_line(status.replicas)
+    if status.problem is not None:
+        yield [Part(f"what is served cannot be read: {status.problem}", "red")]
+    if status.rollouts is not None:
+        yield []
+        yield from _slot_lines(status)
+
+
+def _ask(client: OperatorClient) -> Status:
+    status = Status(client.ask("GetStatus", admin_pb2.GetStatusRequest()))
+    try:
+        rollouts = client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots")
+        replicas = client.ask_all("ListReplicas", pb.ListReplicasRequest(), "replicas")
+        steps = _last_steps(row for rows in client.audit(pb.WatchAuditRequest(no_follow=True)) for row in rows)
+    except CannotOperate as problem:
+        return replace(status, problem=problem)
+    return replace(status, rollouts=rollouts, replicas=replicas, steps=steps)
+
+
+def _print(commands: OperatorCommands, status: Status) -> OperatorExit:
+    if commands.as_json:
+        commands.write_json(_as_object(status))
+    else:
+        commands.screen.show(status_lines(status))
+    return OperatorExit.DONE if status.problem is None else OperatorExit.PARTIAL
+
+
+def _as_object(status: Status) -> dict[str, Any]:
+    def whole(message: Any) -> Any:
+        return None if message is None else message_to_json(message)
+
+    return {
+        "process": whole(status.process),
+        "rollouts": whole(status.rollouts),
+        "replicas": whole(status.replicas),
+        "last_steps": {slot: whole(row) for slot, row in (status.steps or {}).items()},
+        "problem": None if status.problem is None else status.problem.as_object,
+    }
+
+
+def _last_steps(rows: Iterable[Any]) -> dict[str, Any]:
+    """Return by slot the first row of the last request that changed who is served: the step, before what follows."""
+    steps: dict[str, Any] = {}
+    for row in rows:
+        known = steps.get(row.slot)
+        follows = known is not None and row.request_id and row.request_id == known.request_id
+        if _changes_who_is_served(row) and not follows:
+            steps[row.slot] = row
+    return steps
+
+
+def _changes_who_is_served(row: Any) -> bool:
+    return row.HasField("transition") or (row.HasField("rollout") and row.rollout.kind in SERVING)
+
+
+def _readiness(process: Any) -> Part:
+    if process.draining:
+        return Part("drained, takes no new turns", "yellow")
+    return Part("takes turns", "green") if process.ready else Part("takes no new turns", "red")
+
+
+def _replica_line(answer: Any) -> TextLine:
+    alive = [each for each in answer.replicas if each.alive]
+    behind = [each for each in alive if each.rollout_version < answer.rollout_version]
+    lag = "all show the newest rollouts"
+    if behind:
+        lag = "behind the newest rollouts: " + ", ".join(clean(each.instance_id) for each in behind)
+    return [Part(f"replicas alive: {len(alive)} of {len(answer.replicas)}; {lag}", "yellow" if behind else "")]
+
+
+def _slot_lines(status: Status) -> Iterator[TextLine]:
+    slots = status.rollouts.slots
+    if not slots:
+        yield [Part("no rollout is recorded: the loaded configuration has no sub-agent")]
+        return
+    yield from columns(HEADER, [_row(each) for each in slots])
+    yield []
+    for slot in slots:
+        step = (status.steps or {}).get(slot.slot)
+        yield [Part("since  ", "bold"), *(audit_line(step) if step else [Part(f"{clean(slot.slot)}: not on record")])]
+    yield from _attention(status.rollouts)
+
+
+def _row(slot: pb.SlotStatus) -> list[Part]:
+    found: dict[str, Any] = {each.digest: each for each in slot.definitions}
+    active = found.get(slot.active_digest)
+    pinned = Part(str(sum(each.pinned_turns for each in slot.definitions)))
+    if active is None:
+        return [Part(clean(slot.slot)), Part("none", "red"), Part("not served", "red"), Part("not served"), pinned]
+    target = found.get(active.target_digest)
+    outside = "not served" if target is None or active.ramp_basis_points == WHOLE else _name(target)
+    if active.ramp_basis_points == WHOLE:
+        outside = "-"
+    elif target is not None and target.ramp_basis_points < WHOLE:
+        outside = f"{_name(target)} to {percent(target.ramp_basis_points)}"
+    where = "the experiment's " if slot.mode == pb.ROLLOUT_MODE_EXPERIMENT else ""
+    serves = f"{definition_effect(active, slot.definitions)} of {where}users"
+    return [Part(clean(slot.slot)), Part(_name(active)), Part(serves), Part(outside), pinned]
+
+
+def _name(each: pb.DefinitionStatus) -> str:
+    return f"{clean(each.definition_id)}@{short(each.digest)}"
+
+
+def _attention(rollouts: Any) -> Iterator[TextLine]:
+    for backend in rollouts.backends:
+        if not backend.fresh:
+            said = "unreachable; the definitions they gate are not served"
+            yield [Part(f"attention: flags of {clean(backend.name)}: {said}", "red")]
+    for slot in rollouts.slots:
+        for each in slot.definitions:
+            if each.HasField("breach") and not each.breach.acknowledged_by:
+                yield [Part(f"attention: {_name(each)} has an open breach: {clean(each.breach.reason)}", "yellow")]
+            yield from ([Part(f"attention: {_name(each)}: {clean(drift)}", "yellow")] for drift in each.drifts)
+
+
+def _drain_lines(answer: Any) -> list[TextLine]:
+    how = "drained: new turns are refused" if answer.draining else "new turns are taken again"
+    left = f"open turns: {answer.open_turns}, calls in flight: {answer.calls_in_flight}, this one included"
+    return [[Part(f"{how}; {left}")]]
