@@ -1,29 +1,20 @@
 """How long a dispatch waits for a listener whose lane broke, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from datetime import timedelta
 
-from sidecar.policy.protocols import RunnerEvent, RunRequest
-from tests.support.fake_runner import ScriptedRunner
+from tests.support.fake_runner import ScriptedRunner, hangs
 from tests.unit.dispatching.test_time_of_a_fan_out import begun_dispatch, operations
 from tests.unit.flags.virtual_time import in_virtual_time
 
 GRACE = timedelta(seconds=5)
 
 
-async def hangs(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-    """Say nothing for an hour."""
-    await asyncio.sleep(3600.0)
-    for nothing in ():
-        yield nothing
-
-
 def ended_at(*breaks: float) -> float:
     """Return when a dispatch ends whose listener breaks off at these seconds; it returns at once but after the last."""
 
     async def broken_again_and_again() -> float:
-        begun = await begun_dispatch(operations(ScriptedRunner({"shop": hangs})), "shop")
+        begun = await begun_dispatch(operations(ScriptedRunner({"shop": hangs()})), "shop")
         loop = asyncio.get_running_loop()
         for at in breaks:
             number, _ = begun.dispatch.listen()
