@@ -128,10 +128,11 @@ async def test_a_lane_that_is_not_read_is_given_up_and_the_next_one_is_told() ->
                     assert (await sidecar.dispatch(await sidecar.bind(), "ask_rewards")).outcomes == ["SUCCEEDED"]
             failed = await lane.failure()
         (stall,) = sidecar.lane_reports.stalls
-        after = await opened(sidecar, previous_lane_id=lane.hello.lane_id)
-        told = after.hello.previous_stall
-        assert (told.lane_id, told.dropped_bytes) == (lane.hello.lane_id, stall.dropped_bytes)
-        assert (await opened(sidecar, previous_lane_id=lane.hello.lane_id)).hello.HasField("previous_stall") is False
+        for _ in range(2):  # the first of the two may break before the client has received its hello
+            after = await opened(sidecar, previous_lane_id=lane.hello.lane_id)
+            told = after.hello.previous_stall
+            assert (told.lane_id, told.dropped_bytes) == (lane.hello.lane_id, stall.dropped_bytes)
+        assert (await opened(sidecar, previous_lane_id=after.hello.lane_id)).hello.HasField("previous_stall") is False
         for at in range(1, 5):
             await after.send(operation(at, resume_dispatch=resume(bound, f"d-{at}")))
             assert len(whole_result(await after.frames(at)).outcomes[0].narration) == 250_000

@@ -19,11 +19,16 @@ from tests.support.lane_stub import KeptLaneReports, hello, operation
 
 
 class Handlers:
-    """Handlers of all operations; a dispatch waits for its gate before it has begun."""
+    """Handlers of all operations; the dispatch `held up` waits for a gate before it has begun.
+
+    Attributes:
+        waiting: set once it waits.
+        ended: set once a turn has ended.
+    """
 
     def __init__(self) -> None:
         """Begin with a closed gate."""
-        self.gate, self.ended = asyncio.Event(), asyncio.Event()
+        self.gate, self.waiting, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.entered: list[str] = []
 
     def methods(self) -> list[Method]:
@@ -35,7 +40,8 @@ class Handlers:
 
     def _handler(self, kind: str) -> Any:
         async def handle(request: Message, call: Call) -> Message | None:
-            if kind == "dispatch" and request.surface_token == "held up":  # type: ignore[attr-defined]  # a dispatch
+            if kind == "dispatch" and request.dispatch_id == "held up":  # type: ignore[attr-defined]  # a dispatch
+                self.waiting.set()
                 await self.gate.wait()
                 assert call.lane is not None
                 call.lane.listener()
@@ -92,17 +98,23 @@ async def served(handlers: Handlers, entrance: CallAdmission, messages: AsyncIte
     return context
 
 
+def dispatch(number: int, dispatch_id: str) -> pb.SessionOperation:
+    """Return an operation that begins a dispatch of the turn `one`."""
+    return operation(number, dispatch=pb.DispatchRequest(surface_token="one", dispatch_id=dispatch_id))
+
+
 async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() -> None:
-    """The cancel is held up with the dispatch; that of another turn is not; nothing is, once the dispatch has begun."""
+    """Its cancel and the end of its turn are held up with the dispatch; the end of another turn is not."""
     handlers = Handlers()
 
     async def messages() -> AsyncIterator[pb.SessionRequest]:
         yield hello()
         yield pb.SessionRequest(
             operations=[
-                operation(1, dispatch=pb.DispatchRequest(surface_token="held up")),
-                operation(2, cancel_call=pb.CancelCallRequest(surface_token="held up")),
-                operation(3, end_turn=pb.EndTurnRequest(surface_token="another turn")),
+                dispatch(1, "held up"),
+                operation(2, cancel_call=pb.CancelCallRequest(surface_token="one", dispatch_id="held up")),
+                operation(3, end_turn=pb.EndTurnRequest(surface_token="one")),
+                operation(4, end_turn=pb.EndTurnRequest(surface_token="another")),
             ]
         )
         await handlers.ended.wait()
@@ -110,7 +122,50 @@ async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() 
         handlers.gate.set()
 
     await served(handlers, CallAdmission(CallerKind.CONSUMER_AGENT), messages())
-    assert handlers.entered == ["end_turn", "dispatch", "cancel_call"]
+    assert handlers.entered == ["end_turn", "dispatch", "cancel_call", "end_turn"]
+
+
+async def test_a_resume_or_cancel_waits_for_no_dispatch_but_its_own() -> None:
+    """While another dispatch of the turn opens, a stop takes effect: the store may need seconds for that opening."""
+    handlers = Handlers()
+
+    async def messages() -> AsyncIterator[pb.SessionRequest]:
+        yield hello()
+        yield pb.SessionRequest(
+            operations=[
+                dispatch(1, "held up"),
+                operation(2, cancel_call=pb.CancelCallRequest(surface_token="one", dispatch_id="earlier")),
+                operation(3, resume_dispatch=pb.ResumeDispatchRequest(surface_token="one", dispatch_id="earlier")),
+                operation(4, close_child=pb.CloseChildRequest(surface_token="one", child_id="of the earlier one")),
+                operation(5, end_turn=pb.EndTurnRequest(surface_token="another")),
+            ]
+        )
+        await handlers.ended.wait()
+        assert handlers.entered == ["cancel_call", "resume_dispatch", "close_child", "end_turn"]
+        handlers.gate.set()
+
+    await served(handlers, CallAdmission(CallerKind.CONSUMER_AGENT), messages())
+    assert handlers.entered[-1] == "dispatch"
+
+
+async def test_the_end_waits_for_a_dispatch_even_if_a_later_one_was_abandoned() -> None:
+    """The later dispatch waits itself. When it is abandoned, the end of the turn must not overtake the earlier one."""
+    handlers = Handlers()
+
+    async def messages() -> AsyncIterator[pb.SessionRequest]:
+        yield hello()
+        yield pb.SessionRequest(operations=[dispatch(1, "held up"), dispatch(2, "later")])
+        await handlers.waiting.wait()
+        yield pb.SessionRequest(
+            operations=[operation(3, end_turn=pb.EndTurnRequest(surface_token="one"))], abandons=[2]
+        )
+        yield pb.SessionRequest(operations=[operation(4, end_turn=pb.EndTurnRequest(surface_token="another"))])
+        await handlers.ended.wait()
+        assert handlers.entered == ["end_turn"]
+        handlers.gate.set()
+
+    await served(handlers, CallAdmission(CallerKind.CONSUMER_AGENT), messages())
+    assert handlers.entered == ["end_turn", "dispatch", "end_turn"]
 
 
 async def test_each_operation_is_authorised_as_its_rpc() -> None:

@@ -1,4 +1,4 @@
-"""Reports of lanes that were closed because their client did not read, kept until the client opens another lane."""
+"""Reports of lanes that were closed because their client did not read, kept for its next lane."""
 
 from datetime import datetime
 from typing import Final
@@ -24,7 +24,11 @@ class Stall(Struct, frozen=True):
 
 
 class Stalls:
-    """The newest reports; each is reported once."""
+    """The newest reports.
+
+    A report is not forgotten when it is sent: the lane that carries it may break before the client has received it. The
+    client then names the same lane again, because it knows no newer one.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, Stall] = {}
@@ -35,6 +39,6 @@ class Stalls:
             del self._kept[next(iter(self._kept))]
         self._kept[stall.lane_id] = stall
 
-    def take(self, lane_id: str) -> Stall | None:
-        """Return the report of a lane, if there is one, and forget it."""
-        return self._kept.pop(lane_id, None)
+    def of(self, lane_id: str) -> Stall | None:
+        """Return the report of a lane, if it has one."""
+        return self._kept.get(lane_id)

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
+from sidecar.rpc.session.opening import must_begin_before
 from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
 from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.writing import LaneWriter
@@ -25,11 +26,7 @@ HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).Serialize
 
 
 class LaneParts(Struct, frozen=True):
-    """The objects that all lanes of a process share.
-
-    Attributes:
-        methods: by the kind of operation.
-    """
+    """The objects that all lanes of a process share; `methods` by the kind of operation."""
 
     rules: SessionRules
     around: LaneDependencies
@@ -48,7 +45,7 @@ class Lane:
         self._incoming = IncomingValidator(parts.rules.most_operations)
         self._outgoing = OutgoingQueue(0, parts.rules.outgoing)
         self._operations: dict[int, Operation] = {}
-        self._opening: dict[str, Operation] = {}
+        self._opening: dict[str, list[Operation]] = {}  # dispatches that have not begun, by turn, oldest first
         self._timers: list[tuple[float, asyncio.Handle]] = []
         self._in_flight = guard.in_flight
         self._drain_at_hello: pb.SessionDrainReason | None = None
@@ -137,7 +134,7 @@ class Lane:
         self._heartbeats = hello.heartbeats
         self._outgoing.grant(0, hello.credit_bytes or DEFAULT_LANE_CREDIT)
         age = lifetime(self._rules.max_age, self._parts.around.chance.uniform)
-        stall = self._parts.stalls.take(hello.previous_lane_id) if hello.previous_lane_id else None
+        stall = self._parts.stalls.of(hello.previous_lane_id) if hello.previous_lane_id else None
         answer = server_hello(self._rules, self._parts.instance_id, self.lane_id, age, stall)
         self._later(age.total_seconds(), self.drain, pb.SESSION_DRAIN_REASON_AGE)
         self._tick()
@@ -159,10 +156,10 @@ class Lane:
             return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
-        # `_carry_out` waits for it: a cancel must not overtake the dispatch of the same turn that it refers to.
-        before = self._opening.get(operation.token)
+        opening = self._opening.get(operation.token)
+        before = must_begin_before(operation, opening) if opening else ()
         if operation.kind == "dispatch":
-            self._opening[operation.token] = operation
+            self._opening.setdefault(operation.token, []).append(operation)
         operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, method, before), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
@@ -174,14 +171,14 @@ class Lane:
         self._outgoing.tell(response.SerializeToString())
         self._count(operation, name, code, error.reason)
 
-    async def _carry_out(self, operation: Operation, method: Method, before: Operation | None) -> None:
+    async def _carry_out(self, operation: Operation, method: Method, before: Sequence[Operation]) -> None:
         answer: Any = None
         operation.started = True
         try:
             if operation.left not in (None, OutgoingMessages.BROKEN):
                 return
-            if before is not None:
-                await before.until_begun()
+            for each in before:
+                await each.until_begun()
             self._in_flight.begin(method.name)
             try:
                 if self._parts.around.span is None:
@@ -196,8 +193,10 @@ class Lane:
         finally:
             if not operation.begun:
                 operation.has_begun()
-            if self._opening.get(operation.token) is operation:
-                del self._opening[operation.token]
+            if operation.kind == "dispatch":
+                self._opening[operation.token].remove(operation)
+                if not self._opening[operation.token]:
+                    del self._opening[operation.token]
             self._end(operation, answer, method.name)
 
     # --- what goes out

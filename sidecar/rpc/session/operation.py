@@ -63,6 +63,7 @@ class Operation:
         correlation_id: the client's name for it.
         kind: which request it holds; empty: none.
         token: of the turn, if the request names one.
+        dispatch_id: of the dispatch, if the request names one.
         began: when it came, as the lane's monotonic clock has it.
         seconds: how long it may take; None: as long as it likes.
         left: why its client does not wait for it any more; None: it does.
@@ -77,6 +78,7 @@ class Operation:
         self.kind: str = message.WhichOneof("request") or ""
         self.request: Any = getattr(message, self.kind) if self.kind else None
         self.token: str = getattr(self.request, "surface_token", "")
+        self.dispatch_id: str = getattr(self.request, "dispatch_id", "")
         self.left: OutgoingMessages | None = None
         self.grace = timedelta(0)
         self.started = self.begun = False

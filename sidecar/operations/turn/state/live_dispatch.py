@@ -280,8 +280,8 @@ class LiveDispatch:
         if self._listeners or self.stage is DispatchStage.FINISHED or not self.ownership.here:
             return
         if grace:
-            loop = asyncio.get_running_loop()
-            self._leave_timer = loop.call_later(grace.total_seconds(), self.leave, None)
+            # `listen` cancels it. A timer that survived a return would cut short the grace of the next break.
+            self._left = self.deadlines.at(self._clock.monotonic() + grace.total_seconds(), self.leave, None)
             return
         policy, going_on = self.request.on_disconnect, self.request.continue_for
         if policy is OnDisconnect.CANCEL:
