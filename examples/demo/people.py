@@ -1,6 +1,7 @@
 """The users of the demo, and what fills a slot on the surface of each."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final
 
 from examples.consumer_agent.agent import User
@@ -34,6 +35,12 @@ async def served_now(client: SidecarClient, slot: str) -> Served:
 def all_users(definition_id: str) -> Served:
     """Return the mapping in which all users have the same definition."""
     return dict.fromkeys(PEOPLE, definition_id)
+
+
+def names_inside(salt: str, basis_points: int) -> str:
+    """Return the users inside a ramp, by the algorithm of `docs/bucketing.md`, separated by blanks."""
+    first = {name: sha256(f"b1\x1f{salt}\x1fuser-{name}".encode()).digest()[:8] for name in PEOPLE}
+    return " ".join(name for name in PEOPLE if int.from_bytes(first[name], "big") * 10_000 >> 64 < basis_points)
 
 
 def sample_users(names: str, definition_id: str, *, otherwise: str = "") -> Served:

@@ -22,7 +22,7 @@ from examples.demo.evaluations import (
 )
 from examples.demo.operator import Operator
 from examples.demo.orchestrator_choice import OrchestratorChoice
-from examples.demo.people import Served, all_users, sample_users, served_now, user
+from examples.demo.people import Served, all_users, names_inside, sample_users, served_now, user
 from examples.demo.rollout_checks import (
     MET,
     MISSED,
@@ -37,10 +37,12 @@ from subagents_client import SidecarClient
 
 OLD: Final = "shop"
 NEW: Final = REPLACEMENT
-QUARTER: Final = "gus mia"
-"""The users whose buckets in the slot `shop` are below 25 %. One more, fay, is below 50 %."""
-HALF: Final = "ana ben gus mia"
-"""The users whose buckets in the slot `travel` are below 50 %."""
+QUARTER: Final = names_inside(f"{OLD}/{measured_digest(MANIFEST, PROMOTION).removeprefix('sha256:')[:16]}", 2500)
+"""The users who get the replacement at 25 %: the second rollout of the slot `shop` has a salt of its own."""
+ASKING: Final = QUARTER.split(maxsplit=1)[0]
+"""One of them."""
+HALF: Final = names_inside(NEW_SLOT, 5000)
+"""The users who get `travel` at 50 %: the first rollout of a slot has the slot's id as salt."""
 OFFERS: Final = "Any offers on coffee?"
 DATED: Final = "until 20"  # only answers of the new shop contain it
 SEEN_SECONDS: Final = 10.0
@@ -127,7 +129,7 @@ class Rollout:
             *output_deviations(output, f"gate pre_ramp: pass: {MET}", "done: live 25 %"),
             *await self._serves("shop", sample_users(QUARTER, NEW, otherwise=OLD)),
         ]
-        story = await self._turn("mia", OFFERS)
+        story = await self._turn(ASKING, OFFERS)
         self._quarter_at = datetime.now(UTC)
         return wrong + list(answer_deviations(story, ["coffee beans", DATED], []))
 
@@ -163,7 +165,7 @@ class Rollout:
         self._screen.aside(f"from the command until {OLD} served eight new turns: {took:.1f} s")
         if took > BUDGET_SECONDS:
             wrong.append(f"the rollback took {took:.0f} s")
-        story = await self._turn("mia", OFFERS)
+        story = await self._turn(ASKING, OFFERS)
         return wrong + list(answer_deviations(story, ["coffee beans"], [DATED]))
 
     async def killed(self) -> list[str]:
@@ -198,7 +200,7 @@ class Rollout:
         """The audit has every step once, and explains why a user got a sub-agent."""
         history = await self._ada.say("history", NEW_SLOT, only=" -> ")
         then = self._quarter_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        explained = await self._ada.say("explain", "shop", "--user", "user-mia", "--at", then)
+        explained = await self._ada.say("explain", "shop", "--user", f"user-{ASKING}", "--at", then)
         questions = await gate_questions(self._stage)
         requests = "; ".join(f"{name}: {', '.join(questions_about(questions, name))}" for name in (NEW, NEW_SLOT))
         self._screen.aside(f"Requests to the gate service: {requests}.")
@@ -290,7 +292,7 @@ STEPS: Final[Sequence[tuple[str, str, Play]]] = (
     ),
     (
         "the audit",
-        "The audit has each step once, with operator, time and reason. It also explains why shop-dates served mia.",
+        "The audit has each step once, with operator, time and reason. It also explains why shop-dates served a user in step 3.",
         Rollout.on_record,
     ),
 )

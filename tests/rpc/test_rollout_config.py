@@ -51,9 +51,10 @@ async def test_the_control_arm_of_a_replacement_goes_on_with_what_it_had() -> No
     async with an_operated_sidecar(old, unflagged_at_once=True) as bench:
         await bench.configured(old, new)
         await bench.promoted(500, "shop2")
+        inside, _ = await bench.inside_and_outside(500)
         served = {}
         for arm in ("treatment", "control"):
-            bound = await bench.sidecar.bind(principal=INSIDE, experiment_arm=arm)
+            bound = await bench.sidecar.bind(principal=inside, experiment_arm=arm)
             served[arm] = [tool.digest for tool in bound.surface.sub_agent_tools]
 
     assert served == {"treatment": [new.digest], "control": [old.digest]}
@@ -66,12 +67,13 @@ async def test_calls_of_a_replacement_are_counted_apart_from_those_of_its_predec
     async with an_operated_sidecar(old, other, unflagged_at_once=True) as bench:
         await bench.configured(old, new, other)
         await bench.promoted(500, "shop2")
-        for principal, script in ((INSIDE, raises(RuntimeError("broken"))), (OUTSIDE, answers("hello"))):
+        inside, outside = await bench.inside_and_outside(500)
+        for principal, script in ((inside, raises(RuntimeError("broken"))), (outside, answers("hello"))):
             bench.sidecar.runner.use("shop", script)
             bound = await bench.sidecar.bind(principal=principal)
             await bench.sidecar.dispatch(bound, "ask_shop")
         await bench.sidecar.dispatch(bound, "ask_nothing", a_call("call-2", "ask_shop", "{"))
-        bound = await bench.sidecar.bind(principal=OUTSIDE, experiment_arm="control")
+        bound = await bench.sidecar.bind(principal=outside, experiment_arm="control")
         await bench.sidecar.dispatch(bound, *["ask_shop"] * 4)
 
     counted = Counter(bench.sidecar.recorder.of("call_settled"))

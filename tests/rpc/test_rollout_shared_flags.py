@@ -14,9 +14,7 @@ from tests.support.requirement import requirement
 
 PROMOTE, ROLLBACK = pb.LIFECYCLE_STATE_PROMOTE, pb.LIFECYCLE_STATE_ROLLBACK
 INSIDE: Final = "user-20"
-"""In bucket 131 of the salt `shop`."""
-OUTSIDE: Final = "user-0"
-"""In bucket 6576."""
+"""In bucket 131 of the salt `shop`, which the first rollout of the slot has."""
 FLAG: Final = "ai_assistant_subagent_shop"
 LIVE, NEXT = gated("shop"), gated("shop", model=ModelId("another-model"))
 
@@ -75,14 +73,15 @@ async def test_stopping_the_new_one_leaves_the_one_before_alive(method: str) -> 
     async with an_operated_sidecar(LIVE) as bench:
         await beside_the_live_one(bench)
         await bench.step("SetRamp", header=of(NEXT), ramp_basis_points=500)
-        assert (await served(bench), await served(bench, OUTSIDE)) == ([NEXT.digest], [LIVE.digest])
+        inside, outside = await bench.inside_and_outside(500)
+        assert (await served(bench, inside), await served(bench, outside)) == ([NEXT.digest], [LIVE.digest])
         await bench.step(method, header=of(NEXT))
         await looked(bench)
         assert await states(bench) == {LIVE.digest: PROMOTE, NEXT.digest: ROLLBACK}
         if method == "Kill":
-            assert await served(bench) == []
+            assert await served(bench, inside) == await served(bench, outside) == []
             await bench.step("Activate", header=of(LIVE))
-        assert await served(bench) == [LIVE.digest]
+        assert await served(bench, inside) == await served(bench, outside) == [LIVE.digest]
 
 
 @pytest.mark.parametrize("flag", [FLAG, f"{FLAG}_cohort"])

@@ -27,6 +27,7 @@ from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, RoleTokens, seal
 from sidecar.core.roles import Role
+from sidecar.core.rollout.bucketing import in_ramp
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
@@ -156,6 +157,14 @@ class OperatedSidecar:
             reading_pb2.GetRolloutRequest(slot=slot), timeout=10, metadata=self.role()
         )
         return answer.status
+
+    async def inside_and_outside(self, ramp: int, slot: str = "shop") -> tuple[str, str]:
+        """Return a user inside a ramp of a slot, and one outside, by the salt that it has now."""
+        asked = reading_pb2.ExplainServingRequest(slot=slot, principal="anyone")
+        salt = (await self.lifecycle.ExplainServing(asked, metadata=self.role())).salt
+        users = [f"user-{number}" for number in range(1000)]
+        inside = next(user for user in users if in_ramp(salt, user, ramp))
+        return inside, next(user for user in users if not in_ramp(salt, user, ramp))
 
     async def audit(self) -> list[reading_pb2.AuditRow]:
         """Return every audit row."""

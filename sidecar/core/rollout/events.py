@@ -5,11 +5,15 @@ Source: PF1-FR-10, PF1 §5.7, TN-85.
 
 from datetime import datetime
 from enum import StrEnum, unique
+from typing import Final
 
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
 from sidecar.core.rollout.states import LifecycleState, Trigger
+
+RENEWED_SALT: Final = "salt "
+"""Detail of an activation that gave the slot another salt, which follows."""
 
 
 @unique

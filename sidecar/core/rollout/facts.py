@@ -7,12 +7,17 @@ killed. The active definition of a slot and its recorded rollback target are pro
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum, unique
+from typing import Final
 
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.decommission_facts import Decommission
 from sidecar.core.rollout.states import LifecycleState
+
+SALT_DIGITS: Final = 16
+"""Hex digits of a digest in a salt."""
 
 
 @unique
@@ -146,7 +151,7 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
         definitions: by digest; every definition that was ever loaded for the slot and is not forgotten.
         active: at most one, in `promote`; None: no user is served. Source: TN-62.
         curve: declared steps in basis points, ascending; empty: none declared, any step is allowed (PF1-D-40).
-        salt: fixed for the life of a rollout.
+        salt: what the buckets of its users are made with; `salt_of_first_step` says when it changes.
     """
 
     slot: Slot
@@ -161,6 +166,16 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
     def target(self) -> Digest | None:
         """The definition that serves users outside the ramp, and that a rollback restores."""
         return None if self.active is None else self.definitions[self.active].target
+
+    def salt_of_first_step(self, digest: Digest) -> str:
+        """Return the salt once `digest` is active for the first time, so that other users are the first to get it.
+
+        It stays for the first definition that is ever active in the slot, and while another one has a ramp between 0 %
+        and 100 % to return to: that one's users would change.
+        """
+        others = [each for each in self.definitions.values() if each.digest != digest and each.activated_at is not None]
+        partial = any(each.state is LifecycleState.PROMOTE and 0 < each.ramp < WHOLE for each in others)
+        return self.salt if partial or not others else f"{self.slot}/{digest.rpartition(':')[2][:SALT_DIGITS]}"
 
     def with_facts(self, facts: DefinitionFacts) -> "SlotRollout":
         """Return it with one definition's facts replaced or added; the revision stays."""

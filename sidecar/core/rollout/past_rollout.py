@@ -1,7 +1,7 @@
 """A rollout at a time in the past, derived from the audit. Source: PF1-D-50, PF1-FR-10.
 
-Values that the audit lacks (salt, names of flags, verticals) come from the present rollout: salt and names do not
-change during the life of a definition. A rollout begins in mode `experiment`.
+Values that the audit lacks (names of flags, verticals) come from the present rollout: they do not change during the
+life of a definition. A salt begins as the id of the slot. A rollout begins in mode `experiment`.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import msgspec
 
 from sidecar.core.identifiers import Commit, Digest, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind, TransitionEvent
+from sidecar.core.rollout.events import RENEWED_SALT, RolloutEvent, RolloutEventKind, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState
 
@@ -33,7 +33,7 @@ def as_of(
         beginning: as it stood before the first of them; None: there was nothing.
     """
     began = RolloutMode.EXPERIMENT
-    then = beginning or msgspec.structs.replace(present, definitions={}, active=None, revision=0, mode=began, curve=())
+    then = beginning or SlotRollout(slot=present.slot, mode=began, salt=present.slot)
     for row in rows:
         facts = then.definitions.get(row.digest) or _unheard_of(present, row)
         then = _moved(then, facts, row) if isinstance(row, TransitionEvent) else _happened(then, facts, row)
@@ -79,7 +79,8 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
         case RolloutEventKind.ACTIVATED:
             if facts.activated_at is None:
                 facts = change(facts, activated_at=row.at, target=then.active, target_recorded=True)
-            after = change(then.with_facts(facts), active=row.digest)
+            salt = row.detail.removeprefix(RENEWED_SALT) if row.detail.startswith(RENEWED_SALT) else then.salt
+            after = change(then.with_facts(facts), active=row.digest, salt=salt)
         case RolloutEventKind.KILLED:
             dead = then.with_facts(change(facts, killed=Tombstone(row.at, row.actor, row.reason)))
             after = change(dead, active=None if then.active == row.digest else then.active)

@@ -13,7 +13,7 @@ from sidecar.core.errors import RoleRequired, TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.roles import Role
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.events import RolloutEventKind
+from sidecar.core.rollout.events import RENEWED_SALT, RolloutEventKind
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
@@ -99,8 +99,11 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
     if first:
         stepped = _first_active(rollout, stepped, by.at)
         what = [RolloutEventKind.FLAGS_ON] if facts.flag else []
-        events += [event_about(rollout, stepped, each, by) for each in (*what, RolloutEventKind.ACTIVATED)]
-        rollout = msgspec.structs.replace(rollout, active=digest)
+        events += [event_about(rollout, stepped, each, by) for each in what]
+        salt = rollout.salt_of_first_step(digest)
+        renewed = "" if salt == rollout.salt else f"{RENEWED_SALT}{salt}"
+        events.append(event_about(rollout, stepped, RolloutEventKind.ACTIVATED, by, detail=renewed))
+        rollout = msgspec.structs.replace(rollout, active=digest, salt=salt)
     elif raised and facts.flags is FlagPair.NAMED:
         stepped = msgspec.structs.replace(stepped, flags=FlagPair.ON, confirmed_on=str(facts.flag), confirmed_at=by.at)
         events.append(event_about(rollout, stepped, RolloutEventKind.FLAGS_ON, by))

@@ -134,9 +134,13 @@ def test_the_first_step_makes_a_definition_active_and_switches_its_flags_on(flag
     )
     switched = (row(new, RolloutEventKind.FLAGS_ON),) if flag else ()
     assert transitions.set_ramp(of, new.digest, 500, BY) == Change(
-        after(of, first, active=new.digest),
+        after(of, first, active=new.digest, salt="shop/shop"),
         (),
-        (row(new, RolloutEventKind.RAMP_SET, before=0, after=500), *switched, row(new, RolloutEventKind.ACTIVATED)),
+        (
+            row(new, RolloutEventKind.RAMP_SET, before=0, after=500),
+            *switched,
+            row(new, RolloutEventKind.ACTIVATED, detail="salt shop/shop"),
+        ),
     )
 
 

@@ -88,15 +88,12 @@ class ReadActivity(msgspec.Struct, frozen=True):
 
 def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> Iterator[Period]:
     """Read the audit of a slot, and yield when it began and ceased to serve the cohort."""
-    lowest, highest = 0, asked.share - 1
-    if asked.key:
-        lowest = highest = bucket_of(present.salt, asked.key)
-    before = 0 if past.beginning is None else _ramp_for(past.beginning, asked, lowest, highest)
+    before = 0 if past.beginning is None else _ramp_for(past.beginning, asked)
     open_period = Period(None, None, before, "") if before else None
     then = past.beginning
     for moment in _moments(past.rows):
         then = as_of(present, moment, then)
-        ramp = _ramp_for(then, asked, lowest, highest)
+        ramp = _ramp_for(then, asked)
         if ramp and open_period is None:
             open_period = Period(moment[-1].at, None, ramp, moment[-1].request_id)
         elif not ramp and open_period is not None:
@@ -112,8 +109,11 @@ def _moments(rows: Sequence[AuditRow]) -> Iterator[Sequence[TransitionEvent | Ro
     return (list(step) for _, step in steps)
 
 
-def _ramp_for(then: SlotRollout, asked: ActivityQuery, lowest: int, highest: int) -> int:
-    """Return the ramp under which a definition id serves all these buckets; 0: it does not."""
+def _ramp_for(then: SlotRollout, asked: ActivityQuery) -> int:
+    """Return the ramp under which a definition id serves the whole cohort; 0: it does not."""
+    lowest, highest = 0, asked.share - 1
+    if asked.key:  # the salt of a slot changes with a new rollout
+        lowest = highest = bucket_of(then.salt, asked.key)
     digests = (facts.digest for facts in then.of_id(asked.definition_id))
     return max((_reach(then, digest, lowest, highest) for digest in digests), default=0)
 

@@ -64,8 +64,9 @@ class PreviewRamp(msgspec.Struct, frozen=True):
         if facts is None:
             raise UnknownDefinition(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
         keys = dict.fromkeys(key for key in self.keys() if key)
-        inside = {key: self.inside(rollout.salt, key, facts.ramp) for key in keys}
-        then = {key: self.inside(rollout.salt, key, to) for key in keys}
+        salt = rollout.salt if facts.activated_at else rollout.salt_of_first_step(facts.digest)
+        inside = {key: self.inside(salt, key, facts.ramp) for key in keys}
+        then = {key: self.inside(salt, key, to) for key in keys}
         joining = sum(1 for key in keys if then[key] and not inside[key])
         leaving = sum(1 for key in keys if inside[key] and not then[key])
         if to > facts.ramp and leaving:

@@ -93,8 +93,9 @@ def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
         noted=False if raised else it.noted,
         waivers=_spent(it, to) if raised else it.waivers,
     )
-    active = slot.active
+    active, salt = slot.active, slot.salt
     if first:
+        salt = _salt_after(slot, it)
         after = replace(after, served=True, behind=slot.active)
         active = it.content
         if it.flag is not None:
@@ -104,7 +105,14 @@ def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
     elif raised and it.flags == "named":  # a revision has named the first flag of what serves already
         after = replace(after, flags="on")
         happened += [("flags_on", it.content, 0, 0)]
-    return Said(replace(slot.put(after), active=active), gates=gates_to(it, to), happened=tuple(happened))
+    return Said(replace(slot.put(after), active=active, salt=salt), gates=gates_to(it, to), happened=tuple(happened))
+
+
+def _salt_after(slot: Slot, it: Definition) -> str:
+    """Return the salt of a slot once `it` serves: another one for each rollout but the first, if that moves no user."""
+    before = [each for each in slot.definitions if each.content != it.content and each.served]
+    keeps = any(each.state == "promote" and 0 < each.ramp < EVERYBODY for each in before)
+    return slot.salt if keeps or not before else f"{slot.name}/{it.content.rpartition(':')[2][:16]}"
 
 
 def ramp_down(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:

@@ -53,7 +53,7 @@ def _stands(slot: Slot, it: Definition, user: str, moment: Moment, *, control: b
     if it.killed or it.state != "promote" or it.content in moment.killed or it.content in moment.deprecated:
         return ABSENT
     ramp = 0 if it.content in moment.down else it.ramp
-    inside = bool(user) and bucket(slot.name, user) < ramp <= EVERYBODY
+    inside = bool(user) and bucket(slot.salt or slot.name, user) < ramp <= EVERYBODY
     if control or not inside:
         return PASSED_OVER  # no candidate of it: what its flags would say is all the same
     if it.flag is not None and it.flags != "retired":

@@ -93,6 +93,7 @@ class Slot:
         active: content of who serves; None: nobody.
         curve: declared steps; empty: none is declared.
         experiment: there is a control arm.
+        salt: what buckets are made with; empty: the name.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Slot:
     definitions: tuple[Definition, ...] = ()
     curve: tuple[int, ...] = ()
     experiment: bool = True
+    salt: str = ""
 
     def of(self, content: str | None) -> Definition | None:
         """Return the definition with a content."""

@@ -94,6 +94,7 @@ def slot_of(rollout: SlotRollout, now: float) -> model_values.Slot:
         definitions=tuple(_definition(facts, now) for facts in rollout.definitions.values()),
         curve=rollout.curve,
         experiment=rollout.mode is RolloutMode.EXPERIMENT,
+        salt="" if rollout.salt == rollout.slot else rollout.salt,
     )
 
 
@@ -164,7 +165,7 @@ def rollout_of(slot: model_values.Slot, window: float = QUARTER) -> SlotRollout:
         active=None if slot.active is None else Digest(slot.active),
         mode=RolloutMode.EXPERIMENT if slot.experiment else RolloutMode.FULL,
         curve=slot.curve,
-        salt=slot.name,
+        salt=slot.salt or slot.name,
     )
 
 
