@@ -75,7 +75,7 @@ def test_a_new_definition_begins_at_dev_and_a_promotion_alone_gives_it_to_nobody
 
 @requirement("PF1-T-10a", "PF1-FR-2d")
 def test_a_quarter_of_the_users_has_the_new_one_and_the_others_keep_the_old_one(shown: Shown) -> None:
-    """As many of eight as the preview said; one of them is answered by it. The state is `promote`, as before the step."""
+    """As many as the preview said; one of them is answered by it. The state is `promote`, as before the step."""
     quarter = QUARTER.split()
     assert 0 < len(quarter) < len(EVERYBODY)
     assert f"{len(quarter)} would be added, 0 would be removed" in shown.steps[3]
