@@ -292,7 +292,7 @@ STEPS: Final[Sequence[tuple[str, str, Play]]] = (
     ),
     (
         "the audit",
-        "The audit has each step once, with operator, time and reason. It also explains whom shop-dates served in step 3.",
+        "The audit has each step once, with operator, time and reason. It also explains whom shop-dates served before.",
         Rollout.on_record,
     ),
 )
