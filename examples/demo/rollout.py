@@ -38,11 +38,9 @@ from subagents_client import SidecarClient
 OLD: Final = "shop"
 NEW: Final = REPLACEMENT
 QUARTER: Final = names_inside(f"{OLD}/{measured_digest(MANIFEST, PROMOTION).removeprefix('sha256:')[:16]}", 2500)
-"""The users who get the replacement at 25 %: the second rollout of the slot `shop` has a salt of its own."""
-ASKING: Final = QUARTER.split(maxsplit=1)[0]
-"""One of them."""
+ASKING: Final = QUARTER.split()[0]
 HALF: Final = names_inside(NEW_SLOT, 5000)
-"""The users who get `travel` at 50 %: the first rollout of a slot has the slot's id as salt."""
+"""Users inside a ramp of 50 % and, above, of 25 %: the first rollout of a slot has the slot's id as salt."""
 OFFERS: Final = "Any offers on coffee?"
 DATED: Final = "until 20"  # only answers of the new shop contain it
 SEEN_SECONDS: Final = 10.0
@@ -292,7 +290,7 @@ STEPS: Final[Sequence[tuple[str, str, Play]]] = (
     ),
     (
         "the audit",
-        "The audit has each step once, with operator, time and reason. It also explains whom shop-dates served before.",
+        "The audit has each step once, with operator, time and reason. It also explains whom shop-dates served.",
         Rollout.on_record,
     ),
 )

@@ -57,6 +57,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "README.md: $ . .demo-venv/bin/activate    # `make demo` has m": RunBy(
         "tests/system/test_run_it.py::test_a_plain_user_runs_it_in_a_fresh_clone"
     ),
+    "docs/bucketing.md: [": RunBy(
+        "tests/unit/rollout/test_bucketing_page.py::test_the_vectors_of_the_page_are_those_that_each_start_checks"
+    ),
     "docs/tls.md: mkdir -p tls/sidecar tls/agent": RunBy(
         "tests/system/tls/test_recipe.py::test_the_recipe_leads_to_a_bound_turn"
     ),
