@@ -61,7 +61,7 @@ def test_what_was_rolled_back_keeps_no_salt() -> None:
     assert transitions.set_ramp(of, Digest("sha256:new"), 500, BY).rollout.salt == "shop/new"
 
 
-@requirement("PF1-D-66", "PF1-FR-5a")
+@requirement("PF1-D-66")
 def test_ramps_and_a_rollback_keep_the_salt_of_a_rollout() -> None:
     """Whoever was inside stays inside when the ramp rises; the target serves everybody again, under any salt."""
     new = Digest("sha256:new")
