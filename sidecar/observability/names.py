@@ -80,6 +80,7 @@ DAILY_LIMITS: Final = "sidecar.calls.daily_limit_total"
 """Calls refused by `limits.calls_per_user_per_day`. Counter; labels sub_agent_id, reason (`DAILY_LIMIT_REACHED`,
 `DAILY_LIMIT_UNKNOWN`: the record could not say)."""
 
+TEXTS_CHANGED: Final = "sidecar.child.texts_changed_total"
 PRIOR_CONTEXT_MISSING: Final = "sidecar.turn.prior_context_missing_total"
 """Intent switches without `prior_context`. Counter; orchestrator_id. Source: TN-12."""
 

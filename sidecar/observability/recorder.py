@@ -128,6 +128,7 @@ class MeasuringRecorder:
         self._without_context = metrics.counter(
             names.PRIOR_CONTEXT_MISSING, "Switches without prior_context.", "orchestrator_id"
         )
+        self._texts_changed = metrics.counter(names.TEXTS_CHANGED, "Attempts with hidden text.", "sub_agent_id")
         self._daily_limits = metrics.counter(
             names.DAILY_LIMITS, "Calls refused by a daily limit.", "sub_agent_id", "reason"
         )
@@ -259,6 +260,10 @@ class MeasuringRecorder:
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
         self._without_context.add(orchestrator_id)
+
+    def text_changed(self, slot: str) -> None:
+        """Count an attempt whose text was changed."""
+        self._texts_changed.add(slot)
 
     def daily_limit(self, slot: str, reason: str) -> None:
         """Count a call that was refused by a daily limit."""

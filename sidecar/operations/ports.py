@@ -164,6 +164,9 @@ class Recorder(Protocol):
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
 
+    def text_changed(self, slot: str) -> None:
+        """Count an attempt whose text lost hidden characters, or whose special tokens were broken."""
+
     def daily_limit(self, slot: str, reason: str) -> None:
         """Count a call that was refused by a sub-agent's daily limit: the limit is reached, or the count is unknown."""
 

@@ -1,7 +1,7 @@
 """Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import msgspec
 
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.definitions.cards.card import AgentDefinition
+from sidecar.core.dispatching.harmless_text import harmless
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.core.dispatching.questions import Asked, problem_of
 from sidecar.core.json_schemas import validator_of
@@ -54,13 +55,19 @@ class InvalidResult(Exception):
 class ResultCollector:
     """The result of one running attempt so far.
 
+    Args:
+        on_changed: called once, if hidden characters or special tokens were taken out of the text.
+
     Attributes:
         most_events: limit of reported events, of any kind.
         usage: the newest reported token counts.
     """
 
-    def __init__(self, definition: AgentDefinition, limits: ResultLimits) -> None:
+    def __init__(
+        self, definition: AgentDefinition, limits: ResultLimits, on_changed: Callable[[], object] = lambda: None
+    ) -> None:
         self._definition = definition
+        self._on_changed: Callable[[], object] | None = on_changed
         self._limits = limits
         self._parts: list[str] = []
         self._length = 0
@@ -119,8 +126,25 @@ class ResultCollector:
     def _narration(self) -> tuple[str, bool]:
         """Return the narration and whether it contains component data; cached until more text is added."""
         narration = "".join(self._parts)
+        # Most answers are one paragraph of ASCII: these tests spare them the call.
+        if not (narration.isascii() and narration.isprintable()) or "<" in narration or "[" in narration:
+            narration = self._shown(narration)
         self._read = narration, holds_component_data(narration)
         return self._read
+
+    def question(self, asked: Asked) -> Asked:
+        """Return the question as it may be shown. Raises `InvalidResult` if it is not valid."""
+        return fit(msgspec.structs.replace(asked, text=self._shown(asked.text)))
+
+    def _shown(self, text: str) -> str:
+        """Return the text that the consumer-agent receives. The text as it came stays in the attempt's frames."""
+        if self._definition.verbatim_text or type(text) is not str:
+            return text
+        shown = harmless(text)
+        if shown is not text and self._on_changed is not None:
+            self._on_changed()
+            self._on_changed = None
+        return shown
 
 
 def _bytes_of(text: str) -> int:

@@ -45,6 +45,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "components": st.sampled_from([{}, {"render_x": {"type": "object"}}]),
     "success_criteria": LISTS,
     "allow_empty_answer": st.booleans(),
+    "verbatim_text": st.booleans(),
 }
 DEFINITIONS: Final = st.fixed_dictionaries(VALUES).map(lambda said: AgentDefinition(id=DefinitionId("shop"), **said))
 

@@ -14,6 +14,7 @@ DEFINITION: Final = a_card("shop").definition
 TOOL: Final = ToolEntry(ToolId("book"), "Books a table.")
 OTHERWISE: Final[list[tuple[Any, str, object]]] = [
     (DEFINITION, "allow_empty_answer", True),
+    (DEFINITION, "verbatim_text", True),
     (DEFINITION.limits, "calls_per_user_per_day", 7),
     (TOOL, "operation", ToolOperation.READ),
     (TOOL, "max_response_bytes", 4096),

@@ -97,6 +97,7 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     Attributes:
         allow_empty_answer: an answer without narration, component and missing data is a success, e.g. of a sub-agent
             that only acts; else it is a failure.
+        verbatim_text: its text is passed on unchanged, with hidden characters and special tokens.
     """
 
     id: DefinitionId
@@ -118,6 +119,7 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     components: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: NOTHING)
     success_criteria: tuple[str, ...] = ()
     allow_empty_answer: bool = False
+    verbatim_text: bool = False
 
     def __post_init__(self) -> None:
         """Fill in the slot, by default the id, and the vertical, by default the slot."""

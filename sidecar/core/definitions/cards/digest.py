@@ -21,6 +21,7 @@ LATER: Final[Mapping[str, Any]] = {
     "calls_per_user_per_day": None,
     "max_response_bytes": None,
     "operation": ToolOperation.EFFECT,
+    "verbatim_text": False,
 }
 """Fields that came after version 1, left out while they have their default: older digests stay what they were."""
 

@@ -32,7 +32,7 @@ GRPC: Final = "grpc"
 AGENT_FIELDS: Final = (
     "id", "description", "role", "model", "tools", "prompt_blocks", "sub_agents", "tuning", "enabled_via_flag",
     "deprecated", "status", "slot", "vertical", "runner", "arguments", "ownership", "limits", "components",
-    "success_criteria", "allow_empty_answer",
+    "success_criteria", "allow_empty_answer", "verbatim_text",
 )  # fmt: skip
 TUNING_FIELDS: Final = ("max_output_tokens", "reasoning_effort", "text_verbosity")
 RUNNER_FIELDS: Final = ("kind", "target")
@@ -71,6 +71,7 @@ def read_agent(place: SourceLocation, problems: list[Problem]) -> Entry[AgentDef
         components=_components(fields),
         success_criteria=fields.texts("success_criteria"),
         allow_empty_answer=fields.flag("allow_empty_answer", False),
+        verbatim_text=fields.flag("verbatim_text", False),
     )
     return Entry(definition, place)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.core.dispatching.questions import Asked
-from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, fit, usage_of
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector, usage_of
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.deadlines import Deadline
@@ -267,7 +267,8 @@ class Attempt:
                     if self._is_spent(read, written, cached):
                         return
                 case RunFinished(data_unavailable, asked):
-                    self.end(Finished(collector.answer(data_unavailable=bool(data_unavailable)), asked and fit(asked)))
+                    question = asked and collector.question(asked)
+                    self.end(Finished(collector.answer(data_unavailable=bool(data_unavailable)), question))
                     return
                 case _:
                     raise InvalidResult(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")

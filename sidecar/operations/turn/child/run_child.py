@@ -157,7 +157,7 @@ class ChildRun:
         attempt = self._attempt = Attempt(
             attempt_id,
             self._runner,
-            ResultCollector(child.tool.card.definition, shared.limits),
+            ResultCollector(child.tool.card.definition, shared.limits, partial(out.recorder.text_changed, child.slot)),
             span,
             child=child,
             errand=errand,
