@@ -208,6 +208,12 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
     )
 
 
+def _add_console(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.console_command import add_console  # noqa: PLC0415  the same holds
+
+    add_console(app, lambda config: _settings(commands, config), commands.environment())
+
+
 def _add_verify_log(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.verify_command import add_verify_log  # noqa: PLC0415  the same holds
 
@@ -250,6 +256,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
     ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,
+    ("console",): _add_console,
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,
     ("history",): _add_history,
