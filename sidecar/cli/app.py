@@ -172,6 +172,12 @@ def _add_init(app: typer.Typer, _commands: Commands) -> None:
     add_init(app)
 
 
+def _add_dev(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.dev.command import add_dev  # noqa: PLC0415  loaded for its own command only
+
+    add_dev(app, lambda config: _settings(commands, config), lambda key: commands.token_tools().signer(key, True))
+
+
 def _add_doctor(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.doctor_command import add_doctor  # noqa: PLC0415  loaded for its own command only
 
@@ -253,6 +259,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("serve", "health"): _add_serving,
     ("validate", "codeowners"): _add_looking,
     ("init",): _add_init,
+    ("dev",): _add_dev,
     ("doctor",): _add_doctor,
     ("plugins",): _add_plugins,
     ("validate-refs",): _add_validate_refs,

@@ -103,7 +103,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (104, f"{COMMON} {DRAWN}"),
+    "--help": (106, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 
