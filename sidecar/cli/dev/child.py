@@ -14,7 +14,7 @@ GRACE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChildOutput:
     """A line of a child's output; `None` and an exit code if it has ended."""
 
     child: "Child"
@@ -77,7 +77,7 @@ class Child:
             for line in self._process.stdout or ():
                 log.write(line)
                 log.flush()
-                said.put(Said(self, line.rstrip("\n")))
+                said.put(ChildOutput(self, line.rstrip("\n")))
         code = self._process.wait()
         self._guard("-", self._process.pid)
-        said.put(Said(self, None, code))
+        said.put(ChildOutput(self, None, code))

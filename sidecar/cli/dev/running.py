@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Final
 
 from sidecar.cli.dev import guardian
-from sidecar.cli.dev.child import Child, Said
+from sidecar.cli.dev.child import Child, ChildOutput
 from sidecar.cli.dev.reading import Folded, news
 from sidecar.cli.dev.turn_watch import Answers, TurnEnded, TurnWatch
 from sidecar.cli.output.drawing import Part, Screen, clean
@@ -176,9 +176,9 @@ class DevSession:
                     self._ask()
             case TurnEnded(lines):
                 self._screen.show([[], *lines, []])
-            case Said(child, None, code):
+            case ChildOutput(child, None, code):
                 self._ending(child, code)
-            case Said(child, str(line)):
+            case ChildOutput(child, str(line)):
                 shown = self._folded[child.name].shown(line)
                 shown = news(shown) if child.name == SIDECAR else shown
                 if shown:
