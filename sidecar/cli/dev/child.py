@@ -2,7 +2,7 @@
 
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,7 +28,6 @@ class Child:
     Args:
         name: shown before its lines.
         command: what to run.
-        environment: whole.
         log: file for its whole output.
         said: gets its lines, and its end.
         guard: told `+` with the group when it is there, and `-` when it has ended.
@@ -39,7 +38,6 @@ class Child:
         name: str,
         command: Sequence[str],
         *,
-        environment: Mapping[str, str],
         log: Path,
         said: "SimpleQueue[object]",
         guard: Callable[[str, int], None],
@@ -50,7 +48,6 @@ class Child:
         self._guard = guard
         self._process = subprocess.Popen(  # noqa: S603  the repository's own scripts, and the sidecar
             command,
-            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

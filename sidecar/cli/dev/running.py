@@ -1,6 +1,5 @@
 """Runs all processes of a repository until it is told to stop, and starts again what a change concerns."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -23,10 +22,10 @@ from sidecar.cli.record.client import SidecarAddress
 SIDECAR: Final = "sidecar"
 SETTINGS: Final = "sidecar.toml"
 LOGS: Final = Path(".run/dev")
+PYTHON: Final = (sys.executable, "-u")
+"""Unbuffered, so that each line is shown at once."""
 INTERVAL: Final = 0.25
 """Seconds between two looks at the files."""
-SHORT_DRAINS: Final = {"SIDECAR__SERVER__LAME_DUCK": "0s"}
-"""A stop ends at once without a running dispatch, and after the grace of `guardian` with one."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -121,8 +120,8 @@ class DevSession:
 
     def _wanted(self, files: Mapping[Path, object]) -> dict[str, list[str]]:
         scripts = [path for path in sorted(files) if path.name == "data_service.py" or path.name.endswith("_agent.py")]
-        own = {path.stem: [sys.executable, str(path)] for path in scripts if path.parent == Path()}
-        return {**own, SIDECAR: [sys.executable, "-m", "sidecar", "serve", "--config", SETTINGS]}
+        own = {path.stem: [*PYTHON, str(path)] for path in scripts if path.parent == Path()}
+        return {**own, SIDECAR: [*PYTHON, "-m", "sidecar", "serve", "--config", SETTINGS]}
 
     def _applied(self, seen: dict[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
         """Start again what the changed files concern; return the files."""
@@ -155,18 +154,15 @@ class DevSession:
 
     def _start(self, name: str, command: list[str]) -> None:
         self._folded[name] = Folded(self._folder)
-        environment = {**os.environ, **SHORT_DRAINS, "PYTHONUNBUFFERED": "1"}
         log = LOGS / f"{name}.log"
-        self._children[name] = Child(
-            name, command, environment=environment, log=log, said=self._events, guard=self._guard
-        )
+        self._children[name] = Child(name, command, log=log, said=self._events, guard=self._guard)
 
     def _ask(self) -> None:
         if self._consumer is not None:
             name = self._consumer.stem
             if name in self._children:
                 self._children.pop(name).stop()
-            self._start(name, [sys.executable, str(self._consumer)])
+            self._start(name, [*PYTHON, str(self._consumer)])
 
     def _handle(self, event: Any) -> None:
         match event:
