@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sidecar.core.decoding import DecodeError, from_base64url, from_json
 from sidecar.core.faults import Fault
-from sidecar.policy.protocols import Asked, EnricherAnswer, EnricherAsks, EnricherRefused, EnricherReply, RefusalKind
+from sidecar.policy.protocols import EnricherAnswer, EnricherAsks, EnricherRefused, EnricherReply, RefusalKind
 from sidecar_connector_mcp.questions import required_by
 
 REFUSALS: Final[Mapping[str, RefusalKind]] = {
@@ -23,13 +23,13 @@ LONGEST_QUESTION: Final = 4096
 LARGEST_PART: Final = 16 * 1024
 
 
-def asking(asked: Asked | None, place: str) -> EnricherReply:
+def asking(required: EnricherAsks | None, place: str) -> EnricherReply:
     """Return a server's question, or a refusal if it is not one that a user can be asked."""
-    if asked is None or not asked.text.strip() or len(asked.text) > LONGEST_QUESTION:
+    if required is None or not required.asked.text.strip() or len(required.asked.text) > LONGEST_QUESTION:
         return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(place, place, "input required", INPUT_REMEDY))
-    if max(len(asked.about_json.encode()), len(asked.state)) > LARGEST_PART:
+    if max(len(required.asked.about_json.encode()), len(required.asked.state)) > LARGEST_PART:
         return EnricherRefused(RefusalKind.TOO_LARGE)
-    return EnricherAsks(asked)
+    return required
 
 
 def reply_of(result: Mapping[str, Any], place: str, max_body_bytes: int, *, questions: bool = False) -> EnricherReply:

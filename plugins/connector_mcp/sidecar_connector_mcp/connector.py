@@ -16,13 +16,11 @@ from sidecar.policy.user_headers import TRACE_HEADERS
 from sidecar_connector_mcp.answers import asking, reply_of
 from sidecar_connector_mcp.definitions import UnusableListing, mismatch
 from sidecar_connector_mcp.endpoints import RULE, Pinned, pinned_in
-from sidecar_connector_mcp.questions import Interview, question_of
+from sidecar_connector_mcp.questions import ON_BEHALF_META, Interview, question_of
 from sidecar_connector_mcp.servers import NoSession, Server
 from sidecar_connector_mcp.session import Session
 from sidecar_connector_mcp.settings import McpSettings
 
-ON_BEHALF_META: Final = "sidecar.subagents/enricher"
-"""Member of `_meta` with the user and the request. Arguments come from a sub-agent and cannot change it."""
 SILENCE_SECONDS: Final = 1.0
 """A call that was given up earlier says nothing about its server."""
 LOGGERS: Final = ("mcp", "httpx2", "httpcore2")

@@ -16,8 +16,10 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitReques
 from pydantic import ValidationError
 
 from sidecar.core.decoding import DecodeError, from_json
-from sidecar.policy.protocols import Asked, Decision, QuestionKind, ServiceAnswer
+from sidecar.policy.protocols import Asked, Decision, EnricherAsks, QuestionKind, ServiceAnswer
 
+ON_BEHALF_META: Final = "sidecar.subagents/enricher"
+"""Member of `_meta` with the user and the request. Arguments come from a sub-agent and cannot change it."""
 ELICITATION: Final = "elicitation/create"
 Elicitation = ElicitRequestFormParams | ElicitRequestURLParams
 
@@ -75,7 +77,7 @@ class Interview:
         return {"inputResponses": responses, **again}
 
 
-def required_by(result: Mapping[str, Any], place: str) -> Asked | None:
+def required_by(result: Mapping[str, Any], place: str) -> EnricherAsks | None:
     """Return the question of a result that requires input; None if it requires anything but one elicitation."""
     requests, request_state = result.get("inputRequests"), result.get("requestState")
     if not isinstance(requests, Mapping) or len(requests) != 1 or not isinstance(request_state, str | None):
@@ -92,15 +94,21 @@ def required_by(result: Mapping[str, Any], place: str) -> Asked | None:
     return question_of(asked, place, key, request_state)
 
 
-def question_of(params: Elicitation, place: str, key: str = "", request_state: str | None = None) -> Asked:
-    """Return an elicitation as a question. A confirmation is an approval, an address an authorisation."""
-    schema = _schema_of(params)
+def question_of(params: Elicitation, place: str, key: str = "", request_state: str | None = None) -> EnricherAsks:
+    """Return an elicitation as a question. A confirmation is an approval, an address an authorisation.
+
+    For whom it is stands in its `_meta`, as the call said it.
+    """
+    schema, named = _schema_of(params), (params.meta or {}).get(ON_BEHALF_META)
     state = msgspec.json.encode(_State(_digest_of(params), schema, key, request_state))
+    about: dict[str, Any] = {"server": place}
     if isinstance(params, ElicitRequestURLParams):
-        about = {"server": place, "url": params.url}
-        return Asked(QuestionKind.NEEDS_AUTHORISATION, params.message, json.dumps(about), state=state)
-    kind = QuestionKind.NEEDS_INPUT if _asks_for_values(schema) else QuestionKind.NEEDS_APPROVAL
-    return Asked(kind, params.message, json.dumps({"server": place, "schema": schema}), state=state)
+        kind, about["url"] = QuestionKind.NEEDS_AUTHORISATION, params.url
+    else:
+        kind = QuestionKind.NEEDS_INPUT if _asks_for_values(schema) else QuestionKind.NEEDS_APPROVAL
+        about["schema"] = schema
+    asked = Asked(kind, params.message, json.dumps(about), state=state)
+    return EnricherAsks(asked, _text_in(named, "principal"), _text_in(named, "nonce"))
 
 
 def result_of(answer: ServiceAnswer, params: Elicitation) -> ElicitResult | None:
@@ -131,6 +139,11 @@ def _content_of(text: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     ((name, form),) = properties.items()
     kind = form.get("type", "string") if isinstance(form, Mapping) else "string"
     return {name: text if kind == "string" else from_json(text)}
+
+
+def _text_in(named: object, member: str) -> str | None:
+    value = named.get(member) if isinstance(named, Mapping) else None
+    return value if isinstance(value, str) else None
 
 
 def _asks_for_values(schema: Mapping[str, Any]) -> bool:

@@ -5,14 +5,15 @@ earlier revisions, with a request of its own.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.resolve import Elicit, Resolve
-from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, InputRequiredResult
 from pydantic import BaseModel
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -21,10 +22,9 @@ from examples.http_serving import serving
 from plugins.connector_mcp.tests.asking import refused
 from plugins.connector_mcp.tests.service import connected, endpoint_of
 from sidecar.policy.protocols import Decision, QuestionKind, RefusalKind, ServiceAnswer
-from sidecar_connector_mcp.connector import ON_BEHALF_META
 from sidecar_connector_mcp.definitions import digest_of
 from sidecar_connector_mcp.plugin import mcp_connector
-from sidecar_connector_mcp.questions import Interview, question_of, required_by
+from sidecar_connector_mcp.questions import ON_BEHALF_META, Interview, question_of, required_by
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2, question_pb2
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
@@ -49,34 +49,56 @@ class City(BaseModel):
     city: str
 
 
+def as_asked(on_behalf: dict[str, Any]) -> dict[str, Any]:
+    """Return for whom the question is: for the user of the call."""
+    return on_behalf
+
+
 class AskingServer:
     """A server with one tool, which asks before it answers.
 
     Attributes:
-        form: the form of its question; None: it does not ask.
+        form: the form of its question.
         question: what it asks.
         answers: what it was told, in order.
+        calls: how often the tool was called.
+        for_whom: takes what the call says of its user, and returns what the question says.
     """
 
-    def __init__(self, form: type[BaseModel] | None = Nearby) -> None:
+    def __init__(self, form: type[BaseModel] = Nearby) -> None:
         self.form, self.question = form, QUESTION
         self.answers: list[dict[str, Any]] = []
-        self.legacy = False
+        self.calls = 0
+        self.for_whom: Callable[[dict[str, Any]], dict[str, Any] | None] = as_asked
+
+    def _elicitation(self, on_behalf: dict[str, Any]) -> ElicitRequest:
+        named = self.for_whom(on_behalf)
+        meta = {} if named is None else {"_meta": {ON_BEHALF_META: named}}
+        said = {"message": self.question, "requestedSchema": self.form.model_json_schema(), **meta}
+        return ElicitRequest(params=ElicitRequestFormParams.model_validate(said))
 
     def _server(self) -> MCPServer:
-        async def ask() -> Any:
-            return self.form(near_you=False) if self.form is None else Elicit(self.question, self.form)
-
         server = MCPServer("asking")
 
         @server.tool(name="recent_orders", structured_output=False)
-        async def recent_orders(query: str, context: Context, said: Annotated[BaseModel, Resolve(ask)]) -> str:
+        async def recent_orders(query: str, context: Context) -> str | InputRequiredResult:
             """Finds offers."""
-            self.answers.append(said.model_dump())
-            asked = dict((context.request_context.meta or {})[ON_BEHALF_META])
-            asked.pop("idempotency_key", None)
+            self.calls += 1
+            on_behalf = dict((context.request_context.meta or {})[ON_BEHALF_META])
+            elicitation = self._elicitation(on_behalf)
+            if context.protocol_version == "2026-07-28":
+                said = (context.input_responses or {}).get("said")
+                if said is None or context.request_state != self.question:
+                    return InputRequiredResult(input_requests={"said": elicitation}, request_state=self.question)
+            else:
+                related = ServerMessageMetadata(related_request_id=context.request_context.request_id)
+                said = await context.session.send_request(elicitation, ElicitResult, metadata=related)
+            if not isinstance(said, ElicitResult) or said.action != "accept":
+                raise ToolError("nothing was done")
+            self.answers.append(self.form.model_validate(said.content).model_dump())
+            on_behalf.pop("idempotency_key", None)
             payload = {"query": query, "offers": []}
-            return json.dumps({**asked, "version": "1.4.0", "status": "ok", "payload": payload})
+            return json.dumps({**on_behalf, "version": "1.4.0", "status": "ok", "payload": payload})
 
         return server
 
@@ -108,7 +130,7 @@ async def chained(server: AskingServer, *, legacy: bool, operation: str = "read"
         }
         more = {
             "plugins": {"enabled": ["sidecar-connector-mcp"]},
-            "connectors": {"mcp": {"servers": {"tests": {"url": url, "questions": True}}}},
+            "connectors": {"mcp": {"plugin": "mcp", "servers": {"tests": {"url": url, "questions": True}}}},
         }
         async with running_chain(edits, settings=more) as chain:
             chain.use("shop", asks("search_offers", query="coffee"))
@@ -254,6 +276,35 @@ async def test_a_sub_agent_cannot_approve_a_tools_question() -> None:
     assert outcome.status.reason == ErrorReason.Value(f"ERROR_REASON_{CallFailure.QUESTION_REFUSED.name}")
 
 
+@EITHER_WAY
+@pytest.mark.parametrize(
+    "for_whom", [lambda _: {"principal": "user-eve"}, lambda _: {}, lambda _: None], ids=["other", "empty", "none"]
+)
+@requirement("PC2-FR-12")
+async def test_a_question_that_is_not_for_the_user_of_the_call_is_never_shown(legacy: bool, for_whom: Any) -> None:
+    """Like an envelope for someone else: an incident, no data, and the tool is not called again in this turn."""
+    server = AskingServer()
+    server.for_whom = for_whom
+    async with chained(server, legacy=legacy) as chain:
+        outcome = await a_turn(chain)
+
+    assert (outcome.outcome, outcome.narration) == (outcome_pb2.OUTCOME_SUCCEEDED, "No data.")
+    assert QUESTION not in str(outcome)
+    assert isinstance(chain.received[0], DataUnavailable)
+    assert server.calls == 1
+
+
+async def test_an_effect_whose_question_is_for_another_user_is_unknown() -> None:
+    """What such a service says of itself is not believed: nothing repeats the effect."""
+    server = AskingServer()
+    server.for_whom = lambda _: {"principal": "user-eve"}
+    async with chained(server, legacy=False, operation="effect") as chain:
+        outcome = await a_turn(chain)
+
+    assert outcome.status.reason == ErrorReason.Value(f"ERROR_REASON_{CallFailure.EFFECT_UNKNOWN.name}")
+    assert server.calls == 1
+
+
 async def test_without_the_setting_a_server_asks_no_user() -> None:
     """It is told that this client cannot be asked."""
     server = AskingServer()
@@ -290,7 +341,7 @@ def test_only_one_elicitation_is_a_question(requests: dict[str, Any]) -> None:
 def test_an_address_is_an_authorisation() -> None:
     """The user opens it; the server is told that they did, or did not."""
     params = ElicitRequestURLParams(message="Log in", url="https://id.example.com", elicitation_id="1")
-    asked = question_of(params, "mcp:tests/x")
+    asked = question_of(params, "mcp:tests/x").asked
     assert (asked.kind, json.loads(asked.about_json)["url"]) == (QuestionKind.NEEDS_AUTHORISATION, params.url)
     answers = {Decision.APPROVED: "accept", Decision.DECLINED: "decline"}
     for decision, action in answers.items():
@@ -313,7 +364,7 @@ def test_a_text_that_does_not_fit_the_form_is_asked_for_again(
 ) -> None:
     """A number, and several values as a JSON object; the server gets nothing that it did not ask for."""
     params = ElicitRequestFormParams(message="?", requested_schema={"type": "object", "properties": properties})
-    asked = question_of(params, "mcp:tests/x")
+    asked = question_of(params, "mcp:tests/x").asked
     answer = ServiceAnswer(asked.kind, asked.text, asked.about_json, text, None, asked.state)
     interview = Interview(answer, may_ask=True)
     result = interview.respond(params)

@@ -1,7 +1,8 @@
 """A question that a data service asks during a tool call, and its answer for the same call of the child that continues.
 
-The state of such a question is made by the sidecar, and a sub-agent cannot make one: a user's approval reaches a data
-service only if that service asked for it.
+A question is passed on like an envelope: only if it says for whom it is, and the call was made for that user. Its state
+is made by the sidecar, and a sub-agent cannot make one: a user's approval reaches a data service only if that service
+asked for it.
 """
 
 from hashlib import sha256
@@ -11,8 +12,9 @@ import msgspec
 
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.dispatching.questions import LARGEST_STATE, Asked, Continuation, Decision, QuestionKind, problem_of
+from sidecar.core.envelopes.verdicts import WithholdReason
 from sidecar.core.executing.idempotency import comparable
-from sidecar.core.identifiers import ToolId
+from sidecar.core.identifiers import Principal, ToolId
 
 MADE_HERE: Final = b"\0sidecar.subagents/tool-question\n"
 LARGEST_SERVICE_STATE: Final = LARGEST_STATE // 2
@@ -74,6 +76,24 @@ def problem_with(asked: Asked) -> str:
     if not problem and len(asked.state) > LARGEST_SERVICE_STATE:
         return f"the state of a service's question must be at most {LARGEST_SERVICE_STATE} bytes"
     return problem
+
+
+def reason_to_withhold(
+    named: str | None, echoed: str | None, principal: Principal, nonce: str | None
+) -> WithholdReason | None:
+    """Return why a question is not for the user of a call; None if it is. Source: PC2-FR-12.
+
+    Args:
+        named: whom the service says it asks.
+        echoed: the nonce that the service gave back.
+        principal: the invoking user.
+        nonce: the one sent; None if the service does not echo it.
+    """
+    if named is None:
+        return WithholdReason.PRINCIPAL_ABSENT
+    if not principal or named != principal:
+        return WithholdReason.PRINCIPAL_MISMATCH
+    return WithholdReason.NONCE_MISMATCH if nonce is not None and echoed != nonce else None
 
 
 def asked_in_call(asked: Asked, tool_id: ToolId, arguments_json: str) -> Asked:

@@ -4,7 +4,6 @@ The gateway determines the user on whose behalf the data service is called. It r
 response is for that user. A sub-agent learns "data unavailable" and nothing else.
 """
 
-from collections import OrderedDict
 from datetime import timedelta
 from functools import partial
 
@@ -12,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
-from sidecar.core.definitions.cards.card import Card, ToolEntry, ToolOperation
+from sidecar.core.definitions.cards.card import ToolEntry, ToolOperation
 from sidecar.core.envelopes.release import check_envelope, expectation_of
-from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
+from sidecar.core.envelopes.typing_registry import TypingRegistries
 from sidecar.core.envelopes.verdicts import (
     REMEDY_OF_REASON,
     WRONG_PRINCIPAL,
@@ -33,9 +32,8 @@ from sidecar.core.errors import (
     ToolBudgetExhausted,
     ToolNotAllowed,
 )
-from sidecar.core.executing.tool_questions import asked_in_call
+from sidecar.core.executing.tool_questions import asked_in_call, reason_to_withhold
 from sidecar.core.faults import Fault
-from sidecar.core.identifiers import Digest
 from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
@@ -231,6 +229,9 @@ class CallTool:
         if isinstance(reply, EnricherRefused):
             return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault, never_sent=not reply.sent)
         if isinstance(reply, EnricherAsks):
+            reason = reason_to_withhold(reply.principal, reply.nonce, child.principal, nonce)
+            if reason is not None:
+                return Withheld(reason)
             child.ask_for_tool(asked_in_call(reply.asked, tool.id, request.arguments_json), request.attempt)
             return Withheld(WithholdReason.ASKS_BACK, never_sent=True)
         limits = self._rules.envelopes
@@ -269,25 +270,6 @@ class CallTool:
 
     def _note(self, child: Child, what: What, *values: str) -> None:
         child.note_repeatable(self._clock.now(), what, *values)
-
-
-class TypingRegistries:
-    """The typing registry of each card's own tools, for the card that the turn was bound to and not the newest one."""
-
-    KEPT = 1024
-
-    def __init__(self) -> None:
-        self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
-
-    def of_card(self, card: Card) -> TypingRegistry:
-        """Return the registry of a card's tools."""
-        known = self._by_digest.get(card.digest)
-        if known is None:
-            known, _ = build_typing_registry(card.tools)
-            self._by_digest[card.digest] = known
-            if len(self._by_digest) > self.KEPT:
-                self._by_digest.popitem(last=False)
-        return known
 
 
 def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:

@@ -55,7 +55,7 @@ class ConnectorBoundary:
 
     def _checked(self, reply: object) -> EnricherReply:
         match reply:
-            case EnricherAsks(Asked() as asked) if not problem_with(asked):
+            case EnricherAsks(Asked() as asked, None | str(), None | str()) if not problem_with(asked):
                 return reply
             case EnricherAnswer(bytes()) | EnricherRefused(RefusalKind(), None | Fault(), bool()):
                 return reply
