@@ -102,7 +102,7 @@ class McpConnector:
             interview = Interview(call.answer, may_ask=session.questions and call.repeatable)
             result = await session.call(wanted.tool, arguments, meta_of(call), interview)
             if interview.asked is not None:
-                return asking(question_of(interview.asked, wanted.place), wanted.place)
+                return asking(question_of(interview.asked, wanted.place, interview.asked.meta), wanted.place)
         except UnusableListing as problem:
             fault = Fault(wanted.place, wanted.place, str(problem), "correct the server's tools/list")
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)

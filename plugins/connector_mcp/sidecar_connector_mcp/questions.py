@@ -91,15 +91,23 @@ def required_by(result: Mapping[str, Any], place: str) -> EnricherAsks | None:
         asked = (ElicitRequestFormParams if form else ElicitRequestURLParams).model_validate(params)
     except (ValidationError, RecursionError):
         return None
-    return question_of(asked, place, key, request_state)
+    return question_of(asked, place, result.get("_meta"), key, request_state)
 
 
-def question_of(params: Elicitation, place: str, key: str = "", request_state: str | None = None) -> EnricherAsks:
+def question_of(
+    params: Elicitation, place: str, meta: object, key: str = "", request_state: str | None = None
+) -> EnricherAsks:
     """Return an elicitation as a question. A confirmation is an approval, an address an authorisation.
 
-    For whom it is stands in its `_meta`, as the call said it.
+    Args:
+        params: the elicitation.
+        place: of the tool.
+        meta: `_meta` of the server's request, or of its result that requires input: it says for whom the question is,
+            with the member that the call had.
+        key: of the elicitation in a result.
+        request_state: of a result.
     """
-    schema, named = _schema_of(params), (params.meta or {}).get(ON_BEHALF_META)
+    schema, named = _schema_of(params), _member(meta, ON_BEHALF_META)
     state = msgspec.json.encode(_State(_digest_of(params), schema, key, request_state))
     about: dict[str, Any] = {"server": place}
     if isinstance(params, ElicitRequestURLParams):
@@ -141,8 +149,12 @@ def _content_of(text: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     return {name: text if kind == "string" else from_json(text)}
 
 
+def _member(holder: object, name: str) -> object:
+    return holder.get(name) if isinstance(holder, Mapping) else None
+
+
 def _text_in(named: object, member: str) -> str | None:
-    value = named.get(member) if isinstance(named, Mapping) else None
+    value = _member(named, member)
     return value if isinstance(value, str) else None
 
 

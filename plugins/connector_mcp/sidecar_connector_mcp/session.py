@@ -126,8 +126,9 @@ class Session:
             asking.cancel()
         await asyncio.gather(self.task, *self._asking, return_exceptions=True)
 
-    async def _elicited(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def _elicited(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         """Answer a request of the server. It names no call: of several calls it belongs to none."""
+        del context  # the SDK passes it by name
         if len(self._interviews) != 1:
             return ElicitResult(action="cancel")
         return self._interviews[0].respond(params)

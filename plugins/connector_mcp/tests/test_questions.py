@@ -89,7 +89,8 @@ class AskingServer:
             if context.protocol_version == "2026-07-28":
                 said = (context.input_responses or {}).get("said")
                 if said is None or context.request_state != self.question:
-                    return InputRequiredResult(input_requests={"said": elicitation}, request_state=self.question)
+                    required = {"inputRequests": {"said": elicitation}, "requestState": self.question}
+                    return InputRequiredResult.model_validate({**required, "_meta": elicitation.params.meta})
             else:
                 related = ServerMessageMetadata(related_request_id=context.request_context.request_id)
                 said = await context.session.send_request(elicitation, ElicitResult, metadata=related)
@@ -280,7 +281,7 @@ async def test_a_sub_agent_cannot_approve_a_tools_question() -> None:
 @pytest.mark.parametrize(
     "for_whom", [lambda _: {"principal": "user-eve"}, lambda _: {}, lambda _: None], ids=["other", "empty", "none"]
 )
-@requirement("PC2-FR-12")
+@requirement("PC2-FR-12a")
 async def test_a_question_that_is_not_for_the_user_of_the_call_is_never_shown(legacy: bool, for_whom: Any) -> None:
     """Like an envelope for someone else: an incident, no data, and the tool is not called again in this turn."""
     server = AskingServer()
@@ -288,7 +289,7 @@ async def test_a_question_that_is_not_for_the_user_of_the_call_is_never_shown(le
     async with chained(server, legacy=legacy) as chain:
         outcome = await a_turn(chain)
 
-    assert (outcome.outcome, outcome.narration) == (outcome_pb2.OUTCOME_SUCCEEDED, "No data.")
+    assert (outcome.outcome, outcome.narration) == (outcome_pb2.OUTCOME_DEGRADED, "No data.")
     assert QUESTION not in str(outcome)
     assert isinstance(chain.received[0], DataUnavailable)
     assert server.calls == 1
@@ -341,7 +342,7 @@ def test_only_one_elicitation_is_a_question(requests: dict[str, Any]) -> None:
 def test_an_address_is_an_authorisation() -> None:
     """The user opens it; the server is told that they did, or did not."""
     params = ElicitRequestURLParams(message="Log in", url="https://id.example.com", elicitation_id="1")
-    asked = question_of(params, "mcp:tests/x").asked
+    asked = question_of(params, "mcp:tests/x", params.meta).asked
     assert (asked.kind, json.loads(asked.about_json)["url"]) == (QuestionKind.NEEDS_AUTHORISATION, params.url)
     answers = {Decision.APPROVED: "accept", Decision.DECLINED: "decline"}
     for decision, action in answers.items():
@@ -364,7 +365,7 @@ def test_a_text_that_does_not_fit_the_form_is_asked_for_again(
 ) -> None:
     """A number, and several values as a JSON object; the server gets nothing that it did not ask for."""
     params = ElicitRequestFormParams(message="?", requested_schema={"type": "object", "properties": properties})
-    asked = question_of(params, "mcp:tests/x").asked
+    asked = question_of(params, "mcp:tests/x", params.meta).asked
     answer = ServiceAnswer(asked.kind, asked.text, asked.about_json, text, None, asked.state)
     interview = Interview(answer, may_ask=True)
     result = interview.respond(params)
