@@ -16,6 +16,7 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.questions import Answerer, Answering, Asked, Continuation, Decision, QuestionKind
 from sidecar.core.envelopes.forms import EnvelopeEncoding
+from sidecar.core.executing.tool_questions import ServiceAnswer
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
@@ -191,6 +192,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
         trace_headers: W3C trace context to pass on.
         idempotency_key: to be passed on; the same for each repetition of the call. None: a read.
         repeatable: the connector may send the request a second time on its own; never so for an effect.
+        answer: of the user, to what `EnricherAsks` asked in this call before.
     """
 
     tool_id: ToolId
@@ -204,6 +206,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
     trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     idempotency_key: str | None = None
     repeatable: bool = True
+    answer: ServiceAnswer | None = None
 
 
 class EnricherAnswer(msgspec.Struct, frozen=True):
@@ -251,7 +254,25 @@ class EnricherRefused:
     sent: bool = field(default=True, compare=False)
 
 
-EnricherReply = EnricherAnswer | EnricherRefused
+class EnricherAsks(msgspec.Struct, frozen=True):
+    """The service did nothing and needs an answer of the user first. The call ends with this question.
+
+    Attributes:
+        asked: unchecked text of the service, as an envelope is.
+        principal: whom the service says it asks; None: it does not say.
+        nonce: as the service echoed it.
+    """
+
+    asked: Asked
+    principal: str | None = None
+    nonce: str | None = None
+
+    def __repr__(self) -> str:
+        """Show no text of the service, so that no log line can hold another user's data."""
+        return f"EnricherAsks({self.asked.kind})"
+
+
+EnricherReply = EnricherAnswer | EnricherRefused | EnricherAsks
 
 
 class Connector(Protocol):
@@ -275,6 +296,7 @@ __all__: Sequence[str] = (
     "Decision",
     "DelegateTool",
     "EnricherAnswer",
+    "EnricherAsks",
     "EnricherCall",
     "EnricherRefused",
     "EnricherReply",
@@ -292,6 +314,7 @@ __all__: Sequence[str] = (
     "Runner",
     "RunnerError",
     "RunnerEvent",
+    "ServiceAnswer",
     "StatusReported",
     "UsageReported",
 )
