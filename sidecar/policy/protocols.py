@@ -16,13 +16,11 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.questions import Answerer, Answering, Asked, Continuation, Decision, QuestionKind
 from sidecar.core.envelopes.forms import EnvelopeEncoding
-from sidecar.core.executing.tool_questions import ServiceAnswer
+from sidecar.core.executing.tool_questions import EnricherAsks, ServiceAnswer
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
 from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
-
-# --- Runner -----------------------------------------------------------------------------------------------------------
 
 
 class InheritedContext(msgspec.Struct, frozen=True):
@@ -179,9 +177,6 @@ class Runner(Protocol):
         """Release connections. Called once, at shutdown."""
 
 
-# --- Connector --------------------------------------------------------------------------------------------------------
-
-
 class EnricherCall(msgspec.Struct, frozen=True):
     """One request to a data service on the user's behalf. Source: PC2-FR-11, REQUIREMENTS 6.5.
 
@@ -252,24 +247,6 @@ class EnricherRefused:
     kind: RefusalKind
     fault: Fault | None = field(default=None, compare=False)
     sent: bool = field(default=True, compare=False)
-
-
-class EnricherAsks(msgspec.Struct, frozen=True):
-    """The service did nothing and needs an answer of the user first. The call ends with this question.
-
-    Attributes:
-        asked: unchecked text of the service, as an envelope is.
-        principal: whom the service says it asks; None: it does not say.
-        nonce: as the service echoed it.
-    """
-
-    asked: Asked
-    principal: str | None = None
-    nonce: str | None = None
-
-    def __repr__(self) -> str:
-        """Show no text of the service, so that no log line can hold another user's data."""
-        return f"EnricherAsks({self.asked.kind})"
 
 
 EnricherReply = EnricherAnswer | EnricherRefused | EnricherAsks

@@ -37,6 +37,24 @@ class ServiceAnswer(msgspec.Struct, frozen=True):
     state: bytes
 
 
+class EnricherAsks(msgspec.Struct, frozen=True):
+    """The service did nothing and needs an answer of the user first. The call ends with this question.
+
+    Attributes:
+        asked: unchecked text of the service, as an envelope is.
+        principal: whom the service says it asks; None: it does not say.
+        nonce: as the service echoed it.
+    """
+
+    asked: Asked
+    principal: str | None = None
+    nonce: str | None = None
+
+    def __repr__(self) -> str:
+        """Show no text of the service, so that no log line can hold another user's data."""
+        return f"EnricherAsks({self.asked.kind})"
+
+
 class _InterruptedCall(msgspec.Struct, frozen=True):
     """The state of a question: the call that it interrupted."""
 
