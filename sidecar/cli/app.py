@@ -172,6 +172,12 @@ def _add_init(app: typer.Typer, _commands: Commands) -> None:
     add_init(app)
 
 
+def _add_dev(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.dev.command import add_dev  # noqa: PLC0415  loaded for its own command only
+
+    add_dev(app, lambda config: _settings(commands, config), lambda key: commands.token_tools().signer(key, True))
+
+
 def _add_doctor(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.doctor_command import add_doctor  # noqa: PLC0415  loaded for its own command only
 
@@ -198,14 +204,22 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.new_command import add_new  # noqa: PLC0415  the same holds
 
-    add_subagent(
+    group = add_subagent(
         app,
         lambda config: _settings(commands, config),
         commands.environment(),
         commands.checkouts,
         commands.erase_offline,
     )
+    add_new(group, commands.load)
+
+
+def _add_console(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.console_command import add_console  # noqa: PLC0415  the same holds
+
+    add_console(app, lambda config: _settings(commands, config), commands.environment())
 
 
 def _add_verify_log(app: typer.Typer, commands: Commands) -> None:
@@ -245,11 +259,13 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("serve", "health"): _add_serving,
     ("validate", "codeowners"): _add_looking,
     ("init",): _add_init,
+    ("dev",): _add_dev,
     ("doctor",): _add_doctor,
     ("plugins",): _add_plugins,
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
     ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,
+    ("console",): _add_console,
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,
     ("history",): _add_history,

@@ -16,12 +16,11 @@ import msgspec
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.questions import Answerer, Answering, Asked, Continuation, Decision, QuestionKind
 from sidecar.core.envelopes.forms import EnvelopeEncoding
+from sidecar.core.executing.tool_questions import EnricherAsks, ServiceAnswer
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
 from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
-
-# --- Runner -----------------------------------------------------------------------------------------------------------
 
 
 class InheritedContext(msgspec.Struct, frozen=True):
@@ -178,9 +177,6 @@ class Runner(Protocol):
         """Release connections. Called once, at shutdown."""
 
 
-# --- Connector --------------------------------------------------------------------------------------------------------
-
-
 class EnricherCall(msgspec.Struct, frozen=True):
     """One request to a data service on the user's behalf. Source: PC2-FR-11, REQUIREMENTS 6.5.
 
@@ -191,6 +187,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
         trace_headers: W3C trace context to pass on.
         idempotency_key: to be passed on; the same for each repetition of the call. None: a read.
         repeatable: the connector may send the request a second time on its own; never so for an effect.
+        answer: of the user, to what `EnricherAsks` asked in this call before.
     """
 
     tool_id: ToolId
@@ -204,6 +201,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
     trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     idempotency_key: str | None = None
     repeatable: bool = True
+    answer: ServiceAnswer | None = None
 
 
 class EnricherAnswer(msgspec.Struct, frozen=True):
@@ -251,7 +249,7 @@ class EnricherRefused:
     sent: bool = field(default=True, compare=False)
 
 
-EnricherReply = EnricherAnswer | EnricherRefused
+EnricherReply = EnricherAnswer | EnricherRefused | EnricherAsks
 
 
 class Connector(Protocol):
@@ -275,6 +273,7 @@ __all__: Sequence[str] = (
     "Decision",
     "DelegateTool",
     "EnricherAnswer",
+    "EnricherAsks",
     "EnricherCall",
     "EnricherRefused",
     "EnricherReply",
@@ -292,6 +291,7 @@ __all__: Sequence[str] = (
     "Runner",
     "RunnerError",
     "RunnerEvent",
+    "ServiceAnswer",
     "StatusReported",
     "UsageReported",
 )

@@ -43,6 +43,7 @@ class AdminServicer:
             Method(f"/{SERVICE}/Drain", one, pb.DrainRequest.FromString, self._drain, urgent=True),
             Method(f"/{SERVICE}/ForceEndTurn", one, pb.ForceEndTurnRequest.FromString, self._end_turn, urgent=True),
             Method(f"/{SERVICE}/GetStatus", one, pb.GetStatusRequest.FromString, self._get_status, urgent=True),
+            Method(f"/{SERVICE}/GetTraffic", one, pb.GetTrafficRequest.FromString, self._get_traffic, urgent=True),
             Method(
                 f"/{SERVICE}/VerifyLog",
                 MethodShape.ONE_TO_MANY,
@@ -82,7 +83,17 @@ class AdminServicer:
         return pb.ForceEndTurnResponse(ended_before=ended.before, close_reason=reason_given, child_count=ended.children)
 
     async def _get_status(self, message: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:
-        return _status(self._administer.status())
+        from sidecar.rpc.translate.rollout_enums import ACTOR_ROLE  # noqa: PLC0415  a start does not need it
+
+        status = _status(self._administer.status())
+        status.caller, status.caller_role = call.subject, ACTOR_ROLE[call.caller.role or ""]
+        return status
+
+    async def _get_traffic(self, message: pb.GetTrafficRequest, call: Call) -> pb.GetTrafficResponse:
+        from sidecar.rpc.translate.traffic import traffic_message  # noqa: PLC0415  most sidecars are never asked
+
+        of = self._administer
+        return traffic_message(of.traffic(), of.instance, of.clock.now())
 
     async def _verify_log(self, message: pb.VerifyLogRequest, call: Call) -> None:
         async with aclosing(self._administer.verify()) as news:

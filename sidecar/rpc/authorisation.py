@@ -33,6 +33,7 @@ class CallerKind(StrEnum):
 _CONSUMER_AGENT: Final = frozenset({CallerKind.CONSUMER_AGENT})
 _RUNNER_HOST: Final = frozenset({CallerKind.RUNNER_HOST})
 _OPERATOR: Final = frozenset({CallerKind.OPERATOR})
+_AGENT_AND_OPERATOR: Final = _CONSUMER_AGENT | _OPERATOR
 _ANY_CALLER: Final = frozenset(CallerKind)
 _NO_CALLER: Final[frozenset[CallerKind]] = frozenset()
 
@@ -48,9 +49,9 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.dispatch.v1.DispatchService/Session": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/ReadEpisode": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/WriteSummary": _CONSUMER_AGENT,
-        "/subagents.history.v1.HistoryService/ListTurns": _CONSUMER_AGENT,
-        "/subagents.history.v1.HistoryService/GetTurn": _CONSUMER_AGENT,
-        "/subagents.history.v1.HistoryService/WatchEvents": _CONSUMER_AGENT,
+        "/subagents.history.v1.HistoryService/ListTurns": _AGENT_AND_OPERATOR,
+        "/subagents.history.v1.HistoryService/GetTurn": _AGENT_AND_OPERATOR,
+        "/subagents.history.v1.HistoryService/WatchEvents": _AGENT_AND_OPERATOR,
         "/subagents.history.v1.HistoryService/ListEpisodes": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/ExportReplay": _CONSUMER_AGENT,
         "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
@@ -86,6 +87,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/ForceEndTurn": _OPERATOR,
         "/subagents.admin.v1.AdminService/GetStatus": _OPERATOR,
+        "/subagents.admin.v1.AdminService/GetTraffic": _OPERATOR,
         "/subagents.admin.v1.AdminService/VerifyLog": _OPERATOR,
         "/subagents.admin.v1.AdminService/EraseUser": _OPERATOR,
         "/subagents.envelope.v1.EnricherService/Enrich": _NO_CALLER,

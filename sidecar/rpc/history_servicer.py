@@ -22,7 +22,7 @@ PIECE: Final = 256 * 1024
 
 
 class HistoryServicer:
-    """The service of the consumer-agent.
+    """The service of the consumer-agent, and what operators may read of it.
 
     Args:
         operations: what does the work.
@@ -41,15 +41,27 @@ class HistoryServicer:
             Method(f"/{SERVICE}/WriteSummary", one, pb.WriteSummaryRequest.FromString, self._write_summary),
             Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns),
             Method(f"/{SERVICE}/GetTurn", one, pb.GetTurnRequest.FromString, self._get_turn),
-            Method(
-                f"/{SERVICE}/WatchEvents",
-                many,
-                pb.WatchEventsRequest.FromString,
-                self._watch_events,
-                reserved=True,  # a turn may stay open for long, and a drain must not wait for those who look on
-            ),
+            self._watching(),
             Method(f"/{SERVICE}/ListEpisodes", one, pb.ListEpisodesRequest.FromString, self._list_episodes),
             Method(f"/{SERVICE}/ExportReplay", many, pb.ExportReplayRequest.FromString, self._export_replay),
+        )
+
+    def methods_for_operators(self) -> Sequence[Method]:
+        """Return the RPCs about turns on record; `rpc/operators.py` says which role may read contents."""
+        one = MethodShape.ONE_TO_ONE
+        return (
+            Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns, urgent=True),
+            Method(f"/{SERVICE}/GetTurn", one, pb.GetTurnRequest.FromString, self._get_turn, urgent=True),
+            self._watching(),
+        )
+
+    def _watching(self) -> Method:
+        return Method(
+            f"/{SERVICE}/WatchEvents",
+            MethodShape.ONE_TO_MANY,
+            pb.WatchEventsRequest.FromString,
+            self._watch_events,
+            reserved=True,  # a turn may stay open for long, and a drain must not wait for those who look on
         )
 
     async def _read_episode(self, message: pb.ReadEpisodeRequest, call: Call) -> pb.ReadEpisodeResponse:

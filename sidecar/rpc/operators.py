@@ -53,8 +53,12 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/ForceEndTurn": _OPERATOR,
         "/subagents.admin.v1.AdminService/GetStatus": _LOOK_INSIDE,
+        "/subagents.admin.v1.AdminService/GetTraffic": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/VerifyLog": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/EraseUser": _OPERATOR,
+        "/subagents.history.v1.HistoryService/ListTurns": _LOOK_INSIDE,
+        "/subagents.history.v1.HistoryService/GetTurn": _OPERATOR,
+        "/subagents.history.v1.HistoryService/WatchEvents": _OPERATOR,
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }

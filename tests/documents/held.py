@@ -167,6 +167,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     ),
     'docs/validate-refs.md: rollout_export = "rollouts.json"  # from the folde': _from_file(checks_settings),
     "docs/validate-refs.md: set -eu": RunBy("tests/cli/test_validate_refs_workflow.py::publishing"),
+    "plugins/connector_mcp/README.md: from mcp.server.mcpserver import Context, MCPServe": RunBy(
+        "plugins/connector_mcp/tests/test_readme.py::test_the_asking_tool_of_the_readme_asks_the_user_of_the_call"
+    ),
     "plugins/connector_mcp/README.md: import json": RunBy(
         "plugins/connector_mcp/tests/test_readme.py::test_the_server_of_the_readme_writes_envelopes"
     ),

@@ -7,7 +7,15 @@ from typing import Any
 
 import grpc
 
+from sidecar.core.executing.retries import BreakerState
+from sidecar.core.identifiers import Slot
+from sidecar.observability.recorder import MeasuringRecorder
 from subagents.admin.v1 import admin_pb2 as pb
+from subagents.dispatch.v1 import outcome_pb2
+from subagents.history.v1 import history_pb2
+from subagents.history.v1.history_pb2_grpc import HistoryServiceStub
+from subagents.lifecycle.v1 import reading_pb2
+from tests.support.fake_runner import hangs
 from tests.support.operators import an_operated_sidecar
 from tests.support.requests import failure_of, stream_failure_of
 
@@ -53,6 +61,53 @@ async def test_the_status_says_who_answers_and_what_is_open() -> None:
     assert (status.version, status.instance_id, status.ready) == ("1.0", "instance-of-the-tests", True)
     assert (status.open_turns, status.pending_kills, status.calls_in_flight) == (1, 1, 1)
     assert status.rollout_version > 0
+
+
+async def test_the_traffic_is_what_was_counted_what_runs_and_what_cannot_be_reached() -> None:
+    """By slot, definition, arm, outcome and reason; a sub-agent that hangs is in flight; a breaker is open."""
+    async with an_operated_sidecar() as bench:
+        recorder = MeasuringRecorder(bench.metrics)
+        recorder.call_settled("shop", "shop-2", "active", "failed", "RUNNER_UNAVAILABLE")
+        recorder.call_settled("", "", "", "refused", "UNKNOWN_TOOL")
+        recorder.child_settled("shop", "failed", 1, 0.2)
+        await bench.promoted(ramp=9999)
+        bench.sidecar.runner.use("shop", hangs())
+        bound = await bench.sidecar.bind(principal="user-20")
+        running = asyncio.ensure_future(bench.sidecar.dispatch(bound, "ask_shop"))
+        await bench.sidecar.runner.until_started("shop")
+        bench.sidecar.operations.breakers.of("unix:host.sock", Slot("shop")).state = BreakerState.OPEN
+        seen = await bench.admin.GetTraffic(pb.GetTrafficRequest(), metadata=bench.role("viewer"))
+        refused = await failure_of(bench.admin.GetTraffic(pb.GetTrafficRequest(), metadata=bench.role("breaker")))
+        running.cancel()
+
+    counted = [(each.sub_agent_id, each.definition_id, each.outcome, each.reason, each.count) for each in seen.calls]
+    assert counted == [
+        ("", "", outcome_pb2.OUTCOME_REFUSED, "UNKNOWN_TOOL", 1),
+        ("shop", "shop-2", outcome_pb2.OUTCOME_FAILED, "RUNNER_UNAVAILABLE", 1),
+    ]
+    (shop,) = seen.slots
+    assert (shop.sub_agent_id, shop.in_flight, seen.dispatches) == ("shop", 1, 1)
+    assert [(each.target, each.half_open) for each in shop.open_breakers] == [("unix:host.sock", False)]
+    assert (sum(shop.durations), len(shop.durations)) == (1, len(seen.duration_bounds) + 1)
+    assert refused.reason == "ROLE_REQUIRED"
+
+
+async def test_operators_read_turns_on_their_listener_and_viewers_only_the_list() -> None:
+    """What a turn contains is for operators; the status says who asks."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=9999)
+        await bench.sidecar.dispatch(await bench.sidecar.bind(principal="user-20"), "ask_shop")
+        history = HistoryServiceStub(bench.channel)
+        ask = history_pb2.GetTurnRequest(turn_id="turn-1")
+        listed = await history.ListTurns(history_pb2.ListTurnsRequest(), metadata=bench.role("viewer"))
+        refused = await failure_of(history.GetTurn(ask, metadata=bench.role("viewer")))
+        turn = await history.GetTurn(ask, metadata=bench.role())
+        status = await bench.admin.GetStatus(pb.GetStatusRequest(), metadata=bench.role("viewer"))
+
+    assert [row.turn_id for row in listed.turns] == ["turn-1"]
+    assert refused.reason == "ROLE_REQUIRED"
+    assert turn.dispatches[0].outcomes[0].outcome == outcome_pb2.OUTCOME_SUCCEEDED
+    assert (status.caller, status.caller_role) == ("ada@example", reading_pb2.ACTOR_ROLE_VIEWER)
 
 
 async def test_a_whole_record_verifies_and_says_what_it_cannot_know() -> None:

@@ -6,7 +6,7 @@ from typing import Final, cast
 import pytest
 
 from sidecar.adapters.checkpoints import read_or_make_signer
-from sidecar.composition.operators.operator_access import operator_plan
+from sidecar.composition.operators.operator_access import OperatorServices, operator_plan
 from sidecar.core.roles import CAUSES
 from sidecar.observability import names
 from sidecar.observability.metrics import Counter, Metrics
@@ -66,8 +66,9 @@ async def test_the_start_warns_of_a_key_for_everything_beside_one_with_limits(
     file = tmp_path / "sidecar.toml"
     file.write_text(SETTINGS.format(folder=tmp_path, plain=f'"{tmp_path}/{plain}.pub"' if plain else ""))
     async with an_operated_sidecar() as bench:
-        nobody = cast("Administer", None)
-        plan = operator_plan(read_settings(file, {}), bench.rollout, nobody, Metrics(), bench.clock)
+        nobody, history = cast("Administer", None), bench.sidecar.operations.history
+        services = OperatorServices(bench.rollout, nobody, history)
+        plan = operator_plan(read_settings(file, {}), services, Metrics(), bench.clock)
     warned = [record for record in caplog.records if record.name == "sidecar.operators"]
 
     assert plan is not None

@@ -22,6 +22,7 @@ from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.system import SystemIds
+from sidecar.composition.operators.traffic import read_traffic
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.operators.key_limits import KeyLimits
@@ -31,6 +32,7 @@ from sidecar.core.rollout.bucketing import in_ramp
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
+from sidecar.observability.metrics import Metrics
 from sidecar.operations.process.administration import Administer, OpenRecord
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.record.checkpoint_ports import AuditChain
@@ -39,9 +41,10 @@ from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.verify_log import RecordToVerify
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.lifecycle import LifecyclePolicy
-from sidecar.rpc import admin_servicer, lifecycle_servicer
+from sidecar.rpc import admin_servicer, history_servicer, lifecycle_servicer
 from sidecar.rpc.admin_servicer import AdminServicer
 from sidecar.rpc.authorisation import CallAdmission, CallerKind
+from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorAuthoriser
@@ -79,6 +82,7 @@ class OperatedSidecar:
     Attributes:
         signer, other: keys that are accepted for everything.
         watchdog: one that is for the breaker `watchdog@ci` only.
+        metrics: what `GetTraffic` reads; empty unless a test counts.
         erasures: who had content erased, and why.
     """
 
@@ -96,6 +100,7 @@ class OperatedSidecar:
     other: Ed25519Signer
     watchdog: Ed25519Signer
     channel: grpc.aio.Channel
+    metrics: Metrics = field(default_factory=Metrics)
     erasures: list[tuple[str, str]] = field(default_factory=list)
     _numbers: Any = field(default_factory=lambda: count(1))
 
@@ -318,6 +323,7 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
         views=bench.rollout.views,
         tombstones=bench.rollout.tombstones,
         inventory=lambda: (),
+        traffic=lambda: read_traffic(bench.metrics, bench.sidecar.operations),
         open_record=open_record or in_memory,
         eraser=lambda: eraser,
         say_who_erases=lambda by, reason: bench.erasures.append((by, reason)),
@@ -332,10 +338,11 @@ def _plan(bench: OperatedSidecar, administer: Administer, *, reflection: bool) -
     return ListenerPlan(
         socket=bench.sidecar.folder / "operators.sock",
         entrance=CallAdmission(CallerKind.OPERATOR, door=door),
-        services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE),
+        services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE, history_servicer.SERVICE),
         methods=(
             *LifecycleServicer(bench.rollout, bench.clock, bench.reports).methods(),
             *AdminServicer(administer).methods(),
+            *HistoryServicer(bench.sidecar.operations.history).methods_for_operators(),
         ),
         streams=64,
         reflection=reflection,

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from sidecar.core.decoding import DecodeError, from_base64url, from_json
 from sidecar.core.faults import Fault
-from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, EnricherReply, RefusalKind
+from sidecar.policy.protocols import EnricherAnswer, EnricherAsks, EnricherRefused, EnricherReply, RefusalKind
+from sidecar_connector_mcp.questions import required_by
 
 REFUSALS: Final[Mapping[str, RefusalKind]] = {
     "missing_principal": RefusalKind.MISSING_PRINCIPAL,
@@ -14,17 +15,31 @@ REFUSALS: Final[Mapping[str, RefusalKind]] = {
 """Codes in a tool's error with which a data service refuses. Source: PC2-D-32, PC2-D-33."""
 LONGEST_REFUSAL: Final = 1024
 ERROR_REMEDY: Final = "the tool reported an error of its own: see the server's log"
-INPUT_REMEDY: Final = "the tool asks for input, which a data service may not: answer from the arguments alone"
+INPUT_REMEDY: Final = (
+    "the tool asks for input: have it answer from the arguments alone, or let it ask the user with one elicitation "
+    "(`questions = true` in [connectors.mcp.servers])"
+)
+LONGEST_QUESTION: Final = 4096
+LARGEST_PART: Final = 16 * 1024
 
 
-def reply_of(result: Mapping[str, Any], place: str, max_body_bytes: int) -> EnricherReply:
+def asking(required: EnricherAsks | None, place: str) -> EnricherReply:
+    """Return a server's question, or a refusal if it is not one that a user can be asked."""
+    if required is None or not required.asked.text.strip() or len(required.asked.text) > LONGEST_QUESTION:
+        return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(place, place, "input required", INPUT_REMEDY))
+    if max(len(required.asked.about_json.encode()), len(required.asked.state)) > LARGEST_PART:
+        return EnricherRefused(RefusalKind.TOO_LARGE)
+    return required
+
+
+def reply_of(result: Mapping[str, Any], place: str, max_body_bytes: int, *, questions: bool = False) -> EnricherReply:
     """Return the envelope in a result, or why there is none.
 
     The envelope is the result's one content block: a text, or an embedded resource. `structuredContent` is not looked
     at: the SDK has parsed it, so that a member that stands in it twice could no longer be seen.
     """
     if result.get("resultType", "complete") != "complete":
-        return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(place, place, "input required", INPUT_REMEDY))
+        return asking(required_by(result, place) if questions else None, place)
     body = _body_of(result.get("content"))
     if result.get("isError"):
         return _refusal(body, place)

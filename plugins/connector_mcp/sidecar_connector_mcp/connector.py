@@ -13,15 +13,14 @@ from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 from sidecar.policy.user_headers import TRACE_HEADERS
-from sidecar_connector_mcp.answers import reply_of
+from sidecar_connector_mcp.answers import asking, reply_of
 from sidecar_connector_mcp.definitions import UnusableListing, mismatch
 from sidecar_connector_mcp.endpoints import RULE, Pinned, pinned_in
+from sidecar_connector_mcp.questions import ON_BEHALF_META, Interview, question_of
 from sidecar_connector_mcp.servers import NoSession, Server
 from sidecar_connector_mcp.session import Session
 from sidecar_connector_mcp.settings import McpSettings
 
-ON_BEHALF_META: Final = "sidecar.subagents/enricher"
-"""Member of `_meta` with the user and the request. Arguments come from a sub-agent and cannot change it."""
 SILENCE_SECONDS: Final = 1.0
 """A call that was given up earlier says nothing about its server."""
 LOGGERS: Final = ("mcp", "httpx2", "httpcore2")
@@ -100,7 +99,10 @@ class McpConnector:
             fault = mismatch(wanted, await session.digests())
             if fault is not None:
                 return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
-            result = await session.call(wanted.tool, arguments, meta_of(call))
+            interview = Interview(call.answer, may_ask=session.questions and call.repeatable)
+            result = await session.call(wanted.tool, arguments, meta_of(call), interview)
+            if interview.asked is not None:
+                return asking(question_of(interview.asked, wanted.place, interview.asked.meta), wanted.place)
         except UnusableListing as problem:
             fault = Fault(wanted.place, wanted.place, str(problem), "correct the server's tools/list")
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
@@ -108,7 +110,7 @@ class McpConnector:
             return self._refused(session, wanted, error)
         except (ValidationError, RecursionError):  # no result of the protocol; the text quotes what the server sent
             return EnricherRefused(RefusalKind.MALFORMED)
-        return reply_of(result, wanted.place, self._settings.max_body_bytes)
+        return reply_of(result, wanted.place, self._settings.max_body_bytes, questions=session.questions)
 
     def _refused(self, session: Session, wanted: Pinned, error: MCPError | ConnectionError) -> EnricherReply:
         if isinstance(error, ConnectionError) or error.code == CONNECTION_CLOSED:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
 
 from sidecar_connector_mcp.definitions import digest_of, listed
 from sidecar_connector_mcp.endpoints import Pinned
@@ -24,6 +26,7 @@ def main(words: Sequence[str]) -> int:
     """Write one line for each tool; return 0, or 1 if the server cannot be asked, or 2 for wrong options."""
     options = parser().parse_args(list(words))
     said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": options.command}
+    said["questions"] = options.questions
     try:
         plain = {name: value for name, value in said.items() if value}
         server = settings_from({"servers": {options.server: plain}}).servers[options.server]
@@ -57,8 +60,15 @@ async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mappi
     else:
         headers = {} if server.token_file is None else {"authorization": f"Bearer {token_in(server.token_file)}"}
         transport = over_http(server.url, headers, wire, seconds)
-    async with asyncio.timeout(seconds), Client(transport) as client:
+    asks = no_answer if server.questions else None  # a server may list some tools only for clients that can be asked
+    async with asyncio.timeout(seconds), Client(transport, elicitation_callback=asks) as client:
         return await listed(client.session)
+
+
+async def no_answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    """Answer nothing: no tool is called here."""
+    del context, params
+    return ElicitResult(action="cancel")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("server", help="its name in [connectors.mcp.servers]")
     made.add_argument("--url", help="endpoint of a server over streamable HTTP")
     made.add_argument("--token-file", help="holds a bearer token for --url")
+    made.add_argument("--questions", action="store_true", help="the server may ask users, as in its settings")
     made.add_argument("--show", action="store_true", help="write each definition, as it is reviewed, below its pin")
     made.add_argument(
         "--command",

@@ -85,7 +85,8 @@ class Server:
         self._end(key)
         self._make_room()
         wire = Wire(self._common.max_wire_bytes)
-        session = Session(self._place, transport, wire, self._common.open_seconds, self._settings.definitions_seconds)
+        seconds = self._common.open_seconds, self._settings.definitions_seconds
+        session = Session(self._place, transport, wire, *seconds, questions=self._settings.questions)
         self._sessions[key] = session
         return session
 

@@ -7,12 +7,20 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from mcp import Client
+from mcp.client import ClientRequestContext
 from mcp.client._transport import TransportStreams
-from mcp_types import CallToolRequest, CallToolRequestParams, Implementation
+from mcp_types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+)
 
 from sidecar.core.faults import Fault, remedy_for
 from sidecar.policy.faults import errno_of
 from sidecar_connector_mcp.definitions import Raw, UnusableListing, digests_of, listed
+from sidecar_connector_mcp.questions import Interview
 from sidecar_connector_mcp.wire import Wire
 
 CLOSE_SECONDS: Final = 1.0
@@ -31,6 +39,7 @@ class Session:
         wire: what the transport tells.
         open_seconds: longest time to connect, shake hands and list the tools.
         definitions_seconds: how long the list holds.
+        questions: the server may ask the user.
 
     Attributes:
         usable: whether a new call may use it.
@@ -39,9 +48,16 @@ class Session:
     """
 
     def __init__(
-        self, place: str, open_transport: OpenTransport, wire: Wire, open_seconds: float, definitions_seconds: float
+        self,
+        place: str,
+        open_transport: OpenTransport,
+        wire: Wire,
+        open_seconds: float,
+        definitions_seconds: float,
+        *,
+        questions: bool = False,
     ) -> None:
-        self.place, self.wire = place, wire
+        self.place, self.wire, self.questions = place, wire, questions
         self.usable, self.busy = True, 0
         self.fault: Fault | None = None
         self._open_transport = open_transport
@@ -51,6 +67,7 @@ class Session:
         self._listed_at = 0.0
         self._opened, self._closing = asyncio.Event(), asyncio.Event()
         self._asking: set[asyncio.Task[Raw]] = set()
+        self._interviews: list[Interview] = []
         wire.spoiled = self.spoil
         self.task = asyncio.create_task(self._run())
 
@@ -67,16 +84,20 @@ class Session:
             self._listed_at = loop.time()
         return self._digests
 
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: Mapping[str, Any], interview: Interview
+    ) -> dict[str, Any]:
         """Send one `tools/call` and return its result as it came.
 
         `ClientSession.call_tool` is not used: it checks the structured content by the schema that the server gave,
         whose patterns may take for ever, and sends a call again that the server says it has refused.
         """
         self.wire.status = 0  # what a server refused while the protocol was negotiated explains no call
-        params = CallToolRequestParams.model_validate({"name": tool, "arguments": arguments, "_meta": meta})
+        said = {"name": tool, "arguments": arguments, "_meta": meta, **interview.retry()}
+        params = CallToolRequestParams.model_validate(said)
         asking = asyncio.create_task(self._entered().session.send_request(CallToolRequest(params=params), Raw))
         self._asking.add(asking)
+        self._interviews.append(interview)
         asking.add_done_callback(self._asking.discard)
         try:
             return (await asyncio.shield(asking)).root
@@ -84,7 +105,11 @@ class Session:
             # The SDK still tells the server, for which it may wait seconds; the caller does not wait for that.
             asking.add_done_callback(_let_go)
             asking.cancel()
+            if self.questions:  # what the server asks from now on may be of this call: no later call shall answer it
+                self.usable = False
             raise
+        finally:
+            self._interviews.remove(interview)
 
     def spoil(self) -> None:
         """Let no further call use it, and end it; calls that wait for an answer get none."""
@@ -101,16 +126,24 @@ class Session:
             asking.cancel()
         await asyncio.gather(self.task, *self._asking, return_exceptions=True)
 
+    async def _elicited(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        """Answer a request of the server. It names no call: of several calls it belongs to none."""
+        del context  # the SDK passes it by name
+        if len(self._interviews) != 1:
+            return ElicitResult(action="cancel")
+        return self._interviews[0].respond(params)
+
     def _entered(self) -> Client:
         if self._client is None:
             raise ConnectionError("the session is closed")
         return self._client
 
     async def _run(self) -> None:
+        asks = self._elicited if self.questions else None  # without it, servers are told that no user can be asked
         try:
             async with (
                 asyncio.timeout(self._open_seconds) as opening,
-                Client(self._open_transport(self.wire), client_info=CLIENT) as client,
+                Client(self._open_transport(self.wire), client_info=CLIENT, elicitation_callback=asks) as client,
             ):
                 self._digests = digests_of(await listed(client.session))
                 self._listed_at = asyncio.get_running_loop().time()

@@ -32,6 +32,10 @@ SERVER_SCHEMA: Final[Mapping[str, Any]] = {
             "maximum": 3600,
             "description": "How long the tool definitions of a session hold before they are listed and compared again.",
         },
+        "questions": {
+            "type": "boolean",
+            "description": "Tools of `url` may ask the user (elicitation): the call ends with the question.",
+        },
     },
     "additionalProperties": False,
 }
@@ -90,6 +94,7 @@ class ServerSettings:
     directory: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     definitions_seconds: float = 60.0
+    questions: bool = False
 
     def __post_init__(self) -> None:
         """Check what a JSON schema cannot."""
@@ -97,6 +102,8 @@ class ServerSettings:
             raise ValueError("needs either `url` or `command`")
         if self.url is not None and (problem := problem_with_url(self.url, IN_THE_OPEN, query=True)):
             raise ValueError(f"url {problem}")
+        if self.url is None and self.questions:
+            raise ValueError("questions belongs to `url`: a program serves all users, and may mix up who is asked")
         if self.url is None and self.token_file is not None:
             raise ValueError("token_file belongs to `url`")
         if self.url is not None and (self.directory is not None or self.environment):

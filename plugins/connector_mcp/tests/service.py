@@ -29,9 +29,10 @@ from examples.http_serving import serving
 from sidecar.core.decoding import base64url
 from sidecar.policy.user_headers import ON_BEHALF_OF
 from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, ServiceScript
-from sidecar_connector_mcp.connector import ON_BEHALF_META, McpConnector
+from sidecar_connector_mcp.connector import McpConnector
 from sidecar_connector_mcp.definitions import digest_of
 from sidecar_connector_mcp.plugin import mcp_connector
+from sidecar_connector_mcp.questions import ON_BEHALF_META
 
 NOBODY: Final = "http://127.0.0.1:9/mcp"
 TOOL: Final = "recent_orders"

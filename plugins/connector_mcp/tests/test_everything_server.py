@@ -13,7 +13,15 @@ from typing import Final
 import pytest
 
 from plugins.connector_mcp.tests.asking import a_call, answered, asked, refused
-from sidecar.policy.protocols import EnricherRefused, RefusalKind
+from sidecar.policy.protocols import (
+    Decision,
+    EnricherAsks,
+    EnricherRefused,
+    EnricherReply,
+    QuestionKind,
+    RefusalKind,
+    ServiceAnswer,
+)
 from sidecar_connector_mcp.pins import main
 from sidecar_connector_mcp.plugin import mcp_connector
 from tests.support.named_skips import needs_tool
@@ -107,3 +115,39 @@ def test_the_lock_names_versions_and_hashes_but_no_address() -> None:
     assert "resolved" not in text
     assert all(entry["integrity"].startswith("sha512-") for entry in packages.values())
     assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+
+
+def with_answer(reply: EnricherReply, text: str, decision: Decision | None) -> ServiceAnswer:
+    """Return a user's answer to the question in a reply."""
+    assert isinstance(reply, EnricherAsks), f"{reply} {getattr(reply, 'fault', None)}"
+    question = reply.asked
+    return ServiceAnswer(question.kind, question.text, question.about_json, text, decision, question.state)
+
+
+@pytest.mark.system
+@pytest.mark.seconds(120)
+async def test_its_elicitations_are_questions(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A form and an address. It does not say whom it asks, for which the gateway passes no question on."""
+    async with serving(everything) as url:
+        assert await asyncio.to_thread(main, ["all", "--url", url, "--questions"]) == 0
+        endpoints = {line.partition("#")[0]: line for line in capsys.readouterr().out.split()}
+        connector = mcp_connector({"servers": {"all": {"url": url, "questions": True}}})
+        form = {"endpoint": endpoints["mcp:all/trigger-elicitation-request"]}
+        asks = await asked(connector, **form)
+        given = with_answer(asks, json.dumps({"name": "Ada", "integer": 7}), None)
+        told = await asked(connector, **form, answer=given)
+        page = {
+            "endpoint": endpoints["mcp:all/trigger-url-elicitation"],
+            "arguments_json": json.dumps({"url": "https://id.example.com/login"}),
+        }
+        leads = await asked(connector, **page)
+        declined = await asked(connector, **page, answer=with_answer(leads, "", Decision.DECLINED))
+        await connector.close()
+
+    assert isinstance(asks, EnricherAsks)
+    assert (asks.asked.kind, asks.principal) == (QuestionKind.NEEDS_INPUT, None)
+    assert "name" in json.loads(asks.asked.about_json)["schema"]["properties"]
+    assert (told, declined) == (EnricherRefused(RefusalKind.MALFORMED),) * 2  # its results are several texts
+    assert isinstance(leads, EnricherAsks)
+    assert leads.asked.kind is QuestionKind.NEEDS_AUTHORISATION
+    assert json.loads(leads.asked.about_json)["url"] == "https://id.example.com/login"

@@ -11,8 +11,8 @@ from mcp.server import ServerRequestContext
 from mcp_types import CallToolRequestParams, CallToolResult
 
 from plugins.connector_mcp.tests.service import DEFINITION, TOOL, ToolServer, endpoint_of, text_result
-from sidecar_connector_mcp.connector import ON_BEHALF_META
 from sidecar_connector_mcp.definitions import digest_of
+from sidecar_connector_mcp.questions import ON_BEHALF_META
 from subagents_client.runner import DataUnavailable
 from tests.support.requirement import requirement
 from tests.support.whole_chain import Chain, asks, running_chain

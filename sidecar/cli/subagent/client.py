@@ -101,13 +101,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         self.target = target
         if not where.token:
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
-        if where.tls is None and not NEAR.match(target):
-            raise CannotOperate(
-                f"{target} is neither a Unix socket nor a loopback address, so the token would be sent unencrypted; "
-                "give certificates with --tls, or forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> "
-                "host` for --target unix:/run/a.sock",
-                OperatorExit.NOT_ASKED,
-            )
+        check_target(target, where.tls)
         self._metadata = ((ROLE_TOKEN_KEY, where.token),)
         self._channel = _channel(target, where.tls)
         make_stubs: Any = (LifecycleServiceStub, AdminServiceStub)  # typed for asyncio only; work for both
@@ -146,7 +140,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         try:
             return call.result()
         except grpc.RpcError as error:
-            raise self._problem(error, name) from None
+            raise problem_of(error, self.target, name) from None
 
     def status(self, name: str) -> pb.SlotStatus:
         """Return the rollout of a slot, named by its slot or by the id of a definition in it."""
@@ -159,44 +153,60 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             for message in self._stub.WatchAudit(request, metadata=self._metadata):
                 yield message.rows
         except grpc.RpcError as error:
-            raise self._problem(error, request.definition_id or request.slot) from None
+            raise problem_of(error, self.target, request.definition_id or request.slot) from None
 
     def messages(self, method: str, request: Message, seconds: float) -> Iterator[Any]:
         """Yield the messages of a streamed answer as they arrive."""
         try:
             yield from getattr(self._admin, method)(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise self._problem(error, "") from None
+            raise problem_of(error, self.target, "") from None
 
-    def _problem(self, error: Any, name: str) -> CannotOperate:
-        """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
-        code: grpc.StatusCode = error.code()
-        info = _info(error)
-        if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
-            return CannotOperate(
-                f"no sidecar answers at {self.target}: {HOW_TO_FIND}", OperatorExit.NOT_ASKED, uncertain=True
-            )
-        if code is grpc.StatusCode.UNIMPLEMENTED:
-            message = f"the server at {self.target} has no operator service; {HOW_TO_FIND}"
-            return CannotOperate(message, OperatorExit.NOT_ASKED)
-        return CannotOperate(
-            f"{error.details() or code.name.lower()} ({info.reason or code.name})",
-            OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
-            info.reason,
-            advice=advice_for(info.reason, info.metadata, name),
-            uncertain=code not in REFUSING | SURELY_NOT,
+
+def problem_of(error: Any, target: str, name: str) -> CannotOperate:
+    """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
+    code: grpc.StatusCode = error.code()
+    info = _info(error)
+    if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
+        message = f"no sidecar answers at {target}: {HOW_TO_FIND}"
+        return CannotOperate(message, OperatorExit.NOT_ASKED, uncertain=True)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        message = f"the server at {target} has no operator service; {HOW_TO_FIND}"
+        return CannotOperate(message, OperatorExit.NOT_ASKED)
+    return CannotOperate(
+        f"{error.details() or code.name.lower()} ({info.reason or code.name})",
+        OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
+        info.reason,
+        advice=advice_for(info.reason, info.metadata, name),
+        uncertain=code not in REFUSING | SURELY_NOT,
+    )
+
+
+def channel_credentials(tls: Path) -> grpc.ChannelCredentials:
+    """Return the credentials of a folder with `ca.crt`, `tls.crt` and `tls.key`. Raises `CannotOperate`."""
+    try:
+        files = TlsFiles(ca_file=tls / "ca.crt", certificate_file=tls / "tls.crt", key_file=tls / "tls.key")
+        found = WatchedFiles(files).current()
+    except TlsFilesProblem as problem:
+        raise CannotOperate(f"--tls: {problem}", OperatorExit.NOT_ASKED) from None
+    return grpc.ssl_channel_credentials(found.ca, found.key, found.certificate)
+
+
+def check_target(target: str, tls: Path | None) -> None:
+    """Refuse an address to which a token would be sent unencrypted. Raises `CannotOperate`."""
+    if tls is None and not NEAR.match(target):
+        raise CannotOperate(
+            f"{target} is neither a Unix socket nor a loopback address, so the token would be sent unencrypted; "
+            "give certificates with --tls, or forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> "
+            "host` for --target unix:/run/a.sock",
+            OperatorExit.NOT_ASKED,
         )
 
 
 def _channel(target: str, tls: Path | None) -> grpc.Channel:
     if tls is None or target.startswith("unix:"):
         return grpc.insecure_channel(target, NO_PROXY)
-    try:
-        files = TlsFiles(ca_file=tls / "ca.crt", certificate_file=tls / "tls.crt", key_file=tls / "tls.key")
-        found = WatchedFiles(files).current()
-    except TlsFilesProblem as problem:
-        raise CannotOperate(f"--tls: {problem}", OperatorExit.NOT_ASKED) from None
-    return grpc.secure_channel(target, grpc.ssl_channel_credentials(found.ca, found.key, found.certificate), NO_PROXY)
+    return grpc.secure_channel(target, channel_credentials(tls), NO_PROXY)
 
 
 REFUSING: Final = frozenset(

@@ -36,14 +36,22 @@ def show_flags(commands: OperatorCommands, name: str, which: str = "") -> int:
 
 def switch_on(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
     """Switch a flag on again. Returns the exit code."""
+    return take(commands, options, lambda target: switching_on(target, which, version))
 
-    def verbs(target: StepTarget) -> list[Verb]:
-        ramp = percent(target.definition.ramp_basis_points)
-        plan = f"{which} flag -> on; the definition serves its ramp of {ramp} again; needs no gate"
-        fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _expected(version)
-        return [Verb("SwitchFlagOn", plan, fields, awaited=_awaited(which, reading_pb2.FLAG_VALUE_ON))]
 
-    return take(commands, options, verbs)
+def switching_on(target: StepTarget, which: str = "cohort", version: int | None = None) -> list[Verb]:
+    """Return the step that switches a flag on again; the cohort flag's ends a pause."""
+    ramp = percent(target.definition.ramp_basis_points)
+    plan = f"{which} flag -> on; the definition serves its ramp of {ramp} again; needs no gate"
+    fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _expected(version)
+    return [Verb("SwitchFlagOn", plan, fields, awaited=_awaited(which, reading_pb2.FLAG_VALUE_ON))]
+
+
+def pausing(version: int | None = None) -> list[Verb]:
+    """Return the step that pauses a definition: its cohort flag goes off."""
+    plan = "cohort flag -> off; the definition is paused until the flag is on again; needs no gate"
+    awaited = _awaited("cohort", reading_pb2.FLAG_VALUE_OFF)
+    return [Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited)]
 
 
 def switch_off(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
@@ -58,8 +66,7 @@ def switch_off(commands: OperatorCommands, options: StepOptions, which: str, ver
         return take_without_read(
             commands, options, Verb("SwitchKillFlagOff", plan, _expected(version), danger, "", awaited)
         )
-    plan = "cohort flag -> off; the definition is paused until the flag is on again; needs no gate"
-    return take_without_read(commands, options, Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited))
+    return take_without_read(commands, options, *pausing(version))
 
 
 def _expected(version: int | None) -> dict[str, Any]:

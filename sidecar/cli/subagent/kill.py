@@ -37,9 +37,7 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
     targets = commands.where.targets
 
     def work() -> OperatorExit:
-        places = f"{len(targets)} sidecars" if len(targets) > 1 else "this sidecar"
-        danger = f"{clean(options.name)} will be removed from every surface immediately and permanently, at {places}."
-        confirm(commands, options, danger)
+        confirm(commands, options, kill_danger(options.name, len(targets)))
         with ExitStack() as opened:
             clients = [opened.enter_context(OperatorClient(commands.where, each)) for each in targets]
             replies = _ask_all(clients, options, request_id)
@@ -52,6 +50,12 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
         return code
 
     return with_errors(commands, work)
+
+
+def kill_danger(name: str, sidecars: int) -> str:
+    """Return what an operator has to confirm before a kill."""
+    places = f"{sidecars} sidecars" if sidecars > 1 else "this sidecar"
+    return f"{clean(name)} will be removed from every surface immediately and permanently, at {places}."
 
 
 def _ask_all(clients: Sequence[OperatorClient], options: StepOptions, request_id: str) -> list[KillResult]:

@@ -48,34 +48,56 @@ WHOLE: Final = 10_000
 POLICIES: Final = "and the lifecycle policies"
 
 
+def promotion(target: StepTarget, *, to_test: bool = False) -> list[Verb]:
+    """Return the steps to `test`, and from there to `promote`."""
+    state, test = target.definition.state, {"target_state": pb.LIFECYCLE_STATE_TEST}
+    first = Verb("Transition", "in development -> in test; needs no gate", test, suffix=".test")
+    if to_test:
+        return [first]
+    source = EFFECTS[pb.LIFECYCLE_STATE_TEST if state == pb.LIFECYCLE_STATE_DEV else state]
+    plan = f"{source} -> promoted, at 0 %; needs the gate pre_merge, {POLICIES}"
+    last = Verb("Transition", plan, {"target_state": pb.LIFECYCLE_STATE_PROMOTE})
+    return [first, last] if state == pb.LIFECYCLE_STATE_DEV else [last]
+
+
+def ramping(target: StepTarget, name: str, points: int) -> list[Verb]:
+    """Return the step to a ramp, in basis points."""
+    before = target.definition.ramp_basis_points
+    gate = "pre_full" if points == WHOLE else "pre_ramp"
+    needs = f"needs the gate {gate}, {POLICIES}" if points > before else f"needs no gate, {POLICIES}"
+    danger = f"{clean(name)} will serve all users." if points == WHOLE > before else ""
+    plan = f"ramp {percent(before)} -> {percent(points)}; {needs}"
+    return [Verb("SetRamp", plan, {"ramp_basis_points": points}, danger)]
+
+
+def rolling_back(target: StepTarget, name: str, to: str = "") -> list[Verb]:
+    """Return the step that rolls a definition back. `to`: the successor. Raises `CannotOperate`, as `successor`."""
+    after, fields = successor(target, to) if to else (_recorded_successor(target), {})
+    danger = f"{clean(name)} will be rolled back permanently; {after}."
+    return [Verb("RollBack", f"rollback; {after}; needs no gate", fields, danger)]
+
+
+def activation() -> list[Verb]:
+    """Return the step that lets a promoted definition serve its empty slot again."""
+    return [Verb("Activate", f"activate in the empty slot, at its last ramp; needs {POLICIES.removeprefix('and ')}")]
+
+
+def acknowledgement(target: StepTarget, breach_id: str = "") -> list[Verb]:
+    """Return the step that acknowledges a breach; empty: the open one."""
+    breach = breach_id or target.definition.breach.breach_id
+    message = clean(target.definition.breach.reason)
+    plan = f"acknowledge breach {clean(breach)}" + (f" ({message})" if message else "")
+    return [Verb("AcknowledgeBreach", plan, {"breach_id": breach or "none"})]
+
+
 def promote(commands: OperatorCommands, options: StepOptions, *, to_test: bool = False) -> int:
     """Move a definition to `test`, and from there to `promote`. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        state, test = target.definition.state, {"target_state": pb.LIFECYCLE_STATE_TEST}
-        first = Verb("Transition", "in development -> in test; needs no gate", test, suffix=".test")
-        if to_test:
-            return [first]
-        source = EFFECTS[pb.LIFECYCLE_STATE_TEST if state == pb.LIFECYCLE_STATE_DEV else state]
-        plan = f"{source} -> promoted, at 0 %; needs the gate pre_merge, {POLICIES}"
-        last = Verb("Transition", plan, {"target_state": pb.LIFECYCLE_STATE_PROMOTE})
-        return [first, last] if state == pb.LIFECYCLE_STATE_DEV else [last]
-
-    return take(commands, options, verbs)
+    return take(commands, options, lambda target: promotion(target, to_test=to_test))
 
 
 def ramp(commands: OperatorCommands, options: StepOptions, points: int) -> int:
     """Set a ramp, in basis points. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        before = target.definition.ramp_basis_points
-        gate = "pre_full" if points == WHOLE else "pre_ramp"
-        needs = f"needs the gate {gate}, {POLICIES}" if points > before else f"needs no gate, {POLICIES}"
-        danger = f"{clean(options.name)} will serve all users." if points == WHOLE > before else ""
-        plan = f"ramp {percent(before)} -> {percent(points)}; {needs}"
-        return [Verb("SetRamp", plan, {"ramp_basis_points": points}, danger)]
-
-    return take(commands, options, verbs)
+    return take(commands, options, lambda target: ramping(target, options.name, points))
 
 
 def configure(commands: OperatorCommands, options: StepOptions, mode: str, curve: tuple[int, ...] | None) -> int:
@@ -105,19 +127,12 @@ def ramp_down(commands: OperatorCommands, options: StepOptions, breach_id: str) 
 
 def roll_back(commands: OperatorCommands, options: StepOptions, to: str = "") -> int:
     """Roll a definition back permanently. `to`: the successor; empty: the recorded target. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        after, fields = successor(target, to) if to else (_recorded_successor(target), {})
-        danger = f"{clean(options.name)} will be rolled back permanently; {after}."
-        return [Verb("RollBack", f"rollback; {after}; needs no gate", fields, danger)]
-
-    return take(commands, options, verbs)
+    return take(commands, options, lambda target: rolling_back(target, options.name, to))
 
 
 def activate(commands: OperatorCommands, options: StepOptions) -> int:
     """Let a promoted definition serve its empty slot again. Returns the exit code."""
-    plan = f"activate in the empty slot, at its last ramp; needs {POLICIES.removeprefix('and ')}"
-    return take(commands, options, lambda target: [Verb("Activate", plan)])
+    return take(commands, options, lambda _: activation())
 
 
 def override(commands: OperatorCommands, options: StepOptions, gate: str, points: int, until: datetime) -> int:
@@ -134,14 +149,7 @@ def override(commands: OperatorCommands, options: StepOptions, gate: str, points
 
 def acknowledge(commands: OperatorCommands, options: StepOptions, breach_id: str) -> int:
     """Acknowledge a breach. `breach_id`: empty means the open breach. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        breach = breach_id or target.definition.breach.breach_id
-        message = clean(target.definition.breach.reason)
-        plan = f"acknowledge breach {clean(breach)}" + (f" ({message})" if message else "")
-        return [Verb("AcknowledgeBreach", plan, {"breach_id": breach or "none"})]
-
-    return take(commands, options, verbs)
+    return take(commands, options, lambda target: acknowledgement(target, breach_id))
 
 
 def retire_flags(commands: OperatorCommands, options: StepOptions) -> int:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.administration import Administer
 from sidecar.operations.process.rollout_assembly import RolloutOperations
-from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.process.turn_assembly import HistoryOperations, Operations
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.verify_log import CheckpointSource, RecordToVerify, RecordUnreadable
@@ -38,6 +38,8 @@ from sidecar.policy.selection import PolicyMap
 from sidecar.rpc.admin_servicer import SERVICE as ADMIN_SERVICE
 from sidecar.rpc.admin_servicer import AdminServicer
 from sidecar.rpc.authorisation import CallAdmission, CallerKind
+from sidecar.rpc.history_servicer import SERVICE as HISTORY_SERVICE
+from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.lifecycle_servicer import SERVICE as LIFECYCLE_SERVICE
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
@@ -47,14 +49,24 @@ from sidecar.rpc.refused_steps import RecordRefusedCalls
 from sidecar.settings import Settings
 from sidecar.settings.operators import IssuerSettings
 
+if TYPE_CHECKING:
+    from sidecar.operations.process.traffic import Traffic
+
 MOST_CONNECTIONS: Final = 32
 """Of operators; `adapters/system/files.py` keeps file descriptors for them."""
 
 
+class OperatorServices(Struct, frozen=True):
+    """What the services of the listener do their work with."""
+
+    rollout: RolloutOperations
+    administer: Administer
+    history: HistoryOperations
+
+
 def operator_plan(
     settings: Settings,
-    rollout: RolloutOperations,
-    administer: Administer,
+    services: OperatorServices,
     metrics: Metrics,
     clock: Clock,
     issuer: TokenVerifier | None = None,
@@ -71,12 +83,16 @@ def operator_plan(
     if keys.anybody_beside_others:
         reports.keys_without_limits(keys.anybody_beside_others)
     tokens = RoleTokens(keys.judge, configured.deployment, keys.limits)
-    door = OperatorAuthoriser(tokens, clock, reports, RecordRefusedCalls(rollout.refusals), issuer)
+    door = OperatorAuthoriser(tokens, clock, reports, RecordRefusedCalls(services.rollout.refusals), issuer)
     return ListenerPlan(
         configured.socket,
         CallAdmission(CallerKind.OPERATOR, door=door),
-        (LIFECYCLE_SERVICE, ADMIN_SERVICE),
-        (*LifecycleServicer(rollout, clock, reports).methods(), *AdminServicer(administer).methods()),
+        (LIFECYCLE_SERVICE, ADMIN_SERVICE, HISTORY_SERVICE),
+        (
+            *LifecycleServicer(services.rollout, clock, reports).methods(),
+            *AdminServicer(services.administer).methods(),
+            *HistoryServicer(services.history).methods_for_operators(),
+        ),
         configured.streams,
         settings.server.reflection,
         connections=MOST_CONNECTIONS,
@@ -134,9 +150,9 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         """
         configured = self.settings.operators.issuer
         issuer = None if configured is None else open_issuer(configured, self.clock, self.anomaly)
-        rollout, administer = self.rollout.operations, self._administer()
+        services = OperatorServices(self.rollout.operations, self._administer(), self.operations.history)
         opens = issuer.tokens if issuer is not None else None
-        plan = operator_plan(self.settings, rollout, administer, self.metrics, self.clock, opens)
+        plan = operator_plan(self.settings, services, self.metrics, self.clock, opens)
         return () if plan is None else (plan,), () if issuer is None else (("operator_issuer", issuer.run),)
 
     def _administer(self) -> Administer:
@@ -175,10 +191,16 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             views=rollout.views,
             tombstones=rollout.tombstones,
             inventory=lambda: self.policy.host.inventory(self.policy.chosen),
+            traffic=self._traffic,
             open_record=opened,
             eraser=eraser,
             say_who_erases=say_who_erases,
         )
+
+    def _traffic(self) -> "Traffic":
+        from sidecar.composition.operators.traffic import read_traffic  # noqa: PLC0415  most sidecars are never asked
+
+        return read_traffic(self.metrics, self.operations)
 
     def _eraser(self) -> EraseUser:
         if self.settings.record.database == "memory" or self.record.lists is None:

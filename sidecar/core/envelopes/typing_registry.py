@@ -1,5 +1,6 @@
 """The JSON schema of a payload, by `(domain_type, enricher_id)`. Source: PC2-D-23, PC2-T-4."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from sidecar.core.decoding import from_json
-from sidecar.core.definitions.cards.card import ToolEntry
+from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.core.envelopes.versions import major_of
-from sidecar.core.identifiers import ToolId
+from sidecar.core.identifiers import Digest, ToolId
 from sidecar.core.json_schemas import canonical_text
 
 if TYPE_CHECKING:
@@ -134,3 +135,22 @@ def _compile(text: str) -> "jsonschema_rs.Validator":
     import jsonschema_rs  # noqa: PLC0415  only cards with data services need it
 
     return jsonschema_rs.validator_for(from_json(text), offline=True, pattern_options=jsonschema_rs.RegexOptions())
+
+
+class TypingRegistries:
+    """The typing registry of each card's own tools, for the card that the turn was bound to and not the newest one."""
+
+    KEPT = 1024
+
+    def __init__(self) -> None:
+        self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
+
+    def of_card(self, card: Card) -> TypingRegistry:
+        """Return the registry of a card's tools."""
+        known = self._by_digest.get(card.digest)
+        if known is None:
+            known, _ = build_typing_registry(card.tools)
+            self._by_digest[card.digest] = known
+            if len(self._by_digest) > self.KEPT:
+                self._by_digest.popitem(last=False)
+        return known

@@ -56,6 +56,8 @@ class WithholdReason(StrEnum):
     """The service could not be reached, or answered with neither an envelope nor a refusal it may give."""
     TIMEOUT = "timeout"
     """The exchange did not end in time."""
+    ASKS_BACK = "asks_back"
+    """The service needs an answer of the user first."""
 
 
 SECURITY_REASONS: Final = frozenset(
@@ -93,6 +95,7 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
         WithholdReason.MISSING_PRINCIPAL: "the service found no principal in the request: see its log",
         WithholdReason.UNAVAILABLE: "see whether the service runs, and its log, or correct the tool's `endpoint`",
         WithholdReason.TIMEOUT: "the service took too long: see its log, or raise the tool's `timeout`",
+        WithholdReason.ASKS_BACK: "nothing: the user is asked",
     }
 )
 """What an operator can do, where the connector knows no better."""

@@ -133,6 +133,11 @@ class Breakers:
         """How many are kept."""
         return len(self._kept)
 
+    def not_closed(self) -> list[tuple[str, Slot, BreakerState]]:
+        """Return the target and slot of each that is open or half open."""
+        kept = self._kept.items()
+        return [(*key, each.state) for key, each in kept if each.state is not BreakerState.CLOSED]
+
     def of(self, target: str, slot: Slot) -> Breaker:
         """Return the breaker; the one that was asked for longest ago gives way when there are too many."""
         breaker = self._kept.pop((target, slot), None) or Breaker(self._rules)

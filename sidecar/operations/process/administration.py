@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -20,6 +20,9 @@ from sidecar.operations.turn.bind_turn import BindingState
 from sidecar.operations.turn.end_turn_for_operator import EndedTurn, EndTurnForOperator, EndTurnReporter
 from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.policy.loading import InventoryRow
+
+if TYPE_CHECKING:
+    from sidecar.operations.process.traffic import Traffic
 
 DRAIN = "drain"
 """What stands against being ready while an operator has the sidecar drained."""
@@ -80,6 +83,7 @@ class Administer:
         calls: how many are being served now.
         say_who_ends: is told of a turn that an operator ends, before it is ended.
         inventory: plugins that were found, and what is in use.
+        traffic: reads the counters of what is served.
         eraser: returns the operation, always the same; raises `StoreUnavailable` if the record is in memory.
         say_who_erases: is told who has a user's content erased, and why, before it is done.
     """
@@ -96,6 +100,7 @@ class Administer:
     views: RolloutViews
     tombstones: Tombstones
     inventory: Callable[[], Sequence[InventoryRow]]
+    traffic: "Callable[[], Traffic]"
     open_record: OpenRecord
     eraser: Callable[[], EraseUser]
     say_who_erases: Callable[[str, str], None]

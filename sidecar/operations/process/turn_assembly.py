@@ -13,6 +13,7 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.executing.retries import Breakers
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
@@ -139,6 +140,7 @@ class Operations(Struct, frozen=True):
     binding: BindingState
     reaper: Reaper
     lost_work: SettleOrphans
+    breakers: Breakers
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -191,6 +193,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         binding=binding,
         reaper=Reaper(rules, outside, turns, end_turn),
         lost_work=SettleOrphans(rules, outside, turns, keys, going),
+        breakers=run_child.breakers,
     )
 
 

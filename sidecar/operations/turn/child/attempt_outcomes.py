@@ -16,6 +16,7 @@ from sidecar.core.dispatching.questions import REASON_OF
 from sidecar.core.dispatching.routing_record import arm_of
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.retries import attempts_allowed
+from sidecar.core.executing.tool_questions import is_made_here
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.journal.entries import AttemptFrames
@@ -52,8 +53,15 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
 
 
-def accepted_result(child: Child, end: AttemptEnd) -> AttemptEnd:
-    """Return the end, or a failure for an empty answer, unless the card allows it or data is missing."""
+def accepted_result(child: Child, end: AttemptEnd, stopped: CallFailure | None) -> AttemptEnd:
+    """Return the end, or a failure for an empty answer, unless the card allows it or data is missing.
+
+    If a data service has asked the user, the end is its question, unless the child was stopped.
+    """
+    if child.tool_question is not None:
+        end = end if stopped is not None or isinstance(end, OutOfBudget) else Finished(Answer(), child.tool_question)
+    elif isinstance(end, Finished) and end.asked is not None and is_made_here(end.asked.state):
+        return BrokenReport(CallFailure.QUESTION_REFUSED, "its state is that of a data service's question")
     if isinstance(end, Finished) and end.asked is not None:
         delegated = child.contract.parent_child_id is not None
         why = "a sub-agent that another one asked cannot ask back: nothing continues its work"

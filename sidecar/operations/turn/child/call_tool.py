@@ -4,7 +4,6 @@ The gateway determines the user on whose behalf the data service is called. It r
 response is for that user. A sub-agent learns "data unavailable" and nothing else.
 """
 
-from collections import OrderedDict
 from datetime import timedelta
 from functools import partial
 
@@ -12,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
-from sidecar.core.definitions.cards.card import Card, ToolEntry, ToolOperation
+from sidecar.core.definitions.cards.card import ToolEntry, ToolOperation
 from sidecar.core.envelopes.release import check_envelope, expectation_of
-from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
+from sidecar.core.envelopes.typing_registry import TypingRegistries
 from sidecar.core.envelopes.verdicts import (
     REMEDY_OF_REASON,
     WRONG_PRINCIPAL,
@@ -26,14 +25,15 @@ from sidecar.core.envelopes.verdicts import (
 )
 from sidecar.core.errors import (
     FieldProblem,
+    GrantSpent,
     InvalidRequest,
     MessageTooLarge,
     SubagentsError,
     ToolBudgetExhausted,
     ToolNotAllowed,
 )
+from sidecar.core.executing.tool_questions import asked_in_call, reason_to_withhold
 from sidecar.core.faults import Fault
-from sidecar.core.identifiers import Digest
 from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
@@ -45,11 +45,12 @@ from sidecar.operations.turn.state.data_use import KeptAnswer
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.operations.turn.state.tracing import Tracing
-from sidecar.policy.protocols import EnricherCall, EnricherRefused, RefusalKind
+from sidecar.policy.protocols import EnricherAsks, EnricherCall, EnricherRefused, RefusalKind
 
 SMALL_BODY = 16 * 1024
 """Bytes of an answer that is judged on the event loop, within a few milliseconds; the largest take 100 and more."""
 
+ASKED = "a data service asks the user; stop calling tools, the call ends with that question"
 WITHHOLD_REASON_OF = {
     RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
     RefusalKind.PRINCIPAL_MISMATCH: WithholdReason.PRINCIPAL_REFUSED,
@@ -73,6 +74,7 @@ class DataRequest(Struct, frozen=True):
     Attributes:
         nonce: None if the service does not echo it.
         time_left: until the caller's deadline; None if it set none.
+        attempt: number of the attempt that calls.
         key: idempotency key; None for a read.
     """
 
@@ -80,6 +82,7 @@ class DataRequest(Struct, frozen=True):
     arguments_json: str
     nonce: str | None
     time_left: timedelta | None
+    attempt: int
     key: str | None = None
 
 
@@ -119,10 +122,13 @@ class CallTool:
             time_left: until the caller's deadline; None if it set none.
 
         Raises:
-            GrantInvalid, GrantSpent, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge.
+            GrantInvalid, GrantSpent, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge. GrantSpent
+                also if a data service asks the user: the attempt ends with its question.
             StoreUnavailable: the key of an effect could not be recorded, hence the effect is not sent.
         """
         child = self._grants.claim(grant).child
+        if child.tool_question is not None:
+            raise GrantSpent(ASKED)
         try:
             tool = self._allowed(child, tool_id, arguments_json)
         except SubagentsError as refused:
@@ -134,7 +140,7 @@ class CallTool:
         if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
             return ToolResult(None)
         nonce = self._ids.new("nonce") if tool.echoes_nonce else None
-        request = DataRequest(tool, arguments_json, nonce, time_left)
+        request = DataRequest(tool, arguments_json, nonce, time_left, child.attempts)
         judgement = await self._judged(child, request, grant)
         if isinstance(judgement, KeptAnswer):
             child.use(Effect.RELEASED, tool.id)
@@ -142,6 +148,8 @@ class CallTool:
         self._account(child, tool, judgement, self._clock.monotonic() - began)
         # The attempt may have ended while the service answered: then its grant no longer permits the payload.
         self._grants.claim(grant)
+        if child.tool_question is not None:
+            raise GrantSpent(ASKED)
         if isinstance(judgement, Withheld):
             return ToolResult(None)
         child.use(Effect.RELEASED, tool.id)  # only what the sub-agent really got
@@ -202,7 +210,7 @@ class CallTool:
 
     async def _ask(self, child: Child, request: "DataRequest", trace: TraceContext) -> Judgement:
         """Call the data service once and check its answer; the call is never repeated. Source: PC2-FR-12e."""
-        tool, nonce, time_left = request.tool, request.nonce, request.time_left
+        tool, nonce, time_left, known = request.tool, request.nonce, request.time_left, child.tool_answer
         call = EnricherCall(
             tool_id=tool.id,
             endpoint=tool.endpoint or "",
@@ -215,10 +223,17 @@ class CallTool:
             trace_headers=trace.headers,
             idempotency_key=request.key,
             repeatable=tool.operation is not ToolOperation.EFFECT,
+            answer=None if known is None else known.take(tool.id, request.arguments_json, request.attempt),
         )
         reply = await self._connectors.ask(child.tool.card, call)
         if isinstance(reply, EnricherRefused):
             return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault, never_sent=not reply.sent)
+        if isinstance(reply, EnricherAsks):
+            reason = reason_to_withhold(reply.principal, reply.nonce, child.principal, nonce)
+            if reason is not None:
+                return Withheld(reason)
+            child.ask_for_tool(asked_in_call(reply.asked, tool.id, request.arguments_json), request.attempt)
+            return Withheld(WithholdReason.ASKS_BACK, never_sent=True)
         limits = self._rules.envelopes
         if len(reply.body) > (tool.max_response_bytes or limits.default_bytes):
             return Withheld(WithholdReason.TOO_LARGE)
@@ -238,7 +253,7 @@ class CallTool:
         fault = fault_of(judgement, tool)
         if judgement.security:
             self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
-        else:
+        elif judgement.reason is not WithholdReason.ASKS_BACK:
             self._warn(child, tool, judgement.reason, fault)
         if judgement.reason in WRONG_PRINCIPAL:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
@@ -255,25 +270,6 @@ class CallTool:
 
     def _note(self, child: Child, what: What, *values: str) -> None:
         child.note_repeatable(self._clock.now(), what, *values)
-
-
-class TypingRegistries:
-    """The typing registry of each card's own tools, for the card that the turn was bound to and not the newest one."""
-
-    KEPT = 1024
-
-    def __init__(self) -> None:
-        self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
-
-    def of_card(self, card: Card) -> TypingRegistry:
-        """Return the registry of a card's tools."""
-        known = self._by_digest.get(card.digest)
-        if known is None:
-            known, _ = build_typing_registry(card.tools)
-            self._by_digest[card.digest] = known
-            if len(self._by_digest) > self.KEPT:
-                self._by_digest.popitem(last=False)
-        return known
 
 
 def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:

@@ -6,10 +6,19 @@ The number of abandoned calls is limited per tool, so a hanging connector affect
 from typing import Final
 
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.executing.tool_questions import problem_with
 from sidecar.core.faults import Fault
 from sidecar.operations.plugin_calls import PluginCalls, PluginFailed, PluginHung, PluginLate
 from sidecar.operations.ports import Connectors, Recorder, Spawner
-from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+from sidecar.policy.protocols import (
+    Asked,
+    EnricherAnswer,
+    EnricherAsks,
+    EnricherCall,
+    EnricherRefused,
+    EnricherReply,
+    RefusalKind,
+)
 
 HUNG: Final = "restart the sidecar, and have the connector end when it is cancelled"
 
@@ -46,6 +55,8 @@ class ConnectorBoundary:
 
     def _checked(self, reply: object) -> EnricherReply:
         match reply:
+            case EnricherAsks(Asked() as asked, None | str(), None | str()) if not problem_with(asked):
+                return reply
             case EnricherAnswer(bytes()) | EnricherRefused(RefusalKind(), None | Fault(), bool()):
                 return reply
             case _:

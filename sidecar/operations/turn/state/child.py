@@ -7,11 +7,12 @@ from typing import Final
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
-from sidecar.core.dispatching.questions import Continuation
+from sidecar.core.dispatching.questions import Asked, Continuation
 from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import PARENT, ChildEvent
 from sidecar.core.executing.states import ExecutionState
+from sidecar.core.executing.tool_questions import ToolAnswer, split
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Principal, Slot, ToolId
 from sidecar.core.journal.facts import Progress
 from sidecar.core.journal.making.child_log import ChildLog
@@ -50,6 +51,8 @@ class Child:
         continues: what it continues; None: it began new work.
         restored: it was restored from the record, so other sidecars may have made attempts.
         effects: its calls that may change something; None until it makes one.
+        tool_question: what a data service asks the user; the child ends with this question.
+        tool_answer: the answer to such a question, for the same call of this child.
     """
 
     child_id: ChildId
@@ -79,6 +82,8 @@ class Child:
     repeats: bool = False
     continues: Continuation | None = None
     effects: SentEffects | None = None
+    tool_question: Asked | None = None
+    tool_answer: ToolAnswer | None = None
 
     slot: Slot = field(init=False)
     ledger: BudgetLedger = field(init=False)
@@ -126,7 +131,12 @@ class Child:
 
     def continue_work(self, continuation: Continuation) -> None:
         """Note that the child continues the work of another child; called before the child begins."""
-        self.continues = continuation
+        self.continues, self.tool_answer = split(continuation)
+
+    def ask_for_tool(self, asked: Asked, attempt: int) -> None:
+        """Note the question of a data service, unless the attempt that called it is over."""
+        if attempt == self.attempts:
+            self.tool_question = asked
 
     def begin(self, now: datetime, began: float, *, keep_frames: bool) -> None:
         """Start the child at `now`, which is `began` on the loop's clock; it runs until its outcome."""

@@ -3,6 +3,7 @@
 Of the places for dispatches no vertical and no user may take all: sub-agents that hang keep theirs for minutes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from sidecar.core.binding.surface import Surface
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.errors import AdmissionRefused, PrincipalBusy, VerticalBusy
-from sidecar.core.identifiers import Principal, Vertical
+from sidecar.core.identifiers import Principal, Slot, Vertical
 from sidecar.operations.ports import Clock
 from sidecar.operations.rules import AdmissionRules
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
@@ -37,6 +38,11 @@ class ConcurrencyLimit:
         self._clock = clock
         self._since: dict[object, float] = {}
         self._full_since = 0.0
+
+    @property
+    def most(self) -> int:
+        """How many there are."""
+        return self._most
 
     @property
     def taken(self) -> int:
@@ -96,6 +102,12 @@ class DispatchPlaces(ConcurrencyLimit):
     def by_vertical(self) -> dict[Vertical, int]:
         """How many places each vertical has."""
         return dict(self._by_vertical)
+
+    @property
+    def by_slot(self) -> dict[Slot, int]:
+        """How many calls of the dispatches that run have no outcome yet, by slot."""
+        calls = (each.calls for each in self._since if isinstance(each, LiveDispatch))
+        return dict(Counter(every.planned[call_id].tool.slot for every in calls for call_id in every.stops))
 
     def refuse_if_taken(self, surface: Surface, principal: Principal, calls: Sequence[ToolCall]) -> None:
         """Refuse a dispatch for which there is no place.

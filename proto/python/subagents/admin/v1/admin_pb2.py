@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from subagents.dispatch.v1 import outcome_pb2 as subagents_dot_dispatch_dot_v1_dot_outcome__pb2
+from subagents.lifecycle.v1 import reading_pb2 as subagents_dot_lifecycle_dot_v1_dot_reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/admin/v1/admin.proto\x12\x12subagents.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\";\n\x12ListPluginsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"[\n\x13ListPluginsResponse\x12+\n\x07plugins\x18\x01 \x03(\x0b\x32\x1a.subagents.admin.v1.Plugin\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xcf\x01\n\x06Plugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12,\n\x04kind\x18\x02 \x01(\x0e\x32\x1e.subagents.admin.v1.PluginKind\x12\x10\n\x08\x63ontract\x18\x03 \x01(\t\x12\x14\n\x0c\x64istribution\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12.\n\x05state\x18\x06 \x01(\x0e\x32\x1f.subagents.admin.v1.PluginState\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\".\n\x0c\x44rainRequest\x12\x0e\n\x06resume\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\rDrainResponse\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\x12\x12\n\nopen_turns\x18\x02 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\x05\"6\n\x13\x46orceEndTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x7f\n\x14\x46orceEndTurnResponse\x12\x14\n\x0c\x65nded_before\x18\x01 \x01(\x08\x12<\n\x0c\x63lose_reason\x18\x02 \x01(\x0e\x32&.subagents.dispatch.v1.TurnCloseReason\x12\x13\n\x0b\x63hild_count\x18\x03 \x01(\x05\"\x12\n\x10GetStatusRequest\"\xa4\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x10\n\x08\x62lockers\x18\x05 \x03(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12\x12\n\nopen_turns\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x08 \x01(\x05\x12\x17\n\x0frollout_version\x18\t \x01(\x03\x12\x15\n\rpending_kills\x18\n \x01(\x05\x12)\n\x06uptime\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10VerifyLogRequest\"l\n\x11VerifyLogResponse\x12\x10\n\x08\x66indings\x18\x01 \x03(\t\x12\x0f\n\x07notices\x18\x02 \x03(\t\x12\x0c\n\x04\x64one\x18\x03 \x01(\x08\x12\x12\n\nfact_count\x18\x04 \x01(\x03\x12\x12\n\nturn_count\x18\x05 \x01(\x03\"F\n\x10\x45raseUserRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07preview\x18\x03 \x01(\x08\"\xac\x01\n\x11\x45raseUserResponse\x12\x12\n\nturns_read\x18\x01 \x01(\x03\x12\x12\n\nturn_count\x18\x02 \x01(\x03\x12\x15\n\ropen_turn_ids\x18\x03 \x03(\t\x12\x12\n\nfact_count\x18\x04 \x01(\x03\x12\x1f\n\x12\x63onversation_count\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04\x64one\x18\x06 \x01(\x08\x42\x15\n\x13_conversation_count*\xf5\x01\n\nPluginKind\x12\x1b\n\x17PLUGIN_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18PLUGIN_KIND_FLAG_BACKEND\x10\x01\x12\x16\n\x12PLUGIN_KIND_RUNNER\x10\x02\x12\x19\n\x15PLUGIN_KIND_CONNECTOR\x10\x03\x12\x1e\n\x1aPLUGIN_KIND_EPISODE_MEMORY\x10\x04\x12\x1b\n\x17PLUGIN_KIND_GATE_CLIENT\x10\x05\x12 \n\x1cPLUGIN_KIND_LIFECYCLE_POLICY\x10\x06\x12\x1a\n\x16PLUGIN_KIND_AUDIT_SINK\x10\x07*\xb7\x01\n\x0bPluginState\x12\x1c\n\x18PLUGIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13PLUGIN_STATE_ACTIVE\x10\x01\x12\x1a\n\x16PLUGIN_STATE_AVAILABLE\x10\x02\x12\x1d\n\x19PLUGIN_STATE_NOT_SELECTED\x10\x03\x12\x17\n\x13PLUGIN_STATE_BROKEN\x10\x04\x12\x1d\n\x19PLUGIN_STATE_INCOMPATIBLE\x10\x05\x32\xb1\x04\n\x0c\x41\x64minService\x12^\n\x0bListPlugins\x12&.subagents.admin.v1.ListPluginsRequest\x1a\'.subagents.admin.v1.ListPluginsResponse\x12L\n\x05\x44rain\x12 .subagents.admin.v1.DrainRequest\x1a!.subagents.admin.v1.DrainResponse\x12\x61\n\x0c\x46orceEndTurn\x12\'.subagents.admin.v1.ForceEndTurnRequest\x1a(.subagents.admin.v1.ForceEndTurnResponse\x12X\n\tGetStatus\x12$.subagents.admin.v1.GetStatusRequest\x1a%.subagents.admin.v1.GetStatusResponse\x12Z\n\tVerifyLog\x12$.subagents.admin.v1.VerifyLogRequest\x1a%.subagents.admin.v1.VerifyLogResponse0\x01\x12Z\n\tEraseUser\x12$.subagents.admin.v1.EraseUserRequest\x1a%.subagents.admin.v1.EraseUserResponse0\x01\x42G\n\x12subagents.admin.v1P\x01Z\x1asubagents/admin/v1;adminv1\xaa\x02\x12Subagents.Admin.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/admin/v1/admin.proto\x12\x12subagents.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\x1a$subagents/lifecycle/v1/reading.proto\";\n\x12ListPluginsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"[\n\x13ListPluginsResponse\x12+\n\x07plugins\x18\x01 \x03(\x0b\x32\x1a.subagents.admin.v1.Plugin\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xcf\x01\n\x06Plugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12,\n\x04kind\x18\x02 \x01(\x0e\x32\x1e.subagents.admin.v1.PluginKind\x12\x10\n\x08\x63ontract\x18\x03 \x01(\t\x12\x14\n\x0c\x64istribution\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12.\n\x05state\x18\x06 \x01(\x0e\x32\x1f.subagents.admin.v1.PluginState\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\".\n\x0c\x44rainRequest\x12\x0e\n\x06resume\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\rDrainResponse\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\x12\x12\n\nopen_turns\x18\x02 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\x05\"6\n\x13\x46orceEndTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x7f\n\x14\x46orceEndTurnResponse\x12\x14\n\x0c\x65nded_before\x18\x01 \x01(\x08\x12<\n\x0c\x63lose_reason\x18\x02 \x01(\x0e\x32&.subagents.dispatch.v1.TurnCloseReason\x12\x13\n\x0b\x63hild_count\x18\x03 \x01(\x05\"\x12\n\x10GetStatusRequest\"\xec\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x10\n\x08\x62lockers\x18\x05 \x03(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12\x12\n\nopen_turns\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x08 \x01(\x05\x12\x17\n\x0frollout_version\x18\t \x01(\x03\x12\x15\n\rpending_kills\x18\n \x01(\x05\x12)\n\x06uptime\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ller\x18\x0c \x01(\t\x12\x36\n\x0b\x63\x61ller_role\x18\r \x01(\x0e\x32!.subagents.lifecycle.v1.ActorRole\"\x13\n\x11GetTrafficRequest\"\xaa\x02\n\x12GetTrafficResponse\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12+\n\x07read_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x1d.subagents.admin.v1.CallCount\x12.\n\x05slots\x18\x04 \x03(\x0b\x32\x1f.subagents.admin.v1.SlotTraffic\x12\x17\n\x0f\x64uration_bounds\x18\x05 \x03(\x01\x12.\n\x06limits\x18\x06 \x03(\x0b\x32\x1e.subagents.admin.v1.LimitCount\x12\x12\n\ndispatches\x18\x07 \x01(\x05\x12\x17\n\x0fmost_dispatches\x18\x08 \x01(\x05\"\x95\x01\n\tCallCount\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x0b\n\x03\x61rm\x18\x03 \x01(\t\x12/\n\x07outcome\x18\x04 \x01(\x0e\x32\x1e.subagents.dispatch.v1.Outcome\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\r\n\x05\x63ount\x18\x06 \x01(\x03\"\x81\x01\n\x0bSlotTraffic\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x11\n\tin_flight\x18\x02 \x01(\x05\x12\x11\n\tdurations\x18\x03 \x03(\x03\x12\x36\n\ropen_breakers\x18\x04 \x03(\x0b\x32\x1f.subagents.admin.v1.OpenBreaker\"0\n\x0bOpenBreaker\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x11\n\thalf_open\x18\x02 \x01(\x08\"*\n\nLimitCount\x12\r\n\x05limit\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\"\x12\n\x10VerifyLogRequest\"l\n\x11VerifyLogResponse\x12\x10\n\x08\x66indings\x18\x01 \x03(\t\x12\x0f\n\x07notices\x18\x02 \x03(\t\x12\x0c\n\x04\x64one\x18\x03 \x01(\x08\x12\x12\n\nfact_count\x18\x04 \x01(\x03\x12\x12\n\nturn_count\x18\x05 \x01(\x03\"F\n\x10\x45raseUserRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07preview\x18\x03 \x01(\x08\"\xac\x01\n\x11\x45raseUserResponse\x12\x12\n\nturns_read\x18\x01 \x01(\x03\x12\x12\n\nturn_count\x18\x02 \x01(\x03\x12\x15\n\ropen_turn_ids\x18\x03 \x03(\t\x12\x12\n\nfact_count\x18\x04 \x01(\x03\x12\x1f\n\x12\x63onversation_count\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04\x64one\x18\x06 \x01(\x08\x42\x15\n\x13_conversation_count*\xf5\x01\n\nPluginKind\x12\x1b\n\x17PLUGIN_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18PLUGIN_KIND_FLAG_BACKEND\x10\x01\x12\x16\n\x12PLUGIN_KIND_RUNNER\x10\x02\x12\x19\n\x15PLUGIN_KIND_CONNECTOR\x10\x03\x12\x1e\n\x1aPLUGIN_KIND_EPISODE_MEMORY\x10\x04\x12\x1b\n\x17PLUGIN_KIND_GATE_CLIENT\x10\x05\x12 \n\x1cPLUGIN_KIND_LIFECYCLE_POLICY\x10\x06\x12\x1a\n\x16PLUGIN_KIND_AUDIT_SINK\x10\x07*\xb7\x01\n\x0bPluginState\x12\x1c\n\x18PLUGIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13PLUGIN_STATE_ACTIVE\x10\x01\x12\x1a\n\x16PLUGIN_STATE_AVAILABLE\x10\x02\x12\x1d\n\x19PLUGIN_STATE_NOT_SELECTED\x10\x03\x12\x17\n\x13PLUGIN_STATE_BROKEN\x10\x04\x12\x1d\n\x19PLUGIN_STATE_INCOMPATIBLE\x10\x05\x32\x8e\x05\n\x0c\x41\x64minService\x12^\n\x0bListPlugins\x12&.subagents.admin.v1.ListPluginsRequest\x1a\'.subagents.admin.v1.ListPluginsResponse\x12L\n\x05\x44rain\x12 .subagents.admin.v1.DrainRequest\x1a!.subagents.admin.v1.DrainResponse\x12\x61\n\x0c\x46orceEndTurn\x12\'.subagents.admin.v1.ForceEndTurnRequest\x1a(.subagents.admin.v1.ForceEndTurnResponse\x12X\n\tGetStatus\x12$.subagents.admin.v1.GetStatusRequest\x1a%.subagents.admin.v1.GetStatusResponse\x12[\n\nGetTraffic\x12%.subagents.admin.v1.GetTrafficRequest\x1a&.subagents.admin.v1.GetTrafficResponse\x12Z\n\tVerifyLog\x12$.subagents.admin.v1.VerifyLogRequest\x1a%.subagents.admin.v1.VerifyLogResponse0\x01\x12Z\n\tEraseUser\x12$.subagents.admin.v1.EraseUserRequest\x1a%.subagents.admin.v1.EraseUserResponse0\x01\x42G\n\x12subagents.admin.v1P\x01Z\x1asubagents/admin/v1;adminv1\xaa\x02\x12Subagents.Admin.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,36 +36,48 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.admin.v1.admin_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\022subagents.admin.v1P\001Z\032subagents/admin/v1;adminv1\252\002\022Subagents.Admin.V1'
-  _globals['_PLUGINKIND']._serialized_start=1526
-  _globals['_PLUGINKIND']._serialized_end=1771
-  _globals['_PLUGINSTATE']._serialized_start=1774
-  _globals['_PLUGINSTATE']._serialized_end=1957
-  _globals['_LISTPLUGINSREQUEST']._serialized_start=156
-  _globals['_LISTPLUGINSREQUEST']._serialized_end=215
-  _globals['_LISTPLUGINSRESPONSE']._serialized_start=217
-  _globals['_LISTPLUGINSRESPONSE']._serialized_end=308
-  _globals['_PLUGIN']._serialized_start=311
-  _globals['_PLUGIN']._serialized_end=518
-  _globals['_DRAINREQUEST']._serialized_start=520
-  _globals['_DRAINREQUEST']._serialized_end=566
-  _globals['_DRAINRESPONSE']._serialized_start=568
-  _globals['_DRAINRESPONSE']._serialized_end=646
-  _globals['_FORCEENDTURNREQUEST']._serialized_start=648
-  _globals['_FORCEENDTURNREQUEST']._serialized_end=702
-  _globals['_FORCEENDTURNRESPONSE']._serialized_start=704
-  _globals['_FORCEENDTURNRESPONSE']._serialized_end=831
-  _globals['_GETSTATUSREQUEST']._serialized_start=833
-  _globals['_GETSTATUSREQUEST']._serialized_end=851
-  _globals['_GETSTATUSRESPONSE']._serialized_start=854
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1146
-  _globals['_VERIFYLOGREQUEST']._serialized_start=1148
-  _globals['_VERIFYLOGREQUEST']._serialized_end=1166
-  _globals['_VERIFYLOGRESPONSE']._serialized_start=1168
-  _globals['_VERIFYLOGRESPONSE']._serialized_end=1276
-  _globals['_ERASEUSERREQUEST']._serialized_start=1278
-  _globals['_ERASEUSERREQUEST']._serialized_end=1348
-  _globals['_ERASEUSERRESPONSE']._serialized_start=1351
-  _globals['_ERASEUSERRESPONSE']._serialized_end=1523
-  _globals['_ADMINSERVICE']._serialized_start=1960
-  _globals['_ADMINSERVICE']._serialized_end=2521
+  _globals['_PLUGINKIND']._serialized_start=2336
+  _globals['_PLUGINKIND']._serialized_end=2581
+  _globals['_PLUGINSTATE']._serialized_start=2584
+  _globals['_PLUGINSTATE']._serialized_end=2767
+  _globals['_LISTPLUGINSREQUEST']._serialized_start=194
+  _globals['_LISTPLUGINSREQUEST']._serialized_end=253
+  _globals['_LISTPLUGINSRESPONSE']._serialized_start=255
+  _globals['_LISTPLUGINSRESPONSE']._serialized_end=346
+  _globals['_PLUGIN']._serialized_start=349
+  _globals['_PLUGIN']._serialized_end=556
+  _globals['_DRAINREQUEST']._serialized_start=558
+  _globals['_DRAINREQUEST']._serialized_end=604
+  _globals['_DRAINRESPONSE']._serialized_start=606
+  _globals['_DRAINRESPONSE']._serialized_end=684
+  _globals['_FORCEENDTURNREQUEST']._serialized_start=686
+  _globals['_FORCEENDTURNREQUEST']._serialized_end=740
+  _globals['_FORCEENDTURNRESPONSE']._serialized_start=742
+  _globals['_FORCEENDTURNRESPONSE']._serialized_end=869
+  _globals['_GETSTATUSREQUEST']._serialized_start=871
+  _globals['_GETSTATUSREQUEST']._serialized_end=889
+  _globals['_GETSTATUSRESPONSE']._serialized_start=892
+  _globals['_GETSTATUSRESPONSE']._serialized_end=1256
+  _globals['_GETTRAFFICREQUEST']._serialized_start=1258
+  _globals['_GETTRAFFICREQUEST']._serialized_end=1277
+  _globals['_GETTRAFFICRESPONSE']._serialized_start=1280
+  _globals['_GETTRAFFICRESPONSE']._serialized_end=1578
+  _globals['_CALLCOUNT']._serialized_start=1581
+  _globals['_CALLCOUNT']._serialized_end=1730
+  _globals['_SLOTTRAFFIC']._serialized_start=1733
+  _globals['_SLOTTRAFFIC']._serialized_end=1862
+  _globals['_OPENBREAKER']._serialized_start=1864
+  _globals['_OPENBREAKER']._serialized_end=1912
+  _globals['_LIMITCOUNT']._serialized_start=1914
+  _globals['_LIMITCOUNT']._serialized_end=1956
+  _globals['_VERIFYLOGREQUEST']._serialized_start=1958
+  _globals['_VERIFYLOGREQUEST']._serialized_end=1976
+  _globals['_VERIFYLOGRESPONSE']._serialized_start=1978
+  _globals['_VERIFYLOGRESPONSE']._serialized_end=2086
+  _globals['_ERASEUSERREQUEST']._serialized_start=2088
+  _globals['_ERASEUSERREQUEST']._serialized_end=2158
+  _globals['_ERASEUSERRESPONSE']._serialized_start=2161
+  _globals['_ERASEUSERRESPONSE']._serialized_end=2333
+  _globals['_ADMINSERVICE']._serialized_start=2770
+  _globals['_ADMINSERVICE']._serialized_end=3424
 # @@protoc_insertion_point(module_scope)

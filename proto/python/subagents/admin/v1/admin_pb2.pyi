@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
+from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -123,7 +124,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "instance_id", "started_at", "ready", "blockers", "draining", "open_turns", "calls_in_flight", "rollout_version", "pending_kills", "uptime")
+    __slots__ = ("version", "instance_id", "started_at", "ready", "blockers", "draining", "open_turns", "calls_in_flight", "rollout_version", "pending_kills", "uptime", "caller", "caller_role")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +136,8 @@ class GetStatusResponse(_message.Message):
     ROLLOUT_VERSION_FIELD_NUMBER: _ClassVar[int]
     PENDING_KILLS_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    CALLER_ROLE_FIELD_NUMBER: _ClassVar[int]
     version: str
     instance_id: str
     started_at: _timestamp_pb2.Timestamp
@@ -146,7 +149,77 @@ class GetStatusResponse(_message.Message):
     rollout_version: int
     pending_kills: int
     uptime: _duration_pb2.Duration
-    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., blockers: _Optional[_Iterable[str]] = ..., draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ..., rollout_version: _Optional[int] = ..., pending_kills: _Optional[int] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    caller: str
+    caller_role: _reading_pb2.ActorRole
+    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., blockers: _Optional[_Iterable[str]] = ..., draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ..., rollout_version: _Optional[int] = ..., pending_kills: _Optional[int] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., caller: _Optional[str] = ..., caller_role: _Optional[_Union[_reading_pb2.ActorRole, str]] = ...) -> None: ...
+
+class GetTrafficRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetTrafficResponse(_message.Message):
+    __slots__ = ("instance_id", "read_at", "calls", "slots", "duration_bounds", "limits", "dispatches", "most_dispatches")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    READ_AT_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    MOST_DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    instance_id: str
+    read_at: _timestamp_pb2.Timestamp
+    calls: _containers.RepeatedCompositeFieldContainer[CallCount]
+    slots: _containers.RepeatedCompositeFieldContainer[SlotTraffic]
+    duration_bounds: _containers.RepeatedScalarFieldContainer[float]
+    limits: _containers.RepeatedCompositeFieldContainer[LimitCount]
+    dispatches: int
+    most_dispatches: int
+    def __init__(self, instance_id: _Optional[str] = ..., read_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., calls: _Optional[_Iterable[_Union[CallCount, _Mapping]]] = ..., slots: _Optional[_Iterable[_Union[SlotTraffic, _Mapping]]] = ..., duration_bounds: _Optional[_Iterable[float]] = ..., limits: _Optional[_Iterable[_Union[LimitCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., most_dispatches: _Optional[int] = ...) -> None: ...
+
+class CallCount(_message.Message):
+    __slots__ = ("sub_agent_id", "definition_id", "arm", "outcome", "reason", "count")
+    SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    ARM_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    sub_agent_id: str
+    definition_id: str
+    arm: str
+    outcome: _outcome_pb2.Outcome
+    reason: str
+    count: int
+    def __init__(self, sub_agent_id: _Optional[str] = ..., definition_id: _Optional[str] = ..., arm: _Optional[str] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class SlotTraffic(_message.Message):
+    __slots__ = ("sub_agent_id", "in_flight", "durations", "open_breakers")
+    SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    DURATIONS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_BREAKERS_FIELD_NUMBER: _ClassVar[int]
+    sub_agent_id: str
+    in_flight: int
+    durations: _containers.RepeatedScalarFieldContainer[int]
+    open_breakers: _containers.RepeatedCompositeFieldContainer[OpenBreaker]
+    def __init__(self, sub_agent_id: _Optional[str] = ..., in_flight: _Optional[int] = ..., durations: _Optional[_Iterable[int]] = ..., open_breakers: _Optional[_Iterable[_Union[OpenBreaker, _Mapping]]] = ...) -> None: ...
+
+class OpenBreaker(_message.Message):
+    __slots__ = ("target", "half_open")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    HALF_OPEN_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    half_open: bool
+    def __init__(self, target: _Optional[str] = ..., half_open: _Optional[bool] = ...) -> None: ...
+
+class LimitCount(_message.Message):
+    __slots__ = ("limit", "count")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    limit: str
+    count: int
+    def __init__(self, limit: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class VerifyLogRequest(_message.Message):
     __slots__ = ()

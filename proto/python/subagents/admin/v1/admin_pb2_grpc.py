@@ -59,6 +59,11 @@ class AdminServiceStub:
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.GetTraffic = channel.unary_unary(
+                '/subagents.admin.v1.AdminService/GetTraffic',
+                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetTrafficRequest.SerializeToString,
+                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetTrafficResponse.FromString,
+                _registered_method=True)
         self.VerifyLog = channel.unary_stream(
                 '/subagents.admin.v1.AdminService/VerifyLog',
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogRequest.SerializeToString,
@@ -119,6 +124,15 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTraffic(self, request, context):
+        """Returns what this sidecar has served since its start, by slot, and what it serves now. Counters only rise.
+
+        Changes nothing; safe to repeat. Errors: none of its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def VerifyLog(self, request, context):
         """Verifies the whole record against itself and against the signed checkpoints that this sidecar can read.
 
@@ -165,6 +179,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusRequest.FromString,
                     response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'GetTraffic': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTraffic,
+                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetTrafficRequest.FromString,
+                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetTrafficResponse.SerializeToString,
             ),
             'VerifyLog': grpc.unary_stream_rpc_method_handler(
                     servicer.VerifyLog,
@@ -290,6 +309,33 @@ class AdminService:
             '/subagents.admin.v1.AdminService/GetStatus',
             subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusRequest.SerializeToString,
             subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTraffic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.admin.v1.AdminService/GetTraffic',
+            subagents_dot_admin_dot_v1_dot_admin__pb2.GetTrafficRequest.SerializeToString,
+            subagents_dot_admin_dot_v1_dot_admin__pb2.GetTrafficResponse.FromString,
             options,
             channel_credentials,
             insecure,

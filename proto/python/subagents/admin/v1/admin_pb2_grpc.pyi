@@ -45,6 +45,11 @@ class AdminServiceStub:
 
     Changes nothing; safe to repeat. Errors: none of its own; a store that is away is part of the answer.
     """
+    GetTraffic: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetTrafficRequest, _admin_pb2.GetTrafficResponse]
+    """Returns what this sidecar has served since its start, by slot, and what it serves now. Counters only rise.
+
+    Changes nothing; safe to repeat. Errors: none of its own.
+    """
     VerifyLog: _aio.UnaryStreamMultiCallable[_admin_pb2.VerifyLogRequest, _admin_pb2.VerifyLogResponse]
     """Verifies the whole record against itself and against the signed checkpoints that this sidecar can read.
 
@@ -116,6 +121,17 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Returns the status of the sidecar.
 
         Changes nothing; safe to repeat. Errors: none of its own; a store that is away is part of the answer.
+        """
+
+    @_abc_1.abstractmethod
+    def GetTraffic(
+        self,
+        request: _admin_pb2.GetTrafficRequest,
+        context: _aio.ServicerContext[_admin_pb2.GetTrafficRequest, _abc.Awaitable[_admin_pb2.GetTrafficResponse]],
+    ) -> _abc.Awaitable[_admin_pb2.GetTrafficResponse]:
+        """Returns what this sidecar has served since its start, by slot, and what it serves now. Counters only rise.
+
+        Changes nothing; safe to repeat. Errors: none of its own.
         """
 
     @_abc_1.abstractmethod

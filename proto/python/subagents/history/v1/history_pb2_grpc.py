@@ -27,7 +27,10 @@ if _version_not_supported:
 
 class HistoryServiceStub:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+    consumer-agent over the dispatch socket (`server.dispatch_socket`).
+
+    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
+    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -82,7 +85,10 @@ class HistoryServiceStub:
 
 class HistoryServiceServicer:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+    consumer-agent over the dispatch socket (`server.dispatch_socket`).
+
+    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
+    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -219,7 +225,10 @@ def add_HistoryServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+    consumer-agent over the dispatch socket (`server.dispatch_socket`).
+
+    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
+    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,

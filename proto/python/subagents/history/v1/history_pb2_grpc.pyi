@@ -14,7 +14,10 @@ GRPC_VERSION: str
 
 class HistoryServiceStub:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+    consumer-agent over the dispatch socket (`server.dispatch_socket`).
+
+    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
+    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -79,7 +82,10 @@ class HistoryServiceStub:
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
-    consumer-agent only, over the dispatch socket (`server.dispatch_socket`).
+    consumer-agent over the dispatch socket (`server.dispatch_socket`).
+
+    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
+    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,

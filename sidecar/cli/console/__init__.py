@@ -1,0 +1,1 @@
+"""`sidecar console`: the web application of operators. Needs the extra `console`."""

@@ -1,0 +1,77 @@
+"""Board: what is where, who is in, and what a step would do."""
+
+import asyncio
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from sidecar.cli.console.rollouts import known_rollouts
+from sidecar.cli.console.step_page import STEPS, possible
+from sidecar.cli.console.visit import Visit
+from sidecar.cli.parameters.moments import moment_of
+from sidecar.cli.subagent.client import CannotOperate, OperatorExit
+from sidecar.cli.subagent.output.parsing import basis_points
+from sidecar.cli.subagent.views import stamp
+from subagents.lifecycle.v1 import reading_pb2
+
+HISTORY: Final = 50
+"""Rows of the audit on the page of a slot."""
+
+
+async def board(visit: Visit) -> Response:
+    """Return the page of all slots."""
+    rollouts = await known_rollouts(visit)
+    return visit.render("board.html", rollouts=rollouts)
+
+
+async def slot(visit: Visit) -> Response:
+    """Return the page of one slot."""
+    name = visit.request.path_params["slot"]
+    rollouts, history = await asyncio.gather(known_rollouts(visit), _history(visit, name))
+    found = rollouts.slot(name)
+    if found is None and rollouts.problem is None:
+        raise CannotOperate(f"there is no slot {name[:60]}", OperatorExit.REFUSED)
+    explained, preview, wrong = await _answers(visit, name)
+    return visit.render(
+        "slot.html",
+        name=name,
+        slot=found,
+        rollouts=rollouts,
+        history=history,
+        explained=explained,
+        preview=preview,
+        wrong=wrong,
+        query=visit.query,
+        steps=STEPS,
+        possible=possible,
+    )
+
+
+async def _history(visit: Visit, name: str) -> list[Any] | None:
+    """Return the newest rows of the audit, newest first; None while the store is away."""
+    try:
+        return (await visit.sidecars.audit(visit.token, slot=name))[: -HISTORY - 1 : -1]
+    except CannotOperate:
+        return None
+
+
+async def _answers(visit: Visit, name: str) -> tuple[Any, Any, str]:
+    """Return the answers to the questions in the address, and what is wrong with one of them."""
+    explained = preview = None
+    try:
+        if visit.query("explain"):
+            request = reading_pb2.ExplainServingRequest(
+                slot=name, principal=visit.query("user"), experiment_arm=visit.query("arm")
+            )
+            if visit.query("when"):
+                request.at.CopyFrom(stamp(moment_of(visit.query("when"), visit.now)))
+            explained = await visit.sidecars.ask(visit.token, "ExplainServing", request, name)
+        if visit.query("preview"):
+            points = basis_points(visit.query("ramp"))
+            asked = reading_pb2.PreviewRampRequest(slot=name, digest=visit.query("digest"), ramp_basis_points=points)
+            preview = await visit.sidecars.ask(visit.token, "PreviewRamp", asked, name)
+    except ValueError as problem:
+        return explained, preview, str(problem)
+    except CannotOperate as problem:
+        return explained, preview, str(problem)
+    return explained, preview, ""

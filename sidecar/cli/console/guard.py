@@ -1,0 +1,71 @@
+"""What holds for every request: known hosts only, small bodies, and headers that keep a page to itself."""
+
+from collections.abc import Collection
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES: Final = 64 * 1024
+"""Of the body of a request."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+"""No script, style or anything else but from the console's own files, and nothing inline."""
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+SECURE: Final = {"strict-transport-security": "max-age=31536000"}
+
+
+class Guard:
+    """Wraps the application.
+
+    Args:
+        inner: the application.
+        hosts: names that a request may be for: a page elsewhere whose name resolves to this address must not get in.
+        secure: whether it is served over HTTPS.
+    """
+
+    def __init__(self, inner: ASGIApp, hosts: Collection[str], *, secure: bool) -> None:
+        self._inner = inner
+        self._hosts = frozenset(each.lower() for each in hosts)
+        self._headers = {**HEADERS, **(SECURE if secure else {})}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        if _name(headers.get("host", "")) not in self._hosts:
+            answer = PlainTextResponse("This is not the name of this console; see --host.\n", 421)
+            await answer(scope, receive, with_headers)
+            return
+        declared = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not declared.isdigit() or int(declared) > MOST_BYTES:
+            answer = PlainTextResponse(f"Send at most {MOST_BYTES} bytes, with their length.\n", 413)
+            await answer(scope, receive, with_headers)
+            return
+        await self._inner(scope, receive, with_headers)
+
+
+def _name(host: str) -> str:
+    """Return the name of a `Host` header without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()

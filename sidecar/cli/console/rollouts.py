@@ -1,0 +1,44 @@
+"""Rollouts for pages: as they are on record or, while the store is away, as the binds of a sidecar show them."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sidecar.cli.console.visit import Visit
+from sidecar.cli.subagent.client import CannotOperate
+from subagents.lifecycle.v1 import reading_pb2
+
+AWAY: Final = frozenset({"STORE_UNAVAILABLE", ""})
+"""Reasons for which a page is shown without rollouts: the store is away before anything was read, or the sidecar is."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRollouts:
+    """What is known of the rollouts.
+
+    Attributes:
+        answer: None: nothing.
+        problem: why nothing is known.
+    """
+
+    answer: Any = None
+    problem: CannotOperate | None = None
+
+    @property
+    def slots(self) -> list[Any]:
+        """All slots that are known."""
+        return [] if self.answer is None else list(self.answer.slots)
+
+    def slot(self, name: str) -> Any:
+        """Return a slot, None if it is not known."""
+        return next((each for each in self.slots if each.slot == name), None)
+
+
+async def known_rollouts(visit: Visit) -> KnownRollouts:
+    """Read the rollouts. Raises `CannotOperate` unless the reason is that they are away."""
+    request = reading_pb2.ListRolloutsRequest(or_replica_view=True)
+    try:
+        return KnownRollouts(await visit.sidecars.ask_all(visit.token, "ListRollouts", request, "slots"))
+    except CannotOperate as problem:
+        if problem.reason not in AWAY:
+            raise
+        return KnownRollouts(problem=problem)

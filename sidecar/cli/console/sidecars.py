@@ -1,0 +1,153 @@
+"""Calls the sidecars with the token of who is signed in; the sidecars decide what it may do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import Message
+
+from sidecar.cli.subagent.client import (
+    NO_PROXY,
+    READING,
+    ROLE_TOKEN_KEY,
+    CannotOperate,
+    channel_credentials,
+    check_target,
+    problem_of,
+)
+from subagents.admin.v1 import admin_pb2
+from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
+from subagents.history.v1.history_pb2_grpc import HistoryServiceStub
+from subagents.lifecycle.v1 import reading_pb2
+from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
+
+MOST_AUDIT_ROWS: Final = 20_000
+"""Of one read of the audit; the newest are kept."""
+GLANCE: Final = 3.0
+"""Seconds for reads that repeat every two: a sidecar that hangs must not hide the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one sidecar answered, or why it did not."""
+
+    target: str
+    answer: Any = None
+    problem: CannotOperate | None = None
+
+
+class SidecarConnection:
+    """One sidecar. Every method takes the role token that the call is made with."""
+
+    def __init__(self, target: str, tls: Path | None) -> None:
+        check_target(target, tls)
+        self.target = target
+        self._tls = None if target.startswith("unix:") else tls
+        if self._tls is not None:
+            channel_credentials(self._tls)  # a folder without them is no start
+        self._opened: tuple[grpc.aio.Channel, tuple[Any, ...]] | None = None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._opened is not None:
+            await self._opened[0].close()
+
+    async def ask(self, token: str, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
+        """Return the answer to a request. `name`: the sub-agent of the advice. Raises `CannotOperate`."""
+        try:
+            return await self._method(method)(request, timeout=seconds, metadata=((ROLE_TOKEN_KEY, token),))
+        except grpc.aio.AioRpcError as error:
+            raise problem_of(error, self.target, name) from None
+
+    async def ask_all(self, token: str, method: str, request: Any, rows: str) -> Any:
+        """Return the answer of a `List` method with the `rows` of all pages. Raises `CannotOperate`."""
+        page = whole = await self.ask(token, method, request)
+        while page.next_page_token:
+            request.page_token = page.next_page_token
+            page = await self.ask(token, method, request)
+            getattr(whole, rows).MergeFrom(getattr(page, rows))
+        return whole
+
+    async def audit(self, token: str, slot: str = "", after: int = 0) -> list[Any]:
+        """Return the audit rows that there are, oldest first. Raises `CannotOperate`."""
+        request = reading_pb2.WatchAuditRequest(slot=slot, after_sequence=after, no_follow=True)
+        rows: list[Any] = []
+        try:
+            stream = self._method("WatchAudit")(request, timeout=READING, metadata=((ROLE_TOKEN_KEY, token),))
+            async for message in stream:
+                rows += message.rows
+                del rows[:-MOST_AUDIT_ROWS]
+        except grpc.aio.AioRpcError as error:
+            raise problem_of(error, self.target, slot) from None
+        return rows
+
+    def _method(self, name: str) -> Any:
+        """Return a method; connects when first needed, for a channel belongs to the event loop that it was made in."""
+        if self._opened is None:
+            if self._tls is None:
+                channel = grpc.aio.insecure_channel(self.target, NO_PROXY)
+            else:
+                channel = grpc.aio.secure_channel(self.target, channel_credentials(self._tls), NO_PROXY)
+            self._opened = (
+                channel,
+                tuple(make(channel) for make in (LifecycleServiceStub, AdminServiceStub, HistoryServiceStub)),
+            )
+        return next(getattr(stub, name) for stub in self._opened[1] if hasattr(stub, name))
+
+
+class Sidecars:
+    """All of them; the first that can be reached is asked about rollouts and turns."""
+
+    def __init__(self, targets: Sequence[str], tls: Path | None) -> None:
+        self.all = [SidecarConnection(target, tls) for target in dict.fromkeys(targets)]
+
+    async def ask(self, token: str, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
+        """Ask the first that can be reached for what all replicas share. Raises `CannotOperate`."""
+        return await self._first(lambda sidecar: sidecar.ask(token, method, request, name, seconds))
+
+    async def ask_all(self, token: str, method: str, request: Any, rows: str) -> Any:
+        """Ask for the rows of all pages, in the same way. Raises `CannotOperate`."""
+        return await self._first(lambda sidecar: sidecar.ask_all(token, method, request, rows))
+
+    async def audit(self, token: str, slot: str = "", after: int = 0) -> list[Any]:
+        """Return the audit rows that there are, oldest first. Raises `CannotOperate`."""
+        rows: list[Any] = await self._first(lambda sidecar: sidecar.audit(token, slot, after))
+        return rows
+
+    async def _first(self, asked: Callable[[SidecarConnection], Awaitable[Any]]) -> Any:
+        """Return the answer of the first that can be reached; a step has a request id, so it counts once."""
+        for sidecar in self.all[:-1]:
+            try:
+                return await asked(sidecar)
+            except CannotOperate as problem:
+                if problem.reason or not problem.uncertain:
+                    raise
+        return await asked(self.all[-1])
+
+    async def ask_each(self, token: str, method: str, request: Message, seconds: float = GLANCE) -> list[Reply]:
+        """Ask all of them at the same time; return each answer, in order."""
+
+        async def one(sidecar: SidecarConnection) -> Reply:
+            try:
+                return Reply(sidecar.target, await sidecar.ask(token, method, request, seconds=seconds))
+            except CannotOperate as problem:
+                return Reply(sidecar.target, problem=problem)
+
+        return list(await asyncio.gather(*map(one, self.all)))
+
+    async def caller(self, token: str) -> admin_pb2.GetStatusResponse:
+        """Return the status, which names who the token is of; raises `CannotOperate` if no sidecar takes it."""
+        replies = await self.ask_each(token, "GetStatus", admin_pb2.GetStatusRequest())
+        for reply in replies:
+            if reply.problem is None:
+                status: admin_pb2.GetStatusResponse = reply.answer
+                return status
+        raise next(reply.problem for reply in replies if reply.problem is not None)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for sidecar in self.all:
+            await sidecar.close()

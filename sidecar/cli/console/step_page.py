@@ -1,0 +1,220 @@
+"""A step of a rollout: its plan, a dry run, a confirmation, and its result."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from sidecar.cli.console.rollouts import known_rollouts
+from sidecar.cli.console.sidecars import Reply
+from sidecar.cli.console.visit import Visit
+from sidecar.cli.subagent.client import STEPPING, STOPPING, CannotOperate, OperatorExit
+from sidecar.cli.subagent.flag import pausing, switching_on
+from sidecar.cli.subagent.kill import kill_danger
+from sidecar.cli.subagent.output.parsing import basis_points
+from sidecar.cli.subagent.output.results import result_lines
+from sidecar.cli.subagent.output.states import is_paused
+from sidecar.cli.subagent.steps import TAKEN_WITHOUT_READ, UNGATED, StepTarget, Verb
+from sidecar.cli.subagent.verbs import acknowledgement, activation, promotion, ramping, rolling_back
+from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
+
+KILL: Final = "kill"
+CHECK: Final = "check"
+FIELDS: Final = ("step", "definition_id", "digest", "percent", "to", "reason", "revision", "request_id")
+"""Of a posted form."""
+EARLY: Final = frozenset({reading_pb2.LIFECYCLE_STATE_DEV, reading_pb2.LIFECYCLE_STATE_TEST})
+PROMOTED: Final = reading_pb2.LIFECYCLE_STATE_PROMOTE
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kind of step. `may`: whether it makes sense for a definition of a slot; the sidecar decides."""
+
+    label: str
+    may: Callable[[Any, Any], bool]
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "promote": Step("Promote", lambda _, each: each.state in EARLY),
+    "ramp": Step("Ramp", lambda _, each: each.state == PROMOTED),
+    "pause": Step("Pause", lambda _, each: each.active and len(each.flags) > 1 and not is_paused(each)),
+    "resume": Step("End pause", lambda _, each: is_paused(each)),
+    "acknowledge": Step("Acknowledge breach", lambda _, each: each.HasField("breach")),
+    "activate": Step("Activate", lambda slot, each: not slot.active_digest and each.state == PROMOTED),
+    "roll-back": Step("Roll back", lambda _, each: each.state == PROMOTED),
+    KILL: Step("Kill", lambda _, each: each.state in {PROMOTED, reading_pb2.LIFECYCLE_STATE_TEST}),
+}
+
+
+def possible(slot: Any, each: Any) -> list[str]:
+    """Return the steps to offer for a definition."""
+    return [name for name, step in STEPS.items() if step.may(slot, each)]
+
+
+@dataclass(slots=True)
+class StepForm:
+    """What the form of a step holds.
+
+    Attributes:
+        revision: of the slot, as the operator saw it; empty: it is not read.
+        request_id: one for each attempt, so that a form that is sent twice takes the step once.
+        verbs: what the step is; empty if it cannot be told yet.
+        wrong: what is wrong with the form, or why the step was refused.
+        lines: what a sidecar answered, with the style of the command line.
+        slot: as it was read for the form; None: the step reads nothing.
+    """
+
+    step: str
+    definition_id: str
+    digest: str
+    percent: str = ""
+    to: str = ""
+    reason: str = ""
+    revision: str = ""
+    request_id: str = field(default_factory=lambda: f"console-{uuid.uuid4()}")
+    verbs: Sequence[Verb] = ()
+    wrong: str = ""
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    done: bool = False
+    slot: Any = None
+
+    @property
+    def danger(self) -> str:
+        """What has to be confirmed; empty: nothing."""
+        return "\n".join(verb.danger for verb in self.verbs if verb.danger)
+
+
+async def form(visit: Visit) -> Response:
+    """Return the form of a step."""
+    form = StepForm(visit.query("step"), visit.query("definition"), visit.query("digest"), visit.query("percent"))
+    return await _shown(visit, form)
+
+
+async def post(visit: Visit) -> Response:
+    """Check a step, or take it."""
+    form = StepForm("", "", "")
+    for name in FIELDS:
+        setattr(form, name, visit.fields.get(name, "").strip())
+    check = visit.fields.get("do") == CHECK
+    try:
+        form.verbs = await _verbs(visit, form)
+        if not form.reason:
+            raise _wrong("Give a reason; it is on record in the audit.")
+        if form.danger and not check and not visit.fields.get("confirmed"):
+            raise _wrong("Confirm what the step does.")
+        if form.step == KILL:
+            await _kill(visit, form, check=check)
+        else:
+            await _take(visit, form, check=check)
+    except ValueError as problem:
+        form.wrong = str(problem)
+    except CannotOperate as problem:
+        form.wrong = str(problem)
+        if not problem.uncertain:
+            # A refusal is kept under its id, and the sidecar would answer with it for ever.
+            form.request_id = StepForm("", "", "").request_id
+            form.revision = ""
+    if form.done:
+        return visit.render("step_done.html", form=form, name=visit.request.path_params["slot"], steps=STEPS)
+    return await _shown(visit, form)
+
+
+async def _shown(visit: Visit, form: StepForm) -> Response:
+    name = visit.request.path_params["slot"]
+    if form.step not in STEPS:
+        raise _wrong(f"there is no step {form.step[:20]}")
+    if not form.verbs or not form.revision:
+        try:
+            form.verbs = await _verbs(visit, form)
+        except ValueError as problem:
+            form.wrong = form.wrong or ("" if not form.percent else str(problem))
+    return visit.render("step.html", 200, form=form, name=name, steps=STEPS)
+
+
+async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
+    """Return what the step is, in the words of the command line; and note the revision it is about."""
+    if form.step == KILL:  # reads nothing: a store that is away must not delay a kill
+        danger = kill_danger(form.definition_id, len(visit.sidecars.all))
+        return [Verb("Kill", "kill; needs no gate and no store", danger=danger)]
+    if form.step == "pause":
+        return pausing()
+    rollouts = await known_rollouts(visit)
+    if rollouts.problem is not None:
+        raise rollouts.problem
+    slot = rollouts.slot(visit.request.path_params["slot"])
+    found = [each for each in (slot.definitions if slot else ()) if each.digest == form.digest]
+    if not found:
+        raise _wrong("the slot does not have this definition any more")
+    target = StepTarget(slot, found[0])
+    form.revision, form.slot = form.revision or str(slot.revision), slot
+    return _planned(target, form)
+
+
+def _planned(target: StepTarget, form: StepForm) -> list[Verb]:
+    name = form.definition_id
+    plans: Mapping[str, Callable[[], list[Verb]]] = {
+        "promote": lambda: promotion(target),
+        "ramp": lambda: ramping(target, name, basis_points(form.percent)),
+        "resume": lambda: switching_on(target),
+        "acknowledge": lambda: acknowledgement(target),
+        "activate": activation,
+        "roll-back": lambda: rolling_back(target, name, form.to),
+    }
+    return plans[form.step]()
+
+
+def _header(form: StepForm, name: str, request_id: str, revision: int | None, *, check: bool) -> Any:
+    return lifecycle_pb2.StepHeader(
+        definition_id=form.definition_id,
+        slot=name,
+        digest=form.digest,
+        expected_revision=revision,
+        reason=form.reason,
+        request_id=request_id,
+        dry_run=check,
+    )
+
+
+async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
+    """Take the verbs in order; of a dry run only the first one, for the next needs it."""
+    name = visit.request.path_params["slot"]
+    revision = int(form.revision) if form.revision.isdigit() else None
+    for verb in form.verbs[:1] if check else form.verbs:
+        request_id = f"{form.request_id}{verb.suffix}{'.check' if check else ''}"
+        expected = None if verb.method in TAKEN_WITHOUT_READ else revision
+        header = _header(form, name, request_id, expected, check=check)
+        request = getattr(lifecycle_pb2, f"{verb.method}Request")(header=header, **verb.fields)
+        seconds = STOPPING if verb.method in UNGATED else STEPPING
+        result = (await visit.sidecars.ask(visit.token, verb.method, request, form.definition_id, seconds)).result
+        form.lines += result_lines(result, verb.method, dry_run=check)
+        revision = result.revision
+        if not check and result.edits and not result.changed and not result.reached:
+            raise _wrong("Not taken: make the edit, then take the step again.")
+    form.done = not check
+
+
+async def _kill(visit: Visit, form: StepForm, *, check: bool) -> None:
+    """Send the kill to every sidecar at the same time; it is done if one took it."""
+    request_id = f"{form.request_id}.check" if check else form.request_id
+    header = _header(form, visit.request.path_params["slot"], request_id, None, check=check)
+    request = lifecycle_pb2.KillRequest(header=header)
+    replies = await visit.sidecars.ask_each(visit.token, "Kill", request, STOPPING)
+    for reply in replies:
+        form.lines += _kill_lines(reply, check=check)
+    problems = [reply.problem for reply in replies if reply.problem is not None]
+    if len(problems) == len(replies):
+        raise problems[0]
+    form.done = not check
+
+
+def _kill_lines(reply: Reply, *, check: bool) -> list[tuple[str, str]]:
+    if reply.problem is not None:
+        head = "REFUSED by" if reply.problem.reason and not reply.problem.uncertain else "NOT REACHED:"
+        return [(f"{head} {reply.target}: {reply.problem.message}", "red")]
+    return [(f"reached: {reply.target}", "green"), *result_lines(reply.answer.result, "Kill", dry_run=check)]
+
+
+def _wrong(message: str) -> CannotOperate:
+    return CannotOperate(message, OperatorExit.NOT_ASKED)

@@ -1,0 +1,165 @@
+"""One turn as a waterfall: a bar for each child on one axis of time."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sidecar.cli.output.drawing import clean
+from sidecar.cli.output.json_output import enum_word
+from sidecar.cli.output.turn_timeline import as_tree, cost_in_words, short, state_of, utc
+from sidecar.core.decoding import DecodeError, from_json
+from sidecar.core.executing.events import CLOSED, FAILED, WAITING_FOR_MERGE
+from subagents.errors.v1 import error_reason_pb2
+from subagents.history.v1 import record_pb2
+
+WHOLE: Final = 100.0
+LEAST: Final = 0.5
+"""Percent of the axis that a bar is wide at least."""
+LONGEST: Final = 4000
+"""Characters of a text that a page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a child. `offset`: seconds since the turn began."""
+
+    offset: float
+    name: str
+    actor: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One child.
+
+    Attributes:
+        depth: 0: the orchestrator called it; else a sub-agent delegated to it.
+        begin, running, waiting: in percent of the axis: where it begins, how long it ran, and waited for its parent.
+        outcome: of its call; None: it has none yet.
+        reason: why its call was not a success; empty: it was.
+        contract: what it was given, pretty-printed; empty: left out.
+        notes: counts of tool calls, delegations, attempts.
+    """
+
+    child: Any
+    depth: int
+    state: str
+    begin: float
+    running: float
+    waiting: float
+    outcome: Any
+    reason: str
+    definition: str
+    digest: str
+    tokens: str
+    cost: str
+    notes: str
+    contract: str
+    events: list[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A turn. `seconds`: length of the axis; `not_run`: outcomes of calls without a child."""
+
+    bars: list[Bar]
+    seconds: float
+    not_run: list[Any]
+    is_open: bool
+
+
+def waterfall_of(turn: Any, now: datetime) -> Waterfall:
+    """Return what is to be drawn of a turn. `now`: where the axis of an open turn ends."""
+    begin = min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
+    ended = turn.turn.HasField("ended_at")
+    events = [utc(event.occurred_at) for child in turn.children for event in child.events]
+    end = max([utc(turn.turn.ended_at) if ended else now, begin, *events])
+    axis = _Axis(begin, max((end - begin).total_seconds(), 0.001))
+    outcomes = {each.child_id: each for of in turn.dispatches for each in of.outcomes if each.child_id}
+    bars = [_bar(child, depth, outcomes.get(child.child_id), axis) for depth, child in as_tree(turn.children)]
+    not_run = [each for of in turn.dispatches for each in of.outcomes if not each.child_id]
+    return Waterfall(bars, axis.seconds, not_run, not ended)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    begin: datetime
+    seconds: float
+
+    def at(self, moment: datetime) -> float:
+        share = (moment - self.begin).total_seconds() / self.seconds * WHOLE
+        return round(min(max(share, 0.0), WHOLE), 2)
+
+
+def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
+    worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
+    closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
+    begin = min(axis.at(utc(child.opened_at)), WHOLE - LEAST)
+    over = axis.at(closed[0]) if closed else WHOLE
+    stopped = max(axis.at(worked[0]) if worked else over, begin + LEAST)
+    contract = _object(child.contract_json)
+    definition, digest = _definition(contract)
+    usage = outcome.usage if outcome is not None and outcome.HasField("usage") else None
+    return Bar(
+        child=child,
+        depth=depth,
+        state=state_of(child),
+        begin=begin,
+        running=round(stopped - begin, 2),
+        waiting=round(max(over - stopped, 0.0), 2),
+        outcome=outcome,
+        reason="" if outcome is None else reason_of(outcome),
+        definition=definition,
+        digest=digest,
+        tokens="" if usage is None else f"{usage.input_tokens} in, {usage.output_tokens} out",
+        cost="" if usage is None else cost_in_words(usage),
+        notes=", ".join(_notes(child, outcome)),
+        contract=clipped(json.dumps(contract, indent=2, ensure_ascii=False)) if contract else "",
+        events=[_event(event, axis) for event in child.events],
+    )
+
+
+def reason_of(outcome: Any) -> str:
+    """Return why a call was not a success; empty if it was."""
+    return enum_word(error_reason_pb2.ErrorReason, outcome.status.reason) if outcome.HasField("status") else ""
+
+
+def clipped(text: str) -> str:
+    """Return as much of a text as a page shows."""
+    lines = "\n".join(map(clean, text.splitlines()))
+    return lines if len(lines) <= LONGEST else f"{lines[:LONGEST]} … ({len(lines) - LONGEST} more characters)"
+
+
+def _event(event: Any, axis: _Axis) -> Event:
+    offset = (utc(event.occurred_at) - axis.begin).total_seconds()
+    actor = enum_word(record_pb2.EventActor, event.actor).replace("_", "-")
+    return Event(offset, clean(short(event.name)), actor, clean(event.summary))
+
+
+def _notes(child: Any, outcome: Any) -> Iterator[str]:
+    if outcome is not None and outcome.attempts > 1:
+        yield f"{outcome.attempts} attempts"
+    for word, names in (("tool calls", ("tool", "effect", "data")), ("delegations", ("delegat",))):
+        count = sum(short(event.name).startswith(names) for event in child.events)
+        if count:
+            yield f"{count} {word} on record"
+
+
+def _definition(contract: dict[str, Any]) -> tuple[str, str]:
+    """Return id and digest of the definition that a contract names, wherever in it they are."""
+    for part in (contract, *(each for each in contract.values() if isinstance(each, dict))):
+        if isinstance(part.get("definition_digest"), str):
+            return str(part.get("definition_id", "")), part["definition_digest"]
+    return "", ""
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return JSON text as an object; empty for what is none: this shows what is there, and judges nothing."""
+    try:
+        decoded = from_json(text) if text else {}
+    except DecodeError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}

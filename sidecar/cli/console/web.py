@@ -1,0 +1,162 @@
+"""The web application: sign-in, and one page for each question that an operator has."""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from sidecar.cli.console import board_page, now_page, step_page, turns_page
+from sidecar.cli.console.sessions import Session
+from sidecar.cli.console.visit import FOLDER, Console, Visit
+from sidecar.cli.output.json_output import enum_word
+from sidecar.cli.subagent.client import CannotOperate
+from subagents.lifecycle.v1 import reading_pb2
+
+TOKEN_PROBLEM: Final = "ROLE_TOKEN_INVALID"  # noqa: S105  the reason of an error, not a secret
+SEE_OTHER: Final = 303
+MOST_FIELDS: Final = 50
+SAFE: Final = frozenset({"GET", "HEAD"})
+
+
+Page = Callable[[Visit], Awaitable[Response]]
+
+
+def make_app(console: Console) -> Starlette:
+    """Return the application."""
+    pages: Mapping[str, tuple[Page, Page | None]] = {
+        "/now": (now_page.now, None),
+        "/board": (board_page.board, None),
+        "/board/{slot}": (board_page.slot, None),
+        "/board/{slot}/step": (step_page.form, step_page.post),
+        "/turns": (turns_page.turns, None),
+        "/turns/{turn_id}": (turns_page.turn, None),
+    }
+    routes: list[BaseRoute] = [
+        Route("/", lambda _: RedirectResponse("/now")),
+        Route("/sign-in", _SignIn(console), methods=["GET", "POST"]),
+        Route("/sign-out", _guarded(console, _sign_out), methods=["POST"]),
+        Mount("/static", StaticFiles(directory=FOLDER / "static")),
+    ]
+    for path, (shown, posted) in pages.items():
+        routes.append(Route(path, _guarded(console, shown), methods=["GET"]))
+        if posted is not None:
+            routes.append(Route(path, _guarded(console, posted), methods=["POST"]))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await console.sidecars.close()
+
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+async def form_fields(request: Request) -> dict[str, str]:
+    """Return the fields of a posted form."""
+    text = (await request.body()).decode("utf-8", "replace")
+    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+
+
+class _SignIn:
+    """Exchanges a role token for a session."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        answer = await (self._form(request) if request.method in SAFE else self._enter(request))
+        await answer(scope, receive, send)
+
+    async def _form(self, request: Request, problem: str = "", status: int = 200) -> Response:
+        form_token = secrets.token_urlsafe(32)
+        answer = self._console.render("sign_in.html", status, form_token=form_token, problem=problem)
+        self._console.set_cookie(answer, f"{self._console.cookie}-form", form_token)
+        return answer
+
+    async def _enter(self, request: Request) -> Response:
+        fields = await form_fields(request)
+        expected = request.cookies.get(f"{self._console.cookie}-form", "")
+        if not expected or not secrets.compare_digest(expected.encode(), fields.get("form_token", "").encode()):
+            return await self._form(request, "The form had expired. Sign in again.", 403)
+        token = "".join(fields.get("token", "").split())
+        if not token.isascii() or not token:
+            return await self._form(request, "Paste a role token.", 400)
+        try:
+            key, _ = await begun(self._console, token)
+        except CannotOperate as problem:
+            return await self._form(request, str(problem), 403)
+        answer = RedirectResponse("/now", SEE_OTHER)
+        self._console.set_cookie(answer, self._console.cookie, key)
+        answer.delete_cookie(f"{self._console.cookie}-form", secure=self._console.secure, httponly=True)
+        return answer
+
+
+async def begun(console: Console, token: str) -> tuple[str, Session]:
+    """Return a new session for a token that a sidecar takes. Raises `CannotOperate`."""
+    status = await console.sidecars.caller(token)
+    role = enum_word(reading_pb2.ActorRole, status.caller_role)
+    return console.sessions.begin(token, status.caller, role)
+
+
+async def _sign_out(visit: Visit) -> Response:
+    visit.console.sessions.end(visit.request.cookies.get(visit.console.cookie, ""))
+    answer = RedirectResponse("/sign-in", SEE_OTHER)
+    answer.delete_cookie(visit.console.cookie, secure=visit.console.secure, httponly=True)
+    return answer
+
+
+def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    """Return what serves a page to who is signed in, and asks all others to sign in."""
+
+    async def served(request: Request) -> Response:
+        key, session = await _session_of(console, request)
+        if session is None:
+            return _to_sign_in(request)
+        fields = {} if request.method in SAFE else await form_fields(request)
+        if request.method not in SAFE and not session.is_own_form(fields.get("form_token", "")):
+            return console.render("refused.html", 403, session=session)
+        visit = Visit(console, request, session, fields)
+        try:
+            answer = await page(visit)
+        except CannotOperate as problem:
+            if problem.reason == TOKEN_PROBLEM:
+                console.sessions.end(key)
+                return _to_sign_in(request)
+            answer = visit.render("problem.html", 200 if visit.is_part else 502, problem=problem)
+        if key and request.cookies.get(console.cookie) != key:
+            console.set_cookie(answer, console.cookie, key)
+        return answer
+
+    return served
+
+
+async def _session_of(console: Console, request: Request) -> tuple[str, Session | None]:
+    """Return the session of a request, and the value of its cookie.
+
+    What authenticates operators in front of the console may send their token with each request, as a bearer.
+    """
+    key = request.cookies.get(console.cookie, "")
+    session = console.sessions.of(key)
+    kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not bearer or (session is not None and session.token == bearer):
+        return key, session
+    console.sessions.end(key)
+    try:
+        return await begun(console, bearer)
+    except CannotOperate:
+        return "", None
+
+
+def _to_sign_in(request: Request) -> Response:
+    if request.headers.get("hx-request") == "true":
+        return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})
+    return RedirectResponse("/sign-in", SEE_OTHER)

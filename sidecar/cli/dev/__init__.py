@@ -1,0 +1,1 @@
+"""`sidecar dev`: runs a repository that `sidecar init` wrote, as a whole, for one developer."""

@@ -1,0 +1,80 @@
+"""One process of `sidecar dev`, in a group of its own; its output goes into a queue, line by line."""
+
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from sidecar.cli.dev.guardian import end
+
+GRACE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOutput:
+    """A line of a child's output; `None` and an exit code if it has ended."""
+
+    child: "Child"
+    line: str | None
+    code: int = 0
+
+
+class Child:
+    """A started process.
+
+    Args:
+        name: shown before its lines.
+        command: what to run.
+        log: file for its whole output.
+        said: gets its lines, and its end.
+        guard: told `+` with the group when it is there, and `-` when it has ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        said: "SimpleQueue[object]",
+        guard: Callable[[str, int], None],
+    ) -> None:
+        self.name = name
+        self.stopping = False
+        self.log = log
+        self._guard = guard
+        self._process = subprocess.Popen(  # noqa: S603  the repository's own scripts, and the sidecar
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+        guard("+", self._process.pid)
+        self._reader = threading.Thread(target=self._read, args=(said,), daemon=True)
+        self._reader.start()
+
+    def stop(self) -> None:
+        """End the whole group; return when the process has ended."""
+        self.stopping = True
+        end({self._process.pid}, GRACE)
+        self._reader.join(GRACE)
+
+    def kill(self) -> None:
+        """Kill the whole group at once."""
+        end({self._process.pid}, 0.0)
+
+    def _read(self, said: "SimpleQueue[object]") -> None:
+        with self.log.open("a", encoding="utf-8") as log:
+            for line in self._process.stdout or ():
+                log.write(line)
+                log.flush()
+                said.put(ChildOutput(self, line.rstrip("\n")))
+        code = self._process.wait()
+        self._guard("-", self._process.pid)
+        said.put(ChildOutput(self, None, code))

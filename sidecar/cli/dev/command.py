@@ -1,0 +1,62 @@
+"""The command `dev`."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from sidecar.settings import Settings
+
+EX_USAGE: Final = 64
+SETTINGS: Final = "sidecar.toml"
+
+
+def add_dev(
+    app: typer.Typer, settings_of: "Callable[[Path | None], Settings]", make_key: Callable[[Path], object]
+) -> None:
+    """Add the command.
+
+    Args:
+        app: the command line.
+        settings_of: reads the settings, or ends the command.
+        make_key: makes an operator's key unless it is there.
+    """
+
+    @app.command(name="dev")
+    def dev(
+        folder: Annotated[Path, typer.Option("--dir", help="The folder that `sidecar init` wrote.")] = Path(),
+        consumer: Annotated[
+            str, typer.Option("--consumer", help="Script to run when the sidecar answers, e.g. ask.py.")
+        ] = "",
+    ) -> None:
+        """Run a folder that `sidecar init` wrote: sidecar, runner hosts, data service; show the timeline of each turn.
+
+        Changed scripts and settings restart what they concern; the sidecar reloads changed cards and prompts itself.
+
+        Whole output of each process: `.run/dev`. Ctrl-C ends everything; a second one at once.
+
+        Example: `sidecar dev --consumer ask.py`.
+
+        Exit codes: 0 stopped by a signal, 64 not such a folder, 78 wrong settings.
+        """
+        missing = [name for name in (SETTINGS, consumer) if name and not (folder / name).is_file()]
+        if missing:
+            typer.echo(
+                f"{folder / missing[0]} is not there; give a folder that `sidecar init` wrote, with --dir", err=True
+            )
+            raise typer.Exit(EX_USAGE)
+        os.chdir(folder)
+        from sidecar.cli.dev.running import DevSession  # noqa: PLC0415  not for `--help`
+        from sidecar.cli.output.drawing import Screen  # noqa: PLC0415  the same holds
+        from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  the same holds
+
+        Path(".run").mkdir(exist_ok=True)
+        make_key(Path(".run/operator"))
+        settings = settings_of(Path(SETTINGS))
+        where = SidecarAddress(f"unix:{settings.server.dispatch_socket}", settings.server.boot_secret_file)
+        session = DevSession(Screen(sys.stdout), settings.definitions.path, Path(consumer) if consumer else None)
+        session.run(where)

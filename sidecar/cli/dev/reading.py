@@ -1,0 +1,52 @@
+"""Makes a child's output readable: a traceback becomes its last line with the place, and the sidecar's log its news."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+PLACE: Final = re.compile(r'\s*(?:\|\s*)?File "(?P<file>[^"]+)", line (?P<line>\d+)')
+LOG_LINE: Final = re.compile(r"\d\d:\d\d:\d\d\.\d{3} (?P<level>[A-Z]+) +(?P<event>[\w.]+): (?P<text>.*)")
+LONGEST: Final = 400
+QUIET: Final = ".key_made"
+"""End of the name of a warning that is meant for production."""
+NEWS: Final = ".changed"
+"""End of the names of events of level INFO that are shown."""
+
+
+class Folded:
+    """Folds the tracebacks in the lines of one child.
+
+    Args:
+        folder: the last place inside it is named.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._place = ""
+        self._inside = False
+
+    def shown(self, line: str) -> str:
+        """Return what to show for a line; empty for nothing."""
+        if line.startswith("Traceback (most recent call last)") or (not self._inside and PLACE.match(line)):
+            self._inside, self._place = True, ""
+        if not self._inside:
+            return line[:LONGEST]
+        if found := PLACE.match(line):
+            file = Path(found["file"])
+            if file.is_relative_to(self._folder) and ".venv" not in file.parts:
+                self._place = f" ({file.relative_to(self._folder)}, line {found['line']})"
+        if not line or line[0].isspace() or line.startswith("Traceback "):
+            return ""
+        self._inside = False
+        return line[:LONGEST] + self._place
+
+
+def news(line: str) -> str:
+    """Return what to show of a line of the sidecar; empty for nothing."""
+    found = LOG_LINE.match(line)
+    if found is None:
+        return line
+    informs = found["level"] in {"INFO", "DEBUG"}
+    if found["event"].endswith(QUIET) or (informs and not found["event"].endswith(NEWS)):
+        return ""
+    return found["text"] if informs else f"{found['level'].lower()}: {found['text']}"

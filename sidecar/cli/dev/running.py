@@ -1,0 +1,196 @@
+"""Runs all processes of a repository until it is told to stop, and starts again what a change concerns."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import Any, Final
+
+from sidecar.cli.dev import guardian
+from sidecar.cli.dev.child import Child, ChildOutput
+from sidecar.cli.dev.reading import Folded, news
+from sidecar.cli.dev.turn_watch import Answers, TurnEnded, TurnWatch
+from sidecar.cli.output.drawing import Part, Screen, clean
+from sidecar.cli.record.client import SidecarAddress
+
+SIDECAR: Final = "sidecar"
+SETTINGS: Final = "sidecar.toml"
+LOGS: Final = Path(".run/dev")
+PYTHON: Final = (sys.executable, "-u")
+"""Unbuffered, so that each line is shown at once."""
+INTERVAL: Final = 0.25
+"""Seconds between two looks at the files."""
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A signal asks to stop."""
+
+
+class DevSession:
+    """The processes of one repository, which is the working directory.
+
+    Args:
+        screen: where lines and timelines go.
+        config: folder of the definitions, which the sidecar reloads itself.
+        consumer: script that runs once the sidecar answers, and again after a change; None: none.
+    """
+
+    def __init__(self, screen: Screen, config: Path, consumer: Path | None) -> None:
+        self._screen = screen
+        self._folder = Path.cwd()
+        self._config = config
+        self._consumer = consumer
+        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._children: dict[str, Child] = {}
+        self._folded: dict[str, Folded] = {}
+        self._asked = 0
+        self._guard_lock = threading.Lock()
+
+    def run(self, where: SidecarAddress) -> None:
+        """Run until a signal."""
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self._listen_to_signals()
+        with self._guarded(), TurnWatch(where, self._screen, self._events):
+            seen = self._files()
+            for name, command in self._wanted(seen).items():
+                self._start(name, command)
+            while True:
+                try:
+                    event = self._events.get(timeout=INTERVAL)
+                except Empty:
+                    seen = self._applied(seen)
+                    continue
+                if isinstance(event, Stop):
+                    self._say("dev", "stopping")
+                    return
+                self._handle(event)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """End every child at the end, and also if this process is killed."""
+        command = [sys.executable, "-I", guardian.__file__]
+        with subprocess.Popen(  # noqa: S603  a module of this package
+            command, stdin=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
+            self._guardian = process
+            try:
+                yield
+            finally:
+                for child in self._children.values():
+                    child.stopping = True
+                with self._guard_lock:
+                    if process.stdin is not None:
+                        process.stdin.close()
+
+    def _guard(self, sign: str, group: int) -> None:
+        with self._guard_lock:
+            if (pipe := self._guardian.stdin) is not None and not pipe.closed:
+                pipe.write(f"{sign}{group}\n")
+                pipe.flush()
+
+    def _listen_to_signals(self) -> None:
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            if self._asked:
+                for child in self._children.values():
+                    child.kill()
+            self._asked += 1
+            self._events.put(Stop())
+
+        for number in SIGNALS:  # for good: a second signal kills what is still ending
+            signal.signal(number, stop)
+
+    def _files(self) -> dict[Path, tuple[int, int]]:
+        found = [*Path().glob("*.py"), Path(SETTINGS), *self._config.rglob("*")]
+        marks: dict[Path, tuple[int, int]] = {}
+        for path in found:
+            try:
+                status = path.stat()
+            except OSError:  # removed meanwhile
+                continue
+            marks[path] = (status.st_mtime_ns, status.st_size)
+        return marks
+
+    def _wanted(self, files: Mapping[Path, object]) -> dict[str, list[str]]:
+        scripts = [path for path in sorted(files) if path.name == "data_service.py" or path.name.endswith("_agent.py")]
+        own = {path.stem: [*PYTHON, str(path)] for path in scripts if path.parent == Path()}
+        return {**own, SIDECAR: [*PYTHON, "-m", "sidecar", "serve", "--config", SETTINGS]}
+
+    def _applied(self, seen: dict[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
+        """Start again what the changed files concern; return the files."""
+        now = self._files()
+        changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
+        if not changed:
+            return now
+        wanted = self._wanted(now)
+        scripts = {path for path in changed if path.parent == Path() and path.suffix == ".py"}
+        names = {path.stem for path in scripts}
+        asking = self._consumer is not None and self._consumer in scripts
+        library = names - set(wanted) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
+        concerned = (set(wanted) - {SIDECAR}) if library else names & {*wanted, *self._children}
+        if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
+            concerned.add(SIDECAR)
+        what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
+        said = f"; starting again: {', '.join(sorted(concerned))}" if concerned else ""
+        self._say("dev", f"changed: {what}{said}")
+        for name in sorted(concerned):
+            if name in self._children:
+                self._children.pop(name).stop()
+            if name in wanted:
+                self._start(name, wanted[name])
+        if asking:
+            self._ask()
+        return now
+
+    def _ended(self, name: str) -> bool:
+        return name not in self._children
+
+    def _start(self, name: str, command: list[str]) -> None:
+        self._folded[name] = Folded(self._folder)
+        log = LOGS / f"{name}.log"
+        self._children[name] = Child(name, command, log=log, said=self._events, guard=self._guard)
+
+    def _ask(self) -> None:
+        if self._consumer is not None:
+            name = self._consumer.stem
+            if name in self._children:
+                self._children.pop(name).stop()
+            self._start(name, [*PYTHON, str(self._consumer)])
+
+    def _handle(self, event: Any) -> None:
+        match event:
+            case Answers():
+                self._say("dev", "the sidecar answers; Ctrl-C ends everything")
+                if self._consumer is not None and self._consumer.stem not in self._folded:
+                    self._ask()
+            case TurnEnded(lines):
+                self._screen.show([[], *lines, []])
+            case ChildOutput(child, None, code):
+                self._ending(child, code)
+            case ChildOutput(child, str(line)):
+                shown = self._folded[child.name].shown(line)
+                shown = news(shown) if child.name == SIDECAR else shown
+                if shown:
+                    self._say(child.name, shown)
+            case _:
+                raise AssertionError(event)
+
+    def _ending(self, child: Child, code: int) -> None:
+        if self._children.get(child.name) is child:
+            del self._children[child.name]
+        is_consumer = self._consumer is not None and child.name == self._consumer.stem
+        if child.stopping or (is_consumer and code == 0):
+            return
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        next_step = "" if is_consumer else "; it starts again when its files change"
+        self._say(child.name, f"ended with {how}{next_step}; whole output: {child.log}", "red")
+
+    def _say(self, name: str, text: str, style: str = "") -> None:
+        self._screen.show([[Part(f"{name} | ", "cyan"), Part(clean(text), style)]])

@@ -1,0 +1,42 @@
+"""Reads what is served from the metrics and from the work that runs. Imported when an operator first asks."""
+
+from collections import defaultdict
+
+from sidecar.core.executing.retries import BreakerState
+from sidecar.observability import call_names, names
+from sidecar.observability.metrics import Counter, Histogram, Metrics
+from sidecar.operations.process.traffic import ServedCalls, SlotTraffic, Traffic
+from sidecar.operations.process.turn_assembly import Operations
+
+
+def read_traffic(metrics: Metrics, operations: Operations) -> Traffic:
+    """Return the counters as they are now."""
+    by_name = {each.name: each for each in metrics}
+    calls, limits = by_name.get(call_names.CALLS), by_name.get(call_names.ADMISSION_REFUSED)
+    durations = by_name.get(names.CHILD_SECONDS)
+    places = operations.dispatch_calls.places
+    return Traffic(
+        calls=[ServedCalls(key, int(count)) for key, count in _series(calls)],
+        slots=_slots(durations, operations),
+        bounds=durations.bounds if isinstance(durations, Histogram) else (),
+        limits={limit: int(count) for (limit,), count in _series(limits) if count},
+        dispatches=places.taken,
+        most_dispatches=places.most,
+    )
+
+
+def _series(metric: object) -> list[tuple[tuple[str, ...], float]]:
+    return sorted(metric.series.items()) if isinstance(metric, Counter) else []
+
+
+def _slots(durations: object, operations: Operations) -> dict[str, SlotTraffic]:
+    running = {str(slot): count for slot, count in operations.dispatch_calls.places.by_slot.items()}
+    buckets: dict[str, list[int]] = {}
+    breakers: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+    for (slot, *_), each in durations.series.items() if isinstance(durations, Histogram) else ():
+        known = buckets.get(slot, [0] * len(each.counts))
+        buckets[slot] = [ours + more for ours, more in zip(known, each.counts, strict=True)]
+    for target, shut, state in operations.breakers.not_closed():
+        breakers[shut][target] = state is BreakerState.HALF_OPEN
+    slots = sorted({*running, *buckets, *breakers})
+    return {slot: SlotTraffic(running.get(slot, 0), buckets.get(slot, ()), breakers.get(slot, {})) for slot in slots}
