@@ -99,7 +99,7 @@ LOADS = {
     "migrate --config /nowhere": (44, COMMON),
     "backup --config /nowhere x": (44, COMMON),
     "projection rebuild --config /nowhere": (44, COMMON),
-    "verify-log --config /nowhere": (215, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
+    "verify-log --config /nowhere": (217, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
