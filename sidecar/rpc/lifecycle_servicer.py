@@ -191,7 +191,8 @@ class LifecycleServicer:
         return flags.flags_message(await self._operations.read_flags(flag_steps.of_slot(message)))
 
     async def _list(self, message: reading_pb2.ListRolloutsRequest, call: Call) -> reading_pb2.ListRolloutsResponse:
-        reading = await self._operations.read.list()
+        read = self._operations.read
+        reading = await (read.list_or_shown() if message.or_replica_view else read.list())
         slots, token = page_of(reading.slots, message, lambda each: each.rollout.slot)
         return rollouts.rollouts_message(reading, slots, token)
 

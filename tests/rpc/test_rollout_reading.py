@@ -241,3 +241,32 @@ async def test_rolling_back_several_levels_takes_as_many_requests_and_no_gate() 
 
     assert active == [["shop2"], ["shop"], []]
     assert bench.gates.asked == []
+
+
+async def test_rollouts_are_listed_from_memory_only_if_that_is_asked_for() -> None:
+    """With what was killed here; a sidecar that has read nothing yet has nothing to show."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=2500)
+        bench.store.away = True
+        strict = await failure_of(bench.lifecycle.ListRollouts(pb.ListRolloutsRequest(), metadata=bench.role()))
+        before = await listed(bench)
+        await bench.step("Kill", header={"expected_revision": None})
+        after = await listed(bench)
+        bench.store.away = False
+        recorded = await listed(bench)
+
+    assert strict.reason == "STORE_UNAVAILABLE"
+    assert [each.replica_view for each in (before, after, recorded)] == [True, True, False]
+    assert [each.slots[0].definitions[0].state for each in (before, after)] == [
+        pb.LIFECYCLE_STATE_PROMOTE,
+        pb.LIFECYCLE_STATE_ROLLBACK,
+    ]
+    assert (before.slots[0].active_digest != "", after.slots[0].active_digest) == (True, "")
+    assert after.slots[0].definitions[0].killed.killed_by == "ada@example"
+
+
+async def listed(bench: OperatedSidecar) -> pb.ListRolloutsResponse:
+    """Return the rollouts, from memory if need be."""
+    request = pb.ListRolloutsRequest(or_replica_view=True)
+    answer: pb.ListRolloutsResponse = await bench.lifecycle.ListRollouts(request, metadata=bench.role())
+    return answer

@@ -66,13 +66,7 @@ async def served(options: ConsoleOptions, **client: Any) -> AsyncIterator[Visito
     """Serve a console until the context ends."""
     server, address = console_server(options)
     started = asyncio.Event()
-    begin = server.startup
-
-    async def startup(*arguments: Any, **named: Any) -> None:
-        await begin(*arguments, **named)
-        started.set()
-
-    server.startup = startup  # type: ignore[method-assign]  # it has no event for having started
+    server.on_started = started.set
     vars(server)["capture_signals"] = nullcontext  # the signals of the tests stay theirs
     running = asyncio.ensure_future(server.serve())
     await started.wait()

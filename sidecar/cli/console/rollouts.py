@@ -1,7 +1,6 @@
-"""Rollouts for pages: as they are, or, marked, as they were when they could last be read."""
+"""Rollouts for pages: as they are on record or, while the store is away, as the binds of a sidecar show them."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from sidecar.cli.console.visit import Visit
@@ -9,7 +8,7 @@ from sidecar.cli.subagent.client import CannotOperate
 from subagents.lifecycle.v1 import reading_pb2
 
 AWAY: Final = frozenset({"STORE_UNAVAILABLE", ""})
-"""Reasons for which what was read before is shown: the store is away, or the sidecar is."""
+"""Reasons for which a page is shown without rollouts: the store is away before anything was read, or the sidecar is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +16,11 @@ class KnownRollouts:
     """What is known of the rollouts.
 
     Attributes:
-        answer: None: nothing was ever read.
-        problem: why they cannot be read now; None: they are as they are now.
-        read_at: when they were read.
+        answer: None: nothing.
+        problem: why nothing is known.
     """
 
-    answer: Any
-    read_at: datetime | None
+    answer: Any = None
     problem: CannotOperate | None = None
 
     @property
@@ -38,13 +35,10 @@ class KnownRollouts:
 
 async def known_rollouts(visit: Visit) -> KnownRollouts:
     """Read the rollouts. Raises `CannotOperate` unless the reason is that they are away."""
-    console = visit.console
+    request = reading_pb2.ListRolloutsRequest(or_replica_view=True)
     try:
-        answer = await visit.sidecars.ask_all(visit.token, "ListRollouts", reading_pb2.ListRolloutsRequest(), "slots")
+        return KnownRollouts(await visit.sidecars.ask_all(visit.token, "ListRollouts", request, "slots"))
     except CannotOperate as problem:
         if problem.reason not in AWAY:
             raise
-        kept, read_at = console.rollouts or (None, None)
-        return KnownRollouts(kept, read_at, problem)
-    console.rollouts = (answer, datetime.now(UTC))
-    return KnownRollouts(*console.rollouts)
+        return KnownRollouts(problem=problem)

@@ -2,8 +2,11 @@
 
 import asyncio
 import ipaddress
+import signal
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,7 @@ from sidecar.cli.console.web import make_app
 from sidecar.cli.subagent.client import CannotOperate, OperatorExit
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 MOST_REQUESTS: Final = 100
 """At a time; further ones are answered 503."""
 
@@ -51,12 +55,38 @@ def serve_console(options: ConsoleOptions, say: Callable[[str], None]) -> int:
     except CannotOperate as problem:
         say(str(problem))
         return problem.code
-    say(f"the console is at {address}; sign in with a role token (`sidecar token mint`)")
-    asyncio.run(server.serve())
-    return OperatorExit.DONE if server.started else OperatorExit.NOT_ASKED
+    server.on_started = lambda: say(f"the console is at {address}; sign in with a role token (`sidecar token mint`)")
+    try:
+        asyncio.run(server.serve())
+    except SystemExit:  # uvicorn has written why
+        return OperatorExit.NOT_ASKED
+    return OperatorExit.DONE
 
 
-def console_server(options: ConsoleOptions) -> tuple[uvicorn.Server, str]:
+class ConsoleServer(uvicorn.Server):
+    """The server: says when it listens, and ends without an error when it is told to."""
+
+    on_started: Callable[[], None] = staticmethod(lambda: None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self.on_started()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End the server at a signal, once."""
+        loop = asyncio.get_running_loop()
+        for each in STOPPING:
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        try:
+            yield
+        finally:
+            for each in STOPPING:
+                loop.remove_signal_handler(each)
+
+
+def console_server(options: ConsoleOptions) -> tuple[ConsoleServer, str]:
     """Return the server, not started, and its address. Raises `CannotOperate`."""
     host, port = _address(options)
     secure = options.certificate is not None
@@ -77,7 +107,7 @@ def console_server(options: ConsoleOptions) -> tuple[uvicorn.Server, str]:
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,
     )
-    return uvicorn.Server(config), f"{'https' if secure else 'http'}://{_in_url(host)}:{port}/"
+    return ConsoleServer(config), f"{'https' if secure else 'http'}://{_in_url(host)}:{port}/"
 
 
 def _address(options: ConsoleOptions) -> tuple[str, int]:

@@ -45,19 +45,15 @@ class SidecarConnection:
     def __init__(self, target: str, tls: Path | None) -> None:
         check_target(target, tls)
         self.target = target
-        if tls is None or target.startswith("unix:"):
-            self._channel = grpc.aio.insecure_channel(target, NO_PROXY)
-        else:
-            self._channel = grpc.aio.secure_channel(target, channel_credentials(tls), NO_PROXY)
-        self._stubs: tuple[Any, ...] = (
-            LifecycleServiceStub(self._channel),
-            AdminServiceStub(self._channel),
-            HistoryServiceStub(self._channel),
-        )
+        self._tls = None if target.startswith("unix:") else tls
+        if self._tls is not None:
+            channel_credentials(self._tls)  # a folder without them is no start
+        self._opened: tuple[grpc.aio.Channel, tuple[Any, ...]] | None = None
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._channel.close()
+        if self._opened is not None:
+            await self._opened[0].close()
 
     async def ask(self, token: str, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
         """Return the answer to a request. `name`: the sub-agent of the advice. Raises `CannotOperate`."""
@@ -89,7 +85,17 @@ class SidecarConnection:
         return rows
 
     def _method(self, name: str) -> Any:
-        return next(getattr(stub, name) for stub in self._stubs if hasattr(stub, name))
+        """Return a method; connects when first needed, for a channel belongs to the event loop that it was made in."""
+        if self._opened is None:
+            if self._tls is None:
+                channel = grpc.aio.insecure_channel(self.target, NO_PROXY)
+            else:
+                channel = grpc.aio.secure_channel(self.target, channel_credentials(self._tls), NO_PROXY)
+            self._opened = (
+                channel,
+                tuple(make(channel) for make in (LifecycleServiceStub, AdminServiceStub, HistoryServiceStub)),
+            )
+        return next(getattr(stub, name) for stub in self._opened[1] if hasattr(stub, name))
 
 
 class Sidecars:

@@ -63,6 +63,7 @@ class StepForm:
         verbs: what the step is; empty if it cannot be told yet.
         wrong: what is wrong with the form, or why the step was refused.
         lines: what a sidecar answered, with the style of the command line.
+        slot: as it was read for the form; None: the step reads nothing.
     """
 
     step: str
@@ -77,6 +78,7 @@ class StepForm:
     wrong: str = ""
     lines: list[tuple[str, str]] = field(default_factory=list)
     done: bool = False
+    slot: Any = None
 
     @property
     def danger(self) -> str:
@@ -123,16 +125,12 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
     name = visit.request.path_params["slot"]
     if form.step not in STEPS:
         raise _wrong(f"there is no step {form.step[:20]}")
-    slot = None
     if not form.verbs or not form.revision:
         try:
             form.verbs = await _verbs(visit, form)
         except ValueError as problem:
             form.wrong = form.wrong or ("" if not form.percent else str(problem))
-    rollouts = visit.console.rollouts
-    if rollouts is not None:
-        slot = next((each for each in rollouts[0].slots if each.slot == name), None)
-    return visit.render("step.html", 200, form=form, name=name, slot=slot, steps=STEPS)
+    return visit.render("step.html", 200, form=form, name=name, steps=STEPS)
 
 
 async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
@@ -150,7 +148,7 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     if not found:
         raise _wrong("the slot does not have this definition any more")
     target = StepTarget(slot, found[0])
-    form.revision = form.revision or str(slot.revision)
+    form.revision, form.slot = form.revision or str(slot.revision), slot
     return _planned(target, form)
 
 

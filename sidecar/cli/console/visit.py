@@ -24,7 +24,6 @@ class Console:
 
     Attributes:
         samples, tail: what was read before, to compare with.
-        rollouts: the last rollouts that were read, and when; shown, marked, while the store is away.
     """
 
     sidecars: Sidecars
@@ -32,7 +31,6 @@ class Console:
     samples: Samples
     sessions: Sessions = field(default_factory=Sessions)
     tail: AuditTail = field(default_factory=AuditTail)
-    rollouts: tuple[Any, datetime] | None = None
 
     def __post_init__(self) -> None:
         """Prepare the templates."""

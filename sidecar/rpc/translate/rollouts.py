@@ -82,6 +82,7 @@ def rollouts_message(reading: RolloutsReading, slots: Sequence[SlotReading], tok
         next_page_token=token,
         backends=[_backend(each) for each in reading.backends],
         rollout_version=reading.version,
+        replica_view=reading.replica_view,
     )
 
 

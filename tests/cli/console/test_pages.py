@@ -123,20 +123,23 @@ async def test_pause_rollback_and_kill_want_what_the_command_line_wants() -> Non
     assert (before, after) == (reading_pb2.LIFECYCLE_STATE_PROMOTE, reading_pb2.LIFECYCLE_STATE_ROLLBACK)
 
 
-async def test_while_the_store_is_away_the_last_view_is_shown_as_that_and_a_kill_works() -> None:
+async def test_while_the_store_is_away_the_view_of_the_sidecar_is_shown_as_that_and_a_kill_works() -> None:
     """The form of a kill reads nothing, and its answer says what it has reached."""
     async with an_operated_sidecar() as bench, a_console(bench) as visitor:
         await bench.promoted(ramp=2500)
         await visitor.sign_in(bench.token())
-        await visitor.get("/board")
         path = await path_of(bench, "kill")
         bench.store.away = True
         pages = [words((await visitor.get(each)).text) for each in ("/now", "/board", "/board/shop")]
         killed = words((await visitor.take(path, reason="it hurts", confirmed="1")).text)
+        after = words((await visitor.get("/board/shop")).text)
         offered = await bench.offers("user-20")
+        refused = words((await visitor.take(path.replace("kill", "activate"), reason="again")).text)
 
-    assert all("The rollouts cannot be read" in page and "live 25 %" in page for page in pages)
-    assert all("they may be different by now" in page for page in pages)
+    assert all("This is the view of one sidecar" in page and "live 25 %" in page for page in pages)
+    assert "killed at this sidecar; not on record yet" in after
+    assert "shop @9aa71472 killed" in after
+    assert "STORE_UNAVAILABLE" in refused
     assert "in effect at this sidecar only: killed" in killed
     assert offered == []
 

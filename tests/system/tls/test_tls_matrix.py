@@ -28,6 +28,10 @@ from tests.support.tls_sidecar import a_tls_sidecar
 FILES: Final = (dispatch_pb2, history_pb2, tools_pb2, lifecycle_pb2, admin_pb2, runner_pb2, envelope_pb2)
 LISTENER: Final = {"dispatch": "dispatch", "history": "dispatch", "tools": "agents", "lifecycle": "operators"}
 LISTENERS: Final = {**LISTENER, "admin": "operators", "runner": "nowhere", "envelope": "nowhere"}
+READ_BY_OPERATORS: Final = frozenset(
+    f"/subagents.history.v1.HistoryService/{name}" for name in ("ListTurns", "GetTurn", "WatchEvents")
+)
+"""What the operators' listener serves beside its own services."""
 CERTIFICATES: Final = {
     "the agent": (AGENT,),
     "the host": (HOST,),
@@ -56,12 +60,14 @@ def folder() -> Iterator[Path]:
         yield made
 
 
-def methods() -> Iterator[tuple[str, str]]:
-    """Yield listener and full name of every RPC that our protos declare."""
+def methods() -> Iterator[tuple[frozenset[str], str]]:
+    """Yield the listeners and the full name of every RPC that our protos declare."""
     for file in FILES:
         for service in file.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
-                yield LISTENERS[service.full_name.split(".")[1]], f"/{service.full_name}/{method.name}"
+                name = f"/{service.full_name}/{method.name}"
+                more = {"operators"} if name in READ_BY_OPERATORS else set[str]()
+                yield frozenset({LISTENERS[service.full_name.split(".")[1]], *more}), name
 
 
 async def reason_of(channel: grpc.aio.Channel, method: str, secret: str) -> str:
@@ -83,12 +89,13 @@ async def test_every_cell_over_tls_is_as_written_down_here(folder: Path) -> None
         secret = served.sidecar.boot_secret
         for at, (name, names) in product(OWNER, CERTIFICATES.items()):
             channel = await served.channel(at, served.authority.issue(*names))
-            for listener, method in methods():
+            for listeners, method in methods():
                 reason = await reason_of(channel, method, secret)
-                if listener == at and OWNER[at] == name:
+                if at in listeners and OWNER[at] == name:
                     right = reason in BEHIND_THE_CERTIFICATE[at] if at != "dispatch" else reason not in TURNED_AWAY
                 else:
-                    right = reason == ("CALLER_NOT_ALLOWED" if listener in {at, "nowhere"} else "WRONG_LISTENER")
+                    closed = listeners & {at, "nowhere"}
+                    right = reason == ("CALLER_NOT_ALLOWED" if closed else "WRONG_LISTENER")
                 if not right:
                     wrong.append(f"{method} at {at} with {name}: {reason or 'let in'}")
     assert wrong == []

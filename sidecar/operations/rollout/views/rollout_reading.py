@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.errors import UnknownDefinition
+from sidecar.core.errors import StoreUnavailable, UnknownDefinition
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.drift import drifts_of
@@ -75,11 +75,17 @@ class BackendReading(msgspec.Struct, frozen=True):
 
 
 class RolloutsReading(msgspec.Struct, frozen=True):
-    """Everything. `version`: that the binds here show."""
+    """Everything.
+
+    Attributes:
+        version: that the binds here show.
+        replica_view: the store does not answer, and this is what the binds here show.
+    """
 
     slots: tuple[SlotReading, ...]
     backends: tuple[BackendReading, ...]
     version: int
+    replica_view: bool = False
 
 
 async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
@@ -120,6 +126,22 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             self._backends(),
             self.views.current().version,
         )
+
+    async def list_or_shown(self) -> RolloutsReading:
+        """Return all slots; while the store is away those that binds here show.
+
+        Raises:
+            StoreUnavailable: it is away, and nothing was read from it yet.
+        """
+        try:
+            return await self.list()
+        except StoreUnavailable:
+            shown = self.views.shown_here()
+            if shown.version < 0:
+                raise
+        pinned = self.pinned.bound_here().turns
+        slots = tuple(self._slot(shown.slots[slot], pinned) for slot in sorted(shown.slots))
+        return RolloutsReading(slots, self._backends(), shown.version, replica_view=True)
 
     async def get(self, name: str) -> SlotReading:
         """Return one slot, by its name or by a definition's id. Raises `UnknownDefinition`, `StoreUnavailable`."""

@@ -15,6 +15,8 @@ import msgspec
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.step import Actor
+from sidecar.core.rollout.transitions import kill, may_be_killed
 from sidecar.core.rollout.view import RolloutView, in_their_place, with_ramps_down
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.timed_access import read_within
@@ -24,6 +26,7 @@ from sidecar.operations.rollout.store.replicas import PinnedTurnCount
 
 POLL: Final = timedelta(seconds=1)
 LONGEST_READ: Final = 2.0
+NOT_ON_RECORD: Final = "killed at this sidecar; not on record yet"
 NOT_SHOWN: Final = (
     "it is on record, and the binds of this replica do not show it yet: the store does not answer; they follow as soon"
     " as it does, which `--wait` waits for"
@@ -116,6 +119,20 @@ class RolloutViews:
         if here is not None and here.revision >= answer.revision:
             return answer
         return msgspec.structs.replace(answer, warnings=(*answer.warnings, NOT_SHOWN))
+
+    def shown_here(self) -> RolloutView:
+        """Return the view with each kill that holds here as it is on record soon; memory only."""
+        view = self.current()
+        taken = {each.digest: each for each in self._tombstones.pending() if each.kind is StopKind.KILL}
+        slots = dict(view.slots)
+        for slot, rollout in view.slots.items():
+            for digest in [each for each in rollout.definitions if each in view.killed]:
+                stop = taken.get(digest)
+                at, who = (stop.at, stop.by) if stop else (self._clock.now(), "")
+                if may_be_killed(rollout.definitions[digest], flag_exists=True):
+                    by = Actor(at=at, actor=who, reason=NOT_ON_RECORD, request_id="")
+                    slots[slot] = kill(slots[slot], digest, by, flag_exists=True).rollout
+        return msgspec.structs.replace(view, slots=slots)
 
     def served_digests(self) -> frozenset[Digest]:
         """Return every definition that a bind may choose now: their cards have to be kept."""

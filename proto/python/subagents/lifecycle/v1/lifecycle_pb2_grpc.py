@@ -416,7 +416,7 @@ class LifecycleServiceServicer:
     def ListRollouts(self, request, context):
         """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
-        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE` (with `or_replica_view` only before the first read).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

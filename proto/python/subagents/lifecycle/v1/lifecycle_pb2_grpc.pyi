@@ -178,7 +178,7 @@ class LifecycleServiceStub:
     ListRollouts: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListRolloutsRequest, _reading_pb2.ListRolloutsResponse]
     """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
-    Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
+    Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE` (with `or_replica_view` only before the first read).
     """
     ExplainServing: _aio.UnaryUnaryMultiCallable[_reading_pb2.ExplainServingRequest, _reading_pb2.ExplainServingResponse]
     """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
@@ -497,7 +497,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_reading_pb2.ListRolloutsResponse]:
         """Returns the rollouts of all slots, by slot, and how fresh the flags are.
 
-        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
+        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE` (with `or_replica_view` only before the first read).
         """
 
     @_abc_1.abstractmethod

@@ -416,24 +416,28 @@ class GetRolloutResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[SlotStatus, _Mapping]] = ...) -> None: ...
 
 class ListRolloutsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "or_replica_view")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OR_REPLICA_VIEW_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    or_replica_view: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., or_replica_view: _Optional[bool] = ...) -> None: ...
 
 class ListRolloutsResponse(_message.Message):
-    __slots__ = ("slots", "backends", "rollout_version", "next_page_token")
+    __slots__ = ("slots", "backends", "rollout_version", "next_page_token", "replica_view")
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     BACKENDS_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_VERSION_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_VIEW_FIELD_NUMBER: _ClassVar[int]
     slots: _containers.RepeatedCompositeFieldContainer[SlotStatus]
     backends: _containers.RepeatedCompositeFieldContainer[BackendStatus]
     rollout_version: int
     next_page_token: str
-    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., rollout_version: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    replica_view: bool
+    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., rollout_version: _Optional[int] = ..., next_page_token: _Optional[str] = ..., replica_view: _Optional[bool] = ...) -> None: ...
 
 class ExplainServingRequest(_message.Message):
     __slots__ = ("slot", "principal", "experiment_arm", "at")
