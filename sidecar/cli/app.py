@@ -198,14 +198,16 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.new_command import add_new  # noqa: PLC0415  the same holds
 
-    add_subagent(
+    group = add_subagent(
         app,
         lambda config: _settings(commands, config),
         commands.environment(),
         commands.checkouts,
         commands.erase_offline,
     )
+    add_new(group, commands.load)
 
 
 def _add_console(app: typer.Typer, commands: Commands) -> None:

@@ -85,11 +85,11 @@ LOADS = {
     "init travel --dir /nowhere": (14, "annotated_doc shellingham typer"),
     "doctor --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
-    "subagent list --target unix:/nowhere": (45, CALLING),
-    "subagent ramp shop 5 --reason x --target unix:/nowhere": (64, CALLING),
-    "subagent kill shop --reason x --target unix:/nowhere": (50, CALLING),
-    "subagent decommission list --target unix:/nowhere": (51, CALLING),
-    "end-turn x --reason y --target unix:/nowhere": (50, CALLING),
+    "subagent list --target unix:/nowhere": (46, CALLING),
+    "subagent ramp shop 5 --reason x --target unix:/nowhere": (65, CALLING),
+    "subagent kill shop --reason x --target unix:/nowhere": (51, CALLING),
+    "subagent decommission list --target unix:/nowhere": (52, CALLING),
+    "end-turn x --reason y --target unix:/nowhere": (51, CALLING),
     "status --target unix:/nowhere": (52, CALLING),
     "drain --reason x --target unix:/nowhere": (52, CALLING),
     "turns --target unix:/nowhere": (25, CALLING),
@@ -103,7 +103,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (103, f"{COMMON} {DRAWN}"),
+    "--help": (104, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

@@ -50,6 +50,13 @@ def write_repository(name: str, folder: Path) -> Path:
     Raises:
         ScaffoldError: the name is not possible, something with this name exists, or nothing can be written there.
     """
+    words = {"name": checked_name(name), "module": name.replace("-", "_")}
+    contents = {path.format(**words): filled(f"init_templates/{file}.txt", words) for path, file in FILES.items()}
+    return write_project(name, folder, contents | {".run/.gitkeep": ""})
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a sub-agent; raise `ScaffoldError` if it cannot be one."""
     if not NAME.match(name) or len(name) > LONGEST:
         raise ScaffoldError(
             f"{name[:60]!r} cannot be a sub-agent's name; take at most {LONGEST} lower-case letters, digits and single "
@@ -57,6 +64,4 @@ def write_repository(name: str, folder: Path) -> Path:
         )
     if name in TAKEN:
         raise ScaffoldError(f"{name!r} is a name that the written configuration uses itself; choose another one")
-    words = {"name": name, "module": name.replace("-", "_")}
-    contents = {path.format(**words): filled(f"init_templates/{file}.txt", words) for path, file in FILES.items()}
-    return write_project(name, folder, contents | {".run/.gitkeep": ""})
+    return name

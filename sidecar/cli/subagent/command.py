@@ -69,8 +69,8 @@ def add_subagent(
     environment: FromEnvironment,
     checkouts: Callable[[], Checkouts],
     erase_offline: Callable[..., Any],
-) -> None:
-    """Add the commands.
+) -> typer.Typer:
+    """Add the commands; return the group `subagent`.
 
     Args:
         app: the command line.
@@ -91,9 +91,8 @@ def add_subagent(
     ) -> Open:
         def opened(*, offline: bool = False) -> Any:
             targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
-            return _operating(
-                settings_of, environment, config, targets, CredentialFiles(token_file, tls), as_json=as_json
-            )
+            files = CredentialFiles(token_file, tls)
+            return _operating(settings_of, environment, config, targets, files, as_json=as_json)
 
         return opened
 
@@ -113,6 +112,7 @@ def add_subagent(
     add_status(app, placed)
     app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
     _add_erase(app, settings_of, place, erase_offline)
+    return group
 
 
 def _add_erase(
@@ -166,8 +166,7 @@ def _preview(
     digest: Digest = "",
 ) -> None:
     """Show how many recent users a ramp would add and remove. Changes nothing."""
-    points = parse_or_exit(basis_points, percent)
-    raise typer.Exit(_reading().preview(at(), name, points, digest))
+    raise typer.Exit(_reading().preview(at(), name, parse_or_exit(basis_points, percent), digest))
 
 
 def _history(

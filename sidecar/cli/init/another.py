@@ -1,0 +1,171 @@
+"""Adds a sub-agent to a folder that `sidecar init` wrote, completely or not at all."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.cli.init.new_cases import with_cases
+from sidecar.cli.init.repository import checked_name
+from sidecar.cli.init.yaml_insertion import InsertedYaml, text_of, value_of
+from sidecar.cli.scaffolding.project_files import ScaffoldError, filled
+from sidecar.core.decoding import DecodeError, from_toml, from_utf8
+from sidecar.core.definitions.resolve import LoadedCatalogue
+
+SETTINGS: Final = "sidecar.toml"
+SLOTS: Final = re.compile(r"^\[targets\.slots\][ \t]*(#.*)?$", re.MULTILINE)
+NEW_FILES: Final[Mapping[str, str]] = {
+    "{config}/prompts/components/{name}/instructions-{name}.yaml": "instructions.yaml",
+    "{config}/prompts/components/{name}/persona-{name}.yaml": "persona.yaml",
+    "tests/test_{module}.py": "test.py",
+    "{module}_agent.py": "agent.py",
+}
+"""Template of each file that must not be there yet."""
+
+Load = Callable[[Path], LoadedCatalogue]
+"""Reads the definitions below a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What was changed, as paths in the folder.
+
+    Attributes:
+        written: new files.
+        changed: files with a new entry.
+    """
+
+    written: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Added:
+    """Add the sub-agent `name`; nothing is changed if anything is in its way, or if the result would be invalid.
+
+    Args:
+        name: id of the sub-agent.
+        folder: the repository.
+        orchestrator: the agent that may call it; empty: the only one.
+        load: reads the changed definitions, to check them.
+
+    Raises:
+        ScaffoldError: names cause and remedy.
+    """
+    topic = checked_name(name).replace("-", " ")
+    words = {"name": name, "module": name.replace("-", "_"), "topic": topic, "Topic": topic.capitalize()}
+    settings, config = _settings_of(folder)
+    slots = _with_slot(settings, name)
+    agents, others = _with_agent(_text(folder, f"{config}/agent_config.yaml"), words, orchestrator)
+    evaluation = _with_evaluation(folder, config, words, others)
+    changed = {SETTINGS: slots, f"{config}/agent_config.yaml": agents, **evaluation}
+    new = {
+        path.format(config=config, **words): filled(f"init_templates/new/{template}.txt", words)
+        for path, template in NEW_FILES.items()
+    }
+    taken = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
+    if taken:
+        raise ScaffoldError(f"{folder / taken[0]} is there already; choose another name, or move it away")
+    _write(folder, new, changed, lambda: load(folder / config))
+    return Added(tuple(new), tuple(changed))
+
+
+def _settings_of(folder: Path) -> tuple[str, str]:
+    if not (folder / SETTINGS).is_file():
+        raise ScaffoldError(
+            f"{folder / SETTINGS} is not there; run this in a folder that `sidecar init` wrote, or name it with --dir"
+        )
+    text = _text(folder, SETTINGS)
+    try:
+        config = from_toml(text).get("definitions", {}).get("path", "config")
+    except (DecodeError, AttributeError) as error:
+        raise ScaffoldError(f"{folder / SETTINGS} is not valid TOML: {error}") from None
+    return text, str(config)
+
+
+def _text(folder: Path, path: str) -> str:
+    try:
+        return from_utf8((folder / path).read_bytes())
+    except (OSError, DecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ScaffoldError(f"{folder / path} cannot be read: {reason}") from None
+
+
+def _with_slot(text: str, name: str) -> str:
+    wanted = f"unix:.run/{name}.sock"
+    if name in from_toml(text).get("targets", {}).get("slots", {}):
+        raise ScaffoldError(f"{SETTINGS} has a target for {name!r} already; choose another name, or remove that line")
+    changed, found = SLOTS.subn(lambda header: f'{header.group()}\n{name} = "{wanted}"', text, count=1)
+    if not found:
+        changed = f'{text.rstrip()}\n\n[targets.slots]\n{name} = "{wanted}"\n'
+    try:
+        held = from_toml(changed)["targets"]["slots"].get(name) == wanted
+    except (DecodeError, KeyError, AttributeError):
+        held = False
+    if not held:
+        raise ScaffoldError(
+            f"{SETTINGS} has its targets in a form that cannot be changed; write them below [targets.slots]"
+        )
+    return changed
+
+
+def _with_agent(text: str, words: dict[str, str], orchestrator: str) -> tuple[str, list[str]]:
+    file = InsertedYaml(text, "agent_config.yaml")
+    agents = file.items("agents")
+    if any(text_of(agent, "id") == words["name"] for agent in agents):
+        raise ScaffoldError(f"agent_config.yaml has an agent {words['name']!r} already; choose another name")
+    model = text_of(_caller(agents, orchestrator), "model")
+    file.append_item("agents", filled("init_templates/new/agent_entry.yaml.txt", {**words, "model": model}))
+    caller = _caller(file.items("agents"), orchestrator)
+    others = [str(each.value) for each in getattr(value_of(caller, "sub_agents"), "value", ())]
+    file.append_name(caller, "sub_agents", words["name"])
+    return file.text, others
+
+
+def _caller(agents: list[Any], orchestrator: str) -> Any:
+    callers = {text_of(agent, "id"): agent for agent in agents if text_of(agent, "role") == "orchestrator"}
+    if orchestrator:
+        if orchestrator not in callers:
+            raise ScaffoldError(f"agent_config.yaml has no orchestrator {orchestrator!r}; it has: {', '.join(callers)}")
+        return callers[orchestrator]
+    if len(callers) != 1:
+        there = f"several orchestrators ({', '.join(callers)})" if callers else "no orchestrator"
+        raise ScaffoldError(f"agent_config.yaml has {there}; name the one that may call it with --orchestrator")
+    return next(iter(callers.values()))
+
+
+def _with_evaluation(folder: Path, config: str, words: dict[str, str], others: list[str]) -> dict[str, str]:
+    cases_path, suite_path = f"{config}/evals/cases.yaml", f"{config}/evals/suite.yaml"
+    cases = InsertedYaml(_text(folder, cases_path), cases_path)
+    suite = InsertedYaml(_text(folder, suite_path), suite_path)
+    with_cases(cases, suite, words, others)
+    return {cases_path: cases.text, suite_path: suite.text}
+
+
+def _write(
+    folder: Path, new: Mapping[str, str], changed: Mapping[str, str], load: Callable[[], LoadedCatalogue]
+) -> None:
+    """Write all files, or, if one cannot be written or the result has a problem, leave them as they were."""
+    before = {path: (folder / path).read_bytes() for path in changed}
+    made: list[Path] = []
+    try:
+        for path, text in new.items():
+            for parent in reversed((folder / path).parents):
+                if not parent.exists():
+                    parent.mkdir()
+                    made.append(parent)
+            with (folder / path).open("x", encoding="utf-8") as file:
+                made.append(folder / path)
+                file.write(text)
+        for path, text in changed.items():
+            (folder / path).write_text(text, "utf-8")
+        if errors := load().errors:
+            raise ScaffoldError(f"the definitions would be invalid, so nothing was changed: {errors[0].render()}")
+    except (OSError, ScaffoldError) as error:
+        for path, content in before.items():
+            (folder / path).write_bytes(content)
+        for each in reversed(made):
+            each.rmdir() if each.is_dir() else each.unlink()
+        if isinstance(error, ScaffoldError):
+            raise
+        raise ScaffoldError(f"{error.filename} cannot be written: {error.strerror}; nothing was changed") from error

@@ -1,0 +1,58 @@
+"""The cases by which the routing of an added sub-agent is measured. A complete set has a switch between each two."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sidecar.cli.init.yaml_insertion import InsertedYaml, text_of, value_of
+from sidecar.cli.scaffolding.project_files import filled
+
+SWITCH = """\
+- id: switch-{left}-to-{asked}
+  kind: switch
+  message: {message}
+  history: [{{user: {earlier}, assistant: {answer}, called: [{left}]}}]
+  calls: [{asked}]
+  forbidden: [{left}]
+"""
+
+
+def with_cases(cases: InsertedYaml, suite: InsertedYaml, words: Mapping[str, str], others: list[str]) -> None:
+    """Add the cases of the sub-agent, and what it answers in an evaluation.
+
+    Args:
+        cases: labelled messages.
+        suite: what holds for all of them.
+        words: of the templates.
+        others: sub-agents that the same orchestrator may call.
+    """
+    suite.append_pair("sub_agents", filled("init_templates/new/suite_entry.yaml.txt", words))
+    questions = _questions(cases)
+    cases.append_item("cases", filled("init_templates/new/cases.yaml.txt", words))
+    questions[words["name"]] = f"What can you tell me about {words['topic']}?"
+    answers = suite.pairs("sub_agents")
+    for other in others:
+        if other not in questions:  # its owner adds the cases; `eval run --record` says which are missing
+            continue
+        for left, asked in ((other, words["name"]), (words["name"], other)):
+            said = text_of(answers.get(left), "answer") or "Yes."
+            spelled = (json.dumps(text) for text in (questions[asked], questions[left], said))
+            message, earlier, answer = spelled
+            cases.append_item(
+                "cases", SWITCH.format(left=left, asked=asked, message=message, earlier=earlier, answer=answer)
+            )
+
+
+def _questions(cases: InsertedYaml) -> dict[str, str]:
+    """Return a message for each sub-agent that a case without a history calls alone."""
+    found: dict[str, str] = {}
+    for case in cases.items("cases"):
+        called = list(_called(case))
+        if len(called) == 1 and value_of(case, "history") is None:
+            found.setdefault(called[0], text_of(case, "message"))
+    return found
+
+
+def _called(case: Any) -> Iterator[str]:
+    calls = value_of(case, "calls")
+    return (str(each.value) for each in getattr(calls, "value", ()))
