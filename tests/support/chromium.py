@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -69,10 +69,10 @@ class Page:
         await self.call("Page.navigate", url=address)
         await asyncio.wait_for(self._loaded.wait(), PATIENCE)
 
-    async def follows(self, expression: str) -> None:
+    async def follows(self, doing: Awaitable[Any]) -> None:
         """Do what leads to another page, and wait until that has loaded."""
         self._loaded.clear()
-        await self.evaluate(expression)
+        await doing
         await asyncio.wait_for(self._loaded.wait(), PATIENCE)
 
     async def evaluate(self, expression: str) -> Any:

@@ -78,7 +78,7 @@ async def a_desk() -> AsyncIterator[Desk]:
         await page.looks(*DESK, "light")
         await page.open(f"{visitor.address}/")
         await page.evaluate(f"document.getElementById('token').value = {json.dumps(bench.token())}")
-        await page.follows("document.querySelector('form button').click()")
+        await page.follows(page.evaluate("document.querySelector('form button').click()"))
         yield Desk(bench, visitor, page, recorder)
 
 
@@ -162,7 +162,7 @@ async def test_no_page_has_a_serious_finding_in_either_scheme_and_none_overflows
                 if (width, scheme) in {(DESK[0], "light"), (PHONE[0], "dark")}:
                     kind = "phone" if width == PHONE[0] else "desk"
                     shots[f"{name}-{kind}.png"] = await page.screenshot()
-        await page.follows("document.querySelector('.who button').click()")
+        await page.follows(page.evaluate("document.querySelector('.who button').click()"))
         found += await findings(page, axe)
         said = list(page.console)
 
@@ -192,20 +192,20 @@ async def test_an_incident_is_seen_and_ended_by_keyboard_alone() -> None:
         before = await page.evaluate("document.querySelector('#live .dim').textContent")
         await page.until(f"document.querySelector('#live .dim').textContent !== {json.dumps(before)}")
         after = await page.evaluate("document.activeElement.id")
-        await pressed(page, "Enter")
+        await page.follows(page.press("Enter"))
         turns = await page.evaluate("document.querySelector('main table').textContent")
         await desk.open("/board/shop")
         await page.press("Tab")
         first = await page.evaluate(FOCUSED)
         await page.press("Enter")
         await reach(page, "Kill shop")
-        await pressed(page, "Enter")
+        await page.follows(page.press("Enter"))
         await page.evaluate("document.getElementById('reason').focus()")
         await page.type("it fails for every user")
         await page.press("Tab")
         await page.press(" ")
         await reach(page, "Kill")
-        await pressed(page, "Enter")
+        await page.follows(page.press("Enter"))
         said = await page.evaluate("document.querySelector('[role=status]').textContent")
         state = (await desk.bench.status("shop")).definitions[0].state
 
@@ -223,16 +223,3 @@ async def reach(page: Page, label: str) -> None:
             return
         await page.press("Tab")
     raise AssertionError(f"Tab does not reach {label}")
-
-
-async def pressed(page: Page, key: str) -> None:
-    """Press a key that leads to another page."""
-    await page.evaluate("window.stays = true")
-    await page.press(key)
-    for _ in range(200):
-        try:
-            if await page.evaluate("window.stays !== true && document.readyState === 'complete'"):
-                return
-        except Exception:  # noqa: BLE001  the page that was asked has gone
-            pass
-    raise AssertionError("no other page has come")
