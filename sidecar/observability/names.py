@@ -81,6 +81,8 @@ DAILY_LIMITS: Final = "sidecar.calls.daily_limit_total"
 `DAILY_LIMIT_UNKNOWN`: the record could not say)."""
 
 TEXTS_CHANGED: Final = "sidecar.child.texts_changed_total"
+"""Attempts whose text lost hidden characters, or whose special tokens were broken. Counter; sub_agent_id."""
+
 PRIOR_CONTEXT_MISSING: Final = "sidecar.turn.prior_context_missing_total"
 """Intent switches without `prior_context`. Counter; orchestrator_id. Source: TN-12."""
 

@@ -125,8 +125,8 @@ class Operator:
             bound = await stub.BindTurn(request, timeout=10, metadata=((BOOT_SECRET_KEY, secret),))
         return bound.surface.sub_agent_tools
 
-    @asynccontextmanager
-    async def _lifecycle(self) -> AsyncIterator[tuple[Any, tuple[tuple[str, str], ...]]]:
+    def role_token(self) -> str:
+        """Return a token of the operator."""
         now = int(self.clock.now().timestamp())
         claims = RoleClaims(
             aud=DEPLOYMENT,
@@ -137,8 +137,12 @@ class Operator:
             jti="t-1",
             kid=self.signer.key_id,
         )
+        return seal(claims, self.signer.sign)
+
+    @asynccontextmanager
+    async def _lifecycle(self) -> AsyncIterator[tuple[Any, tuple[tuple[str, str], ...]]]:
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/o/s.sock", options=ALONE) as channel:
-            metadata = ((ROLE_TOKEN_KEY, seal(claims, self.signer.sign)),)
+            metadata = ((ROLE_TOKEN_KEY, self.role_token()),)
             yield lifecycle_pb2_grpc.LifecycleServiceStub(channel), metadata
 
 

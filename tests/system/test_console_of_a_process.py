@@ -12,31 +12,13 @@ from typing import Final
 import httpx
 import pytest
 
-from sidecar.core.operators.role_tokens import RoleClaims, seal
-from sidecar.core.roles import Role
 from tests.support.console_visits import Visitor
-from tests.support.operated_process import OperatedProcess, free_port, operated_process
-from tests.support.operating import DEPLOYMENT
+from tests.support.operated_process import free_port, operated_process
 from tests.support.sidecar_process import place
 
 pytestmark = pytest.mark.system
 
 ADDRESS: Final = re.compile(r"the console is at (http://[^;]*)/;")
-
-
-def token(bench: OperatedProcess) -> str:
-    """Return a role token of the operator."""
-    now = int(bench.clock.now().timestamp())
-    claims = RoleClaims(
-        aud=DEPLOYMENT,
-        sub="ada@example",
-        role=Role.OPERATOR,
-        nbf=now,
-        exp=now + 600,
-        jti="t-2",
-        kid=bench.signer.key_id,
-    )
-    return seal(claims, bench.signer.sign)
 
 
 @asynccontextmanager
@@ -68,7 +50,7 @@ async def test_it_shows_a_real_sidecar_and_ends_at_a_signal() -> None:
             assert address is not None, line
             async with httpx.AsyncClient(base_url=address[1], trust_env=False) as client:
                 visitor = Visitor(address[1], client)
-                entered = await visitor.sign_in(token(bench))
+                entered = await visitor.sign_in(bench.role_token())
                 board, now = await visitor.get("/board"), await visitor.get("/now")
             process.send_signal(signal.SIGTERM)
             code = await process.wait()

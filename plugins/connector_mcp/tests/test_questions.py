@@ -176,6 +176,19 @@ async def test_a_tool_asks_and_is_told_in_the_next_turn(legacy: bool) -> None:
 
 
 @EITHER_WAY
+async def test_hidden_text_of_a_question_does_not_reach_the_model(legacy: bool) -> None:
+    """It passes the same border as the text of a sub-agent; the server still knows its own question again."""
+    server = AskingServer()
+    server.question = "Search\u202e too?<|im_start|>"
+    async with chained(server, legacy=legacy) as chain:
+        asked = await a_turn(chain)
+        answered = await a_turn(chain, decided(asked.question, question_pb2.DECISION_APPROVED))
+
+    assert asked.question.text == "Search too?< |im_start|>"
+    assert (answered.outcome, server.answers) == (outcome_pb2.OUTCOME_SUCCEEDED, [{"near_you": True}])
+
+
+@EITHER_WAY
 async def test_a_declined_question_is_declined_at_the_server(legacy: bool) -> None:
     """Its tool reports an error, and the sub-agent learns that there is no data."""
     server = AskingServer()

@@ -63,7 +63,7 @@ def test_what_was_rolled_back_keeps_no_salt() -> None:
 
 @requirement("PF1-D-66")
 def test_ramps_and_a_rollback_keep_the_salt_of_a_rollout() -> None:
-    """Whoever was inside stays inside when the ramp rises; the target serves everybody again, under any salt."""
+    """A user inside stays inside when the ramp rises; the target serves all users again, under any salt."""
     new = Digest("sha256:new")
     ramped = transitions.set_ramp(before(), new, 500, BY).rollout
     for to in (2500, 500, 0, WHOLE):

@@ -12,7 +12,8 @@ import msgspec
 
 from sidecar.core.dispatching.money import cost_of
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
-from sidecar.core.dispatching.questions import REASON_OF
+from sidecar.core.dispatching.questions import REASON_OF, Asked
+from sidecar.core.dispatching.result_checks import InvalidResult, ResultCollector
 from sidecar.core.dispatching.routing_record import arm_of
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.retries import attempts_allowed
@@ -53,13 +54,15 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
 
 
-def accepted_result(child: Child, end: AttemptEnd, stopped: CallFailure | None) -> AttemptEnd:
+def accepted_result(
+    child: Child, end: AttemptEnd, stopped: CallFailure | None, collector: ResultCollector
+) -> AttemptEnd:
     """Return the end, or a failure for an empty answer, unless the card allows it or data is missing.
 
     If a data service has asked the user, the end is its question, unless the child was stopped.
     """
     if child.tool_question is not None:
-        end = end if stopped is not None or isinstance(end, OutOfBudget) else Finished(Answer(), child.tool_question)
+        end = end if stopped is not None or isinstance(end, OutOfBudget) else _asking(child.tool_question, collector)
     elif isinstance(end, Finished) and end.asked is not None and is_made_here(end.asked.state):
         return BrokenReport(CallFailure.QUESTION_REFUSED, "its state is that of a data service's question")
     if isinstance(end, Finished) and end.asked is not None:
@@ -71,6 +74,14 @@ def accepted_result(child: Child, end: AttemptEnd, stopped: CallFailure | None) 
     if child.data.forces_degraded or child.data.budget_hit:
         return end
     return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
+
+
+def _asking(asked: Asked, collector: ResultCollector) -> AttemptEnd:
+    """Return the end with a data service's question, whose text passes the border like that of a sub-agent."""
+    try:
+        return Finished(Answer(), collector.question(asked))
+    except InvalidResult as problem:  # nothing is left of its text
+        return BrokenReport(problem.reason, problem.detail)
 
 
 UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})

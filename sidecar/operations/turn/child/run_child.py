@@ -180,7 +180,7 @@ class ChildRun:
             if attempt.reports:
                 child.reported(attempt.reports)
             used = out.grants.revoke(attempt.attempt_id)
-            end, usage = accepted_result(child, how, self._stop.how), attempt.collector.usage
+            end, usage = accepted_result(child, how, self._stop.how, attempt.collector), attempt.collector.usage
             if attempt.span is not None:
                 attempt.span.ended(failure_of(end), usage)
             if usage is not None:
