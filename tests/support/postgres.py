@@ -34,6 +34,8 @@ SETTINGS: Final = (
     "log_min_messages=fatal",
 )
 SECONDS: Final = 30.0
+NOT_CONNECTED: Final = 2
+"""Exit status of psql when the server takes no connection, or drops it."""
 IN_MEMORY: Final = Path("/dev/shm")
 ENOUGH_MEMORY: Final = 2**30
 """Bytes: the files of a server with many databases."""
@@ -114,9 +116,19 @@ class PostgresServer:
         raise RuntimeError("backends of the killed server do not end")
 
     def backends(self, where: str = "true") -> list[int]:
-        """Return the process ids of the sidecars' connections, as far as an SQL condition picks them."""
+        """Return the process ids of the sidecars' connections, as far as an SQL condition picks them.
+
+        A server that still recovers from a backend's crash is asked again.
+        """
         asked = "select pid from pg_stat_activity where application_name = 'dispatch-sidecar' and "
-        return [int(line) for line in self.sql(asked + where).split()]
+        for _ in range(int(SECONDS / 0.05)):
+            try:
+                return [int(line) for line in self.sql(asked + where).split()]
+            except subprocess.CalledProcessError as refused:
+                if refused.returncode != NOT_CONNECTED:
+                    raise
+            self._pause()
+        raise RuntimeError("the server takes no connection")
 
     def stop(self) -> None:
         """End it quickly, and wait for it; for ever refused is killed."""

@@ -19,17 +19,14 @@ from sidecar.operations.deadlines import Deadline
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.child.attempt_outcomes import (
-    Over,
-    Settlement,
+from sidecar.operations.turn.child.attempt_ends import (
     accepted_result,
-    attempts_of,
-    counted,
     failure_of,
     fault_values,
     idle_timeout_failure,
     lost_with_sidecar,
 )
+from sidecar.operations.turn.child.attempt_outcomes import Over, Settlement, attempts_of, counted
 from sidecar.operations.turn.child.call_context import CallContext, request_of
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, BrokenReport, Quarantine, bounds_of
