@@ -178,7 +178,7 @@ class Client:
 
     async def _dispatch(self, spec: DispatchSpec, bound: Bound) -> None:
         await asyncio.sleep(spec.send_at)
-        self._requests[spec.dispatch_id] = _request_of(spec, bound)
+        self._requests[spec.dispatch_id] = self._request(spec, bound)
         first = self._start(self._send(spec, self._requests[spec.dispatch_id]), f"{spec.dispatch_id} send")
         streams, began = [first], self._loop.time()
         for number, action in enumerate(spec.actions):
@@ -191,6 +191,9 @@ class Client:
         finally:
             for stream in streams:
                 stream.cancel()
+
+    def _request(self, spec: DispatchSpec, bound: Bound) -> DispatchRequest:
+        return request_of(spec, bound)
 
     async def _send(self, spec: DispatchSpec, request: DispatchRequest, slow: float | None = None) -> None:
         left = None if spec.time_left is None else timedelta(seconds=spec.time_left)
@@ -295,7 +298,7 @@ class Client:
                 return
 
 
-def _request_of(spec: DispatchSpec, bound: Bound) -> DispatchRequest:
+def request_of(spec: DispatchSpec, bound: Bound) -> DispatchRequest:
     return DispatchRequest(
         surface_token=bound.surface_token,
         binding_digest=bound.surface.binding_digest,

@@ -45,6 +45,8 @@ SUITES: Final[Mapping[str, Suite]] = {
     "turns": Suite("turns", bad_ends=0.35, tools=0.15, acts=0.5, store=0.15, rough_ends=0.4),
     "faults": Suite("faults", bad_ends=0.7, tools=0.1, acts=0.9, store=1.0, rough_ends=0.7),
     "gateway": Suite("gateway", bad_ends=0.3, tools=0.9, acts=0.25, store=0.1, rough_ends=0.3),
+    "rpc": Suite("rpc", bad_ends=0.4, tools=0.1, acts=0.9, store=0.3, rough_ends=0.6),
+    "lane": Suite("lane", bad_ends=0.4, tools=0.1, acts=0.9, store=0.3, rough_ends=0.6),
 }
 
 
