@@ -45,6 +45,7 @@ class Asked:
         about: the request itself, if the checks need it.
         answered_at: None if the client left before the answer.
         over_at: when it was answered, or the client left.
+        unclear: seconds after that within which the sidecar may not know that the client has left.
     """
 
     what: str
@@ -54,13 +55,14 @@ class Asked:
     about: Any = None
     answered_at: float | None = None
     over_at: float = float("inf")
+    unclear: float = 0.0
     answer: Any = None
     refused: SubagentsError | None = None
 
 
 @dataclass(slots=True)
 class Listener:
-    """One stream of a dispatch, as its reader saw it."""
+    """One stream of a dispatch, as its reader saw it. `unclear`: as in `Asked`."""
 
     dispatch_id: str
     after: int
@@ -69,6 +71,7 @@ class Listener:
     began_at: float = 0.0
     left_at: float | None = None
     cut: bool = False
+    unclear: float = 0.0
 
     @property
     def result(self) -> DispatchResult | None:
@@ -299,6 +302,7 @@ class Client:
 
 
 def request_of(spec: DispatchSpec, bound: Bound) -> DispatchRequest:
+    """Return the request of a planned dispatch."""
     return DispatchRequest(
         surface_token=bound.surface_token,
         binding_digest=bound.surface.binding_digest,

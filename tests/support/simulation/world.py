@@ -185,7 +185,7 @@ class World:
         await asyncio.sleep(30.0)
         seen.counted.update(f"idle turn ended: {why}" for (why,) in seen.recorder.of("idle_turn_ended"))
         if self._over_wire is not None:
-            await self._over_wire.finish(clients)
+            await self._over_wire.finish(clients, seen.watched.asked)
             seen.wire_problems += self._over_wire.problems
         await self._look_back(operations)
         for task in background:

@@ -1,13 +1,16 @@
 """A consumer-agent that speaks protobuf: over plain RPCs, or over session lanes that break and are drained.
 
-It has the interface of the operations that the simulated clients ask, so that they do over the wire what they do without it. A
-lane is the Python SDK's own; one that broke is replaced, and a dispatch is resumed there, as the SDK does.
+It has the interface of the operations that the simulated clients ask, so that they do over the wire what they do
+without it. Lanes are the Python SDK's own; where there is none, plain RPCs are used. A dispatch whose lane broke is
+resumed, and any other request repeated, as the SDK does.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 from random import Random
 from typing import Any, Final
 
@@ -16,22 +19,24 @@ from google.protobuf.message import Message
 
 from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.errors import UnknownDispatch
-from sidecar.core.session.incoming import longest_deadline
 from sidecar.operations.requests import DispatchRequest, ResumeRequest
 from sidecar.operations.turn.dispatch_calls import DispatchHandle
 from sidecar.rpc.dispatch_servicer import SERVICE
-from sidecar.rpc.session.hello import contract
-from sidecar.rpc.session.rules import OPERATIONS
+from sidecar.rpc.session.rules import OPERATIONS, contract
 from sidecar.rpc.translate.surfaces import BoundTurns
 from sidecar.rpc.translate.turn_ends import ClosedTurns
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents_client.errors import error_from
-from subagents_client.session.lane import Lane
+from subagents_client.session.lanes import Lanes
 from tests.support.simulation.wire import requests
 from tests.support.simulation.wire.served import GRACE, ServedOperations
-from tests.support.simulation.wire.transport import EOF, WireCall
+from tests.support.simulation.wire.transport import EOF, WireCall, broken
 
-RESPONSES: Final = {
+MOST_CUTS: Final = 3
+"""Of lanes at a moment, and as many at a message."""
+MESSAGES: Final = 60
+"""Among the first of so many, in both directions together, a lane breaks."""
+RESPONSES: Final[Mapping[str, type[Message]]] = {
     "bind_turn": pb.BindTurnResponse,
     "dispatch": pb.DispatchResponse,
     "resume_dispatch": pb.ResumeDispatchResponse,
@@ -42,63 +47,60 @@ RESPONSES: Final = {
 
 
 class Parsed:
-    """The call of `Session` as the SDK's lane uses it: messages instead of bytes."""
+    """The call of `Session` as the SDK's lane uses it: messages instead of bytes. Breaks at some of them."""
 
-    def __init__(self, call: WireCall) -> None:
-        self._call = call
-        self.write, self.done_writing, self.cancel = call.write, call.done_writing, call.cancel
+    def __init__(self, call: WireCall, connection: "Connection") -> None:
+        self._call, self._connection = call, connection
+        self.done_writing, self.cancel = call.done_writing, call.cancel
+
+    async def write(self, request: pb.SessionRequest) -> None:
+        """Send a message; the lane may break before or after it."""
+        with self._connection.message():
+            await self._call.write(request)
 
     async def read(self) -> Any:
-        """Return the next message, or `EOF`."""
+        """Return the next message, or `EOF`; the lane may break before or after it."""
         raw = await self._call.read()
-        return raw if raw is EOF else pb.SessionResponse.FromString(raw)
+        if raw is EOF:
+            return raw
+        with self._connection.message():
+            message = pb.SessionResponse.FromString(raw)
+            self._connection.counted["lane drained"] += message.HasField("drain")
+            return message
 
 
-class Lanes:
-    """The lanes of one client, one after the other."""
+class Connection:
+    """The SDK's lanes over calls that can be cut. `cut` breaks the newest."""
 
-    def __init__(self, loop: VirtualLoop, served: ServedOperations, counted: Counter[str]) -> None:
-        self._loop, self._served, self._counted = loop, served, counted
-        self._lane: Lane | None = None
-        self._opening: asyncio.Event | None = None
-        self._running: list[asyncio.Task[None]] = []
+    def __init__(self, loop: VirtualLoop, served: ServedOperations, chance: Random, counted: Counter[str]) -> None:
+        self._served, self.counted = served, counted
         self._calls: list[WireCall] = []
+        self._messages = count()
+        self._cuts = {chance.randrange(MESSAGES): chance.random() < 0.5 for _ in range(chance.randint(0, MOST_CUTS))}
+        self.lanes = Lanes(self._open, loop.time, chance.uniform, enabled=True)
 
-    async def lane(self) -> Lane:
-        """Return a lane that takes operations; opens one if there is none."""
-        while self._lane is None or not self._lane.usable or self._lane.draining:
-            if self._opening is not None:
-                await self._opening.wait()
-                continue
-            self._opening = asyncio.Event()
-            if self._lane is not None and self._lane.draining:
-                self._counted["lane drained"] += 1
-                self._lane.retire()
-            rules = self._served.rules
-            seconds = longest_deadline(rules.max_age, rules.drain_time).total_seconds()
-            call = self._served.wire.call(f"/{SERVICE}/Session", None, seconds)
-            self._calls.append(call)
-            previous = self._lane.hello.lane_id if self._lane is not None and self._lane.hello is not None else ""
-            self._lane = Lane(Parsed(call), previous)
-            self._running.append(self._loop.create_task(self._lane.run(), name=f"lane {len(self._calls)}"))
-            await self._lane.opened.wait()
-            opening, self._opening = self._opening, None
-            opening.set()
-        return self._lane
+    def _open(self, seconds: float) -> Any:
+        call = self._served.wire.call(f"/{SERVICE}/Session", None, seconds)
+        self._calls.append(call)
+        self.counted["lane opened"] += 1
+        return Parsed(call, self)
+
+    @contextmanager
+    def message(self) -> Iterator[None]:
+        """Break the lane if it is the turn of a message: before that arrives, which then fails, or after."""
+        arrives = self._cuts.get(next(self._messages))
+        if arrives is False:
+            self.cut()
+            raise broken()
+        yield
+        if arrives:
+            self.cut()
 
     def cut(self) -> None:
         """Break the newest lane."""
-        if self._calls:
-            self._counted["lane cut"] += 1
+        if self._calls and not self._calls[-1].over:
+            self.counted["lane cut"] += 1
             self._calls[-1].leave(grpc.StatusCode.UNAVAILABLE, "the connection broke")
-
-    async def close(self) -> None:
-        """Let every lane end."""
-        if self._lane is not None:
-            self._lane.retire()
-        for call in self._calls:
-            call.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
 
 
 class WireDispatch:
@@ -107,10 +109,18 @@ class WireDispatch:
     def __init__(self, client: "WireOperations", call: Any, kind: str, first: Any, handle: DispatchHandle) -> None:
         self._client, self._call, self._kind, self._first = client, call, kind, first
         self.dispatch, self.attached = handle.dispatch, handle.attached
-        self.request: DispatchRequest | ResumeRequest | None = None
+        self._resuming = False
+
+    @property
+    def away(self) -> bool:
+        """Whether its lane broke, perhaps unnoticed by a slow reader, and it is not listened to again yet."""
+        return self._client.way == "lane" and (self._resuming or self._call.over)
 
     async def deliver(self, take: Callable[[pb.DispatchFrame], Any]) -> None:
-        """Give every frame to `take`, also of later lanes, until the end. Cancellation means that the listener leaves."""
+        """Give every frame to `take`, also of later lanes, until the end.
+
+        Cancellation means that the listener leaves.
+        """
         message, newest, again = self._first, 0, False
         try:
             while message is not EOF:
@@ -130,8 +140,9 @@ class WireDispatch:
                 except grpc.aio.AioRpcError as failure:
                     if failure.code() is not grpc.StatusCode.UNAVAILABLE or self._client.way == "rpc":
                         return  # the deadline has passed, or the stream was given up
+                    self._resuming = True
                     self._call, self._kind, message = await self._client.resumed(self.dispatch.request, newest)
-                    again = True
+                    self._resuming, again = False, True
         except asyncio.CancelledError:
             self._call.cancel()
             raise
@@ -146,26 +157,31 @@ class WireOperations:
         turns: of the sidecar, for the checks.
     """
 
-    def __init__(self, served: ServedOperations, loop: VirtualLoop, operations: Any, way: str, counted: Any) -> None:
-        self.way = way
+    def __init__(
+        self, served: ServedOperations, loop: VirtualLoop, operations: Any, way: str, chance: Random, counted: Any
+    ) -> None:
+        self.way, self._counted = way, counted
         self.problems: list[str] = []
         self.turns = operations.turns
         self.dispatch_calls = self
         self._served, self._loop, self._tap = served, loop, served.tap
-        self.lanes = Lanes(loop, served, counted)
+        self._connection = Connection(loop, served, chance, counted)
         self._bound, self._closed = BoundTurns(contract(served.rules)), ClosedTurns()
         self._traces = 0
+        for _ in range(chance.randint(0, MOST_CUTS) if way == "lane" else 0):
+            loop.call_at(chance.uniform(0.0, 8.0), self._connection.cut)
 
-    def plan(self, chance: Random) -> None:
-        """Have lanes break at some moments."""
-        for _ in range(chance.randint(0, 4) if self.way == "lane" else 0):
-            self._loop.call_at(chance.uniform(0.0, 8.0), self.lanes.cut)
+    async def close(self) -> None:
+        """Let the lanes end."""
+        await self._connection.lanes.close()
 
     # --- requests with one answer
 
     async def bind_turn(self, request: Any) -> Any:
         """Bind a turn."""
         message = await self._answer("bind_turn", requests.bind_turn(request))
+        if self.way == "lane":
+            self._connection.lanes.offered(message.contract)
         bound = self._tap.bound[request.turn_id]
         wanted = self._bound(bound)
         wanted.state, wanted.compaction_due = message.state, message.compaction_due  # of whichever request this answers
@@ -223,9 +239,7 @@ class WireOperations:
             call = await self._sent("resume_dispatch", requests.resume(request), None)
             first = await self._first_of(call, "resume_dispatch")
             if first is not None:
-                return WireDispatch(
-                    self, call, "resume_dispatch", first, self._tap.dispatches[request.dispatch_id]
-                )
+                return WireDispatch(self, call, "resume_dispatch", first, self._tap.dispatches[request.dispatch_id])
 
     async def resumed(self, request: DispatchRequest, after: int) -> tuple[Any, str, Any]:
         """Resume a dispatch whose lane broke; one that never arrived is sent."""
@@ -252,8 +266,9 @@ class WireOperations:
             raise
 
     async def _sent(self, kind: str, request: Message, seconds: float | None, trace: str = "") -> Any:
-        if self.way == "lane":
-            lane = await self.lanes.lane()
+        lane = await self._connection.lanes.ready() if self.way == "lane" else None
+        if lane is not None and lane.takes(request):
+            self._counted["operation over a lane"] += 1
             return lane.send(kind, request, seconds, {"traceparent": trace} if trace else {})
         return self._served.wire.call(f"/{SERVICE}/{OPERATIONS[kind]}", request, seconds, trace)
 

@@ -11,10 +11,11 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.simulation.clients import Client, Listener, request_of
 from tests.support.simulation.schedule import DispatchSpec
 from tests.support.simulation.wire.decoding import Decoder
+from tests.support.simulation.wire.served import GRACE
 
 
 class WireClient(Client):
-    """Sends only what a message can say, and keeps frames as they arrived; `decode` turns them into frames in the end."""
+    """Sends only what a message can say, and keeps frames as they arrived, which `decode` compares in the end."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -43,6 +44,7 @@ class WireClient(Client):
             listener.cut = not frames or not frames[-1][1].HasField("result")
         except asyncio.CancelledError:
             listener.cut = True
+            listener.unclear = GRACE if begun.away else 0.0
             raise
         finally:
             listener.left_at = self._loop.time()

@@ -1,8 +1,8 @@
-"""Frames as they arrived, compared with what the dispatch says of itself, and turned back into frames of the operations."""
+"""Frames as they arrived: compared with what the dispatch says of itself, and turned back into frames of operations."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from sidecar.core.dispatching.frames import (
     CallSnapshot,
@@ -92,8 +92,3 @@ class Decoder:
         ]
         attached = message.state == pb.START_STATE_ATTACHED
         return Snapshot(DispatchId(message.dispatch_id), attached, message.sequence, tuple(calls))
-
-
-def field_values(message: Any) -> dict[str, Any]:
-    """Return the fields of a request of the operations that are set."""
-    return {name: getattr(message, name) for name in message.__struct_fields__ if getattr(message, name) is not None}

@@ -81,7 +81,5 @@ def end_turn(request: Any) -> pb.EndTurnRequest:
         user_message=request.user_message,
     )
     for each in request.integrations:
-        message.integrations.add(
-            child_id=each.child_id, verdict=number_of(VERDICTS, each.verdict), reason=each.reason
-        )
+        message.integrations.add(child_id=each.child_id, verdict=number_of(VERDICTS, each.verdict), reason=each.reason)
     return message

@@ -1,5 +1,7 @@
 """The operations of a simulated sidecar behind its RPC layer, as they are served to consumer-agents."""
 
+from collections import defaultdict
+from collections.abc import Callable, Hashable
 from datetime import timedelta
 from random import Random
 from typing import Any, Final
@@ -11,8 +13,7 @@ from sidecar.rpc.authorisation import BOOT_SECRET_KEY, CallAdmission, CallerKind
 from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.handler_guard import HandlerContext
 from sidecar.rpc.outermost import ErrorInterceptor
-from sidecar.rpc.session.hello import contract
-from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.rules import LaneCounts, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.servicer import SessionServicer
 from tests.support.simulation.ports import CountedIds, WatchedChance, WatchedSpawner
 from tests.support.simulation.wire.transport import Wire
@@ -26,17 +27,19 @@ class Tap:
     """What the operations answer, kept for the comparison with what arrives at the client.
 
     Attributes:
+        arrived: when each request was carried out, by what it asks.
         bound: by turn.
         begun: by the trace of the request.
         dispatches: the newest answer, by id.
         closed: by turn.
     """
 
-    def __init__(self, operations: Operations) -> None:
-        self._operations = operations
+    def __init__(self, operations: Operations, now: Callable[[], float]) -> None:
+        self._operations, self._now = operations, now
         self.history = operations.history
         self.dispatch_calls = self
-        self.close_child, self.cancel_call = operations.close_child, operations.cancel_call
+        self.close_child = operations.close_child
+        self.arrived: defaultdict[Hashable, list[float]] = defaultdict(list)
         self.bound: dict[str, Any] = {}
         self.begun: dict[str, DispatchHandle] = {}
         self.dispatches: dict[str, DispatchHandle] = {}
@@ -49,6 +52,7 @@ class Tap:
 
     async def begin(self, request: Any, left: timedelta | None, trace: Any) -> DispatchHandle:
         """Begin a dispatch, and keep what it is."""
+        self.arrived[of_dispatch(request)].append(self._now())
         handle = await self._operations.dispatch_calls.begin(request, left, trace)
         self.begun[trace.traceparent] = self.dispatches[request.dispatch_id] = handle
         return handle
@@ -58,11 +62,22 @@ class Tap:
         handle = self.dispatches[request.dispatch_id] = await self._operations.resume_dispatch(request)
         return handle
 
+    async def cancel_call(self, request: Any) -> Any:
+        """Cancel a call."""
+        self.arrived["cancel", request.dispatch_id, request.call_id].append(self._now())
+        return await self._operations.cancel_call(request)
+
     async def end_turn(self, request: Any) -> Any:
         """End a turn, and keep the answer."""
+        self.arrived["end", request.surface_token, request.narration].append(self._now())
         answer = await self._operations.end_turn(request)
         self.closed.append(answer)
         return answer
+
+
+def of_dispatch(request: Any) -> Hashable:
+    """Return what tells a dispatch from others, also from one with the same id and other contents."""
+    return "dispatch", request.dispatch_id, len(request.calls), request.declared_intent_count
 
 
 class Reports:
@@ -90,7 +105,7 @@ class ServedOperations:
     def __init__(
         self, operations: Operations, loop: VirtualLoop, spawner: WatchedSpawner, clock: Any, name: str, counted: Any
     ) -> None:
-        self.tap = Tap(operations)
+        self.tap = Tap(operations, loop.time)
         self.problems: list[str] = []
         self.counts = LaneCounts()
         chance = Random(f"wire {name}")
@@ -99,7 +114,7 @@ class ServedOperations:
             max_age=timedelta(seconds=chance.choice((2.0, 1800.0))),
             drain_time=timedelta(seconds=chance.choice((0.5, 120.0))),
         )
-        around = SessionSurroundings(
+        around = LaneDependencies(
             spawner=spawner,
             clock=clock,
             ids=CountedIds("wire"),

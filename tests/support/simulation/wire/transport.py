@@ -65,7 +65,7 @@ class WireCall:
         self._closed = False
         self._news, self._room, self._more = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._end: grpc.aio.AioRpcError | None = None
-        self._over = False
+        self.over = False
         self._unread = 0
         self.context = ServerContext(self, metadata, None if seconds is None else loop.time() + seconds)
         self._timer = None if seconds is None else loop.call_later(seconds, self._expire)
@@ -114,8 +114,8 @@ class WireCall:
         self._news.set()
 
     def _finish(self, code: Any, details: str, trailer: Any) -> None:
-        if not self._over:
-            self._over = True
+        if not self.over:
+            self.over = True
             if code is not None:
                 metadata = grpc.aio.Metadata(*trailer)
                 self._end = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details)
@@ -129,7 +129,7 @@ class WireCall:
 
     async def write(self, request: Any) -> None:
         """Send one message. Raises `grpc.aio.AioRpcError` once the call has ended."""
-        if self._over:
+        if self.over:
             raise self._end or broken()
         self._asked.append(request.SerializeToString())
         self._more.set()
@@ -142,7 +142,7 @@ class WireCall:
     async def read(self) -> Any:
         """Return the next message as bytes, or `EOF`. Raises `grpc.aio.AioRpcError` if the call failed."""
         while not self._sent:
-            if self._over:
+            if self.over:
                 if self._end is not None:
                     raise self._end
                 return EOF
@@ -160,8 +160,8 @@ class WireCall:
     def leave(self, code: Any, details: str) -> bool:
         """End the call for its client with a status."""
         self.context.left = True
-        if not self._over:
-            self._over = True
+        if not self.over:
+            self.over = True
             self._sent.clear()
             self._end = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
             self._news.set()
