@@ -104,24 +104,23 @@ class Connection:
 
 
 class WireDispatch:
-    """A dispatch that is listened to over the wire. Has what the checks read of a handle."""
+    """A dispatch that is listened to over the wire. Has what the checks read of a handle.
+
+    Attributes:
+        left_away: its listener left after its lane broke, and before it was listened to again.
+    """
 
     def __init__(self, client: "WireOperations", call: Any, kind: str, first: Any, handle: DispatchHandle) -> None:
         self._client, self._call, self._kind, self._first = client, call, kind, first
         self.dispatch, self.attached = handle.dispatch, handle.attached
-        self._resuming = False
-
-    @property
-    def away(self) -> bool:
-        """Whether its lane broke, perhaps unnoticed by a slow reader, and it is not listened to again yet."""
-        return self._client.way == "lane" and (self._resuming or self._call.over)
+        self.left_away = False
 
     async def deliver(self, take: Callable[[pb.DispatchFrame], Any]) -> None:
         """Give every frame to `take`, also of later lanes, until the end.
 
         Cancellation means that the listener leaves.
         """
-        message, newest, again = self._first, 0, False
+        message, newest, again, resuming = self._first, 0, False, False
         try:
             while message is not EOF:
                 frame = message.frame
@@ -140,10 +139,12 @@ class WireDispatch:
                 except grpc.aio.AioRpcError as failure:
                     if failure.code() is not grpc.StatusCode.UNAVAILABLE or self._client.way == "rpc":
                         return  # the deadline has passed, or the stream was given up
-                    self._resuming = True
+                    resuming = True
                     self._call, self._kind, message = await self._client.resumed(self.dispatch.request, newest)
-                    self._resuming, again = False, True
+                    resuming, again = False, True
         except asyncio.CancelledError:
+            # A slow reader may not have noticed yet that its lane broke.
+            self.left_away = self._client.way == "lane" and (resuming or self._call.over)
             self._call.cancel()
             raise
 

@@ -44,7 +44,7 @@ class WireClient(Client):
             listener.cut = not frames or not frames[-1][1].HasField("result")
         except asyncio.CancelledError:
             listener.cut = True
-            listener.unclear = GRACE if begun.away else 0.0
+            listener.unclear = GRACE if begun.left_away else 0.0
             raise
         finally:
             listener.left_at = self._loop.time()
