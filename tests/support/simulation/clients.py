@@ -174,6 +174,10 @@ class Client:
     def _start(self, work: Any, name: str) -> asyncio.Task[Any]:
         return self._loop.create_task(work, name=f"client {name}")
 
+    async def _read_slowly(self, slow: float) -> None:
+        self._watched.counted["client: slow reader"] += 1
+        await asyncio.sleep(slow)
+
     async def _until(self, when: float) -> None:
         await asyncio.sleep(max(0.0, when - self._loop.time()))
 

@@ -36,8 +36,7 @@ class WireClient(Client):
         async def take(frame: pb.DispatchFrame) -> None:
             frames.append((self._loop.time(), frame))
             if slow:
-                self._watched.counted["client: slow reader"] += 1
-                await asyncio.sleep(slow)
+                await self._read_slowly(slow)
 
         try:
             await begun.deliver(take)
