@@ -1,6 +1,7 @@
 """Panels, and dashboards made of them. Grafana's own library builds the JSON."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries
@@ -8,9 +9,6 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement, TooltipDisplayMode
 from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableRefresh
 
-from dataclasses import dataclass
-
-from scripts.dashboards.queries import series
 from sidecar.observability.names import READY
 
 SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")

@@ -35,8 +35,3 @@ def quantile(share_below: float, name: str, by: str, *conditions: str) -> str:
 def total(name: str, by: str = "", *conditions: str) -> str:
     """Return the sum of a gauge over all series with the same labels `by`."""
     return f"sum by ({by}) ({series(name, *conditions)})"
-
-
-def highest(name: str, by: str = "instance", *conditions: str) -> str:
-    """Return the highest value of a gauge among all series with the same labels `by`."""
-    return f"max by ({by}) ({series(name, *conditions)})"
