@@ -15,7 +15,7 @@ from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
 from sidecar.rpc.session.opening import must_begin_before
-from sidecar.rpc.session.operation import LEFT, OK, Operation, LeaveReason, ended, exhausted, in_span
+from sidecar.rpc.session.operation import LEFT, OK, LeaveReason, Operation, ended, exhausted, in_span
 from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
