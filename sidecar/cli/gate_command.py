@@ -59,7 +59,6 @@ def add_gate(
         name: Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")],
         to: Annotated[str, typer.Option("--to", help="Ramp after the step, in percent. Default: the promotion.")] = "",
         before: Annotated[str, typer.Option("--from", help="Ramp before the step, in percent.")] = "0",
-        gate: Annotated[str, typer.Option("--gate", help="A gate that a lifecycle policy adds to the step.")] = "",
         simulate: Annotated[bool, typer.Option("--simulate", help="Call no gate. Required.")] = False,
         config: Annotated[
             Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")
@@ -77,7 +76,7 @@ def add_gate(
         settings, tools = read(config), tools_of()
         card = _card(settings, tools, name)
         step = _points(before), _points(to) if to else None
-        asked = list(_questions(card, gate, *step))
+        asked = list(_questions(card, *step))
         if not asked:
             raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
         simulated = [_simulated(question, card, _policy(settings, tools), tools.clock) for question in asked]
@@ -86,10 +85,10 @@ def add_gate(
     return group
 
 
-def _questions(card: "Card", gate: str, before: int, to: int | None) -> "Iterator[GateQuestion]":
+def _questions(card: "Card", before: int, to: int | None) -> "Iterator[GateQuestion]":
     from sidecar.operations.rollout.steps.gate_simulation import gates_between, question_about  # noqa: PLC0415  `--help` needs none of it
 
-    for each in (gate,) if gate else gates_between(card, before, to):
+    for each in gates_between(card, before, to):
         yield question_about(card, each, before, before if to is None else to)
 
 

@@ -89,13 +89,6 @@ def test_the_client_is_the_one_that_the_vertical_has_for_this_gate(tmp_path: Pat
     assert asked == [("pre_full", 2500, 10_000), ("pre_ramp", 0, 2500), ("pre_full", 0, 10_000)]
 
 
-def test_a_gate_that_a_policy_adds_is_simulated_by_its_name(tmp_path: Path) -> None:
-    """The rest of the question is that of the step."""
-    (found,) = simulated(tmp_path, "shop", "--to", "5", "--gate", "legal")
-
-    assert (found["question"]["gate"], found["question"]["to_ramp"]) == ("legal", 500)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
