@@ -7,8 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from subagents_tls.validity import validity_of
 
 LOOK_SECONDS: Final = 1.0
 """Least time between two looks at the files."""
@@ -70,12 +73,14 @@ class TlsMaterial:
 class WatchedFiles:
     """Follows files. What cannot be used is reported once and changes nothing: the last good set stays in use.
 
+    A certificate that expires without a successor is reported, too: the other end refuses it and does not say why.
     Thread-safe. There is no task and no thread: a call of `current` looks at the files, at most once a second.
 
     Args:
         files: what is followed.
-        report: told why new files are not used; must not raise.
+        report: told why new files are not used, and of a certificate that has expired; must not raise.
         monotonic: a clock.
+        now: the time that ends of certificates are compared with.
 
     Raises:
         TlsFilesProblem: they cannot be used.
@@ -86,13 +91,17 @@ class WatchedFiles:
         files: TlsFiles,
         report: Callable[[str], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.files = files
         self.problem = ""
         self._report = report
         self._monotonic = monotonic
+        self._now = now
         self._lock = threading.Lock()
         self._seen, self._material = _read_whole(files, 1)
+        self._validity = validity_of(self._material.certificate or b"")
+        self._check_end()
         self._next_look = monotonic() + LOOK_SECONDS
 
     def current(self) -> TlsMaterial:
@@ -105,17 +114,27 @@ class WatchedFiles:
         return self._material
 
     def _look(self) -> None:
+        before, self._seen = self._seen, ()  # files that cannot be looked at are read as soon as they can
         try:
-            seen = _stamp(self.files)
-            if seen == self._seen:
-                return
-            self._seen = seen  # even if they cannot be used: they are read again when they change again
-            self._seen, self._material = _read_whole(self.files, self._material.number + 1)
-            self.problem = ""
+            self._seen = _stamp(self.files)  # kept even if they cannot be used: they are read when they change again
+            if self._seen != before:
+                self._seen, self._material = _read_whole(self.files, self._material.number + 1)
+                self._validity = validity_of(self._material.certificate or b"")
+                self.problem = ""
         except TlsFilesProblem as problem:
-            if str(problem) != self.problem:
-                self.problem = str(problem)
-                self._report(f"{problem}; the former certificates stay in use")
+            self._tell(f"{problem}; the former certificates stay in use")
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self._validity is not None and not self.problem and self._now() >= self._validity.ends:
+            self._tell(
+                f"{self.files.certificate_file} has expired ({self._validity.ends:%Y-%m-%d %H:%M} UTC): renew it"
+            )
+
+    def _tell(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            self._report(problem)
 
 
 def _read_whole(files: TlsFiles, number: int) -> tuple[Stamp, TlsMaterial]:
