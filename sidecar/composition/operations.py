@@ -20,8 +20,8 @@ from sidecar.composition.plugins.from_settings import (
     flag_timing,
     plugin_sections,
     report_files,
-    signing_keys,
 )
+from sidecar.composition.plugins.token_keys import followed_signing_keys
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
@@ -117,7 +117,7 @@ async def joined_operations(
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
     """Join everything that calls are answered with; also return the listeners, and what runs in the background."""
     settings = parts.settings
-    keys = signing_keys(settings.keys, parts.redactor)
+    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
     policy = checked_policy(settings, parts.replaced.plugins)
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
@@ -155,7 +155,7 @@ async def joined_operations(
     principals, fetching = _principals(parts)
     plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
     secured, watching = _over_tls(parts, plans, policy)
-    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching]
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating]
 
 
 def _over_tls(
