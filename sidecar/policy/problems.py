@@ -1,9 +1,6 @@
 """Problems of a plugin that stop the start, and their messages."""
 
-import signal
-import threading
 from collections.abc import Callable, Iterable
-from types import FrameType, TracebackType
 from typing import Any, Final
 
 EX_CONFIG: Final = 78
@@ -35,52 +32,23 @@ class Incompatible(PluginProblem):
     """A plugin was written for a major version of a contract that this sidecar does not speak."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """The user pressed Ctrl-C in a command that goes on after a broken plugin. Plugins raise its base class."""
+
+
 def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
     """Call into a plugin and return what it returns.
 
     Raises:
         PluginProblem: the plugin raised anything at all, `KeyboardInterrupt` included.
-        KeyboardInterrupt: the user pressed Ctrl-C meanwhile, and the process ends at that.
+        Interrupted: the user pressed Ctrl-C meanwhile.
     """
-    interrupts = _Interrupts()
     try:
-        with interrupts:
-            answer = work()
+        return work()
+    except Interrupted:
+        raise
     except BaseException as error:  # the border: a plugin's SystemExit must not end the sidecar unexplained
-        if interrupts.ends_process:
-            raise KeyboardInterrupt from error
         raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
-    if interrupts.ends_process:  # and the plugin has swallowed it
-        raise KeyboardInterrupt
-    return answer
-
-
-class _Interrupts:
-    """Notes whether Ctrl-C was pressed: its `KeyboardInterrupt` looks like one that a plugin raises.
-
-    The handler in place decides what Ctrl-C does. Those of event loops raise nothing: they stop the process in order.
-    """
-
-    def __init__(self) -> None:
-        self.ends_process = False
-        self._usual: Any = None
-
-    def __enter__(self) -> None:
-        """Listen, in the only thread that signals reach."""
-        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
-            self._usual = signal.signal(signal.SIGINT, self._note)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Put the former handler back, even if the plugin has replaced it."""
-        if self._usual is not None:
-            signal.signal(signal.SIGINT, self._usual)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        try:
-            self._usual(number, frame)
-        except KeyboardInterrupt:
-            self.ends_process = True
-            raise
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -15,8 +14,6 @@ from tests.support.sidecar_process import place, settings_file
 
 PRESS: Final = "import signal; signal.raise_signal(signal.SIGINT)\n"
 """As a plugin's code: the user presses Ctrl-C while it runs."""
-SWALLOW: Final = f"try:\n    {PRESS}except BaseException:\n    pass\n"
-CONVERT: Final = f"try:\n    {PRESS}except BaseException:\n    raise ValueError from None\n"
 INTERRUPTED: Final = 130
 COMMANDS: Final = (("plugins", "list"), ("doctor",))
 
@@ -27,12 +24,6 @@ def _usual_handler() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-def pressed_and_made() -> str:
-    """Press Ctrl-C while something is made: the handler runs at once."""
-    signal.raise_signal(signal.SIGINT)
-    return "made"
 
 
 def called(work: Callable[[], Any]) -> Any:
@@ -54,13 +45,9 @@ def command(site: SitePackages, code: str, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("code", [PRESS, SWALLOW, CONVERT], ids=["passes it on", "swallows it", "converts it"])
-def test_ctrl_c_during_the_import_of_a_plugin_ends_the_command(
-    site: SitePackages, arguments: tuple[str, ...], code: str
-) -> None:
-    """Whatever the plugin does about it."""
-    assert command(site, code, *arguments) == INTERRUPTED
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+def test_ctrl_c_during_the_import_of_a_plugin_ends_the_command(site: SitePackages, arguments: tuple[str, ...]) -> None:
+    """Both commands go on after a plugin that is broken, but not after that."""
+    assert command(site, PRESS, *arguments) == INTERRUPTED
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
@@ -78,44 +65,20 @@ def test_a_keyboard_interrupt_of_its_own_is_a_problem_of_the_plugin() -> None:
         called(interrupts_itself)
 
 
-def test_a_thread_is_never_interrupted_by_ctrl_c() -> None:
-    """Signals reach the main thread only, so a `KeyboardInterrupt` elsewhere is the plugin's."""
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            called(interrupts_itself)
-        except BaseException as error:  # noqa: BLE001  what arrives is what is tested
-            raised.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(5)
-    assert [type(each) for each in raised] == [PluginProblem]
-
-
 async def test_ctrl_c_in_a_serving_process_reaches_its_loop_and_fails_no_plugin() -> None:
     """The handler of an event loop raises nothing: the plugin is made, and the loop is told to stop in order."""
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, told.set)
     try:
-        assert called(pressed_and_made) == "made"
+        assert called(lambda: signal.raise_signal(signal.SIGINT)) is None
         async with asyncio.timeout(5):
             await told.wait()
-        with pytest.raises(PluginProblem, match="KeyboardInterrupt"):
-            called(interrupts_itself)
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
 
-def test_a_handler_that_a_plugin_installs_does_not_outlive_its_call() -> None:
-    """Otherwise Ctrl-C would no longer end the sidecar."""
-    called(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it() -> None:
+def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(site: SitePackages) -> None:
     """As one that `nohup` or a shell in the background has started."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    assert called(pressed_and_made) == "made"
+    command(site, PRESS, "plugins", "list")
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -11,13 +11,16 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from subagents.runner.v1 import runner_pb2
+from subagents_client.channels import open_channel
 from subagents_client.runner import HostTls, RunnerHost
-from tests.support.authority import HOST, Authority
+from tests.support.authority import DAY, HOST, Authority
 from tests.support.requests import failure_from
+from tests.support.sidecar_process import next_look
 
 LISTED: Final = "sidecar.tests.example"
 HEALTH: Final = "/grpc.health.v1.Health/"
 RUNNER: Final = "/subagents.runner.v1.SubAgentRunnerService/"
+ALONE: Final = (("grpc.use_local_subchannel_pool", 1),)
 METHODS: Final[Mapping[str, bytes]] = {
     f"{HEALTH}Check": health_pb2.HealthCheckRequest().SerializeToString(),
     f"{HEALTH}Watch": health_pb2.HealthCheckRequest().SerializeToString(),
@@ -75,3 +78,41 @@ async def test_a_listed_caller_learns_that_list_does_not_exist(tmp_path: Path) -
         with pytest.raises(grpc.aio.AioRpcError) as failed:
             await first_answer(channel, f"{HEALTH}List")
     assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_a_host_and_a_client_log_certificates_that_they_cannot_read_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Calls succeed with the former certificates, so the log is the only place where it can be seen in time."""
+    authority = Authority()
+    mine = authority.issue(LISTED).written(tmp_path / "client")
+    theirs = authority.issue(HOST, "localhost").written(tmp_path / "host")
+    assert mine.certificate_file is not None
+    assert theirs.certificate_file is not None
+    async with RunnerHost(tls=HostTls(files=theirs, callers=[LISTED])).serving("127.0.0.1:0") as address:
+        target = address.replace("127.0.0.1", "localhost")
+        client = open_channel(target, mine)
+        await first_answer(client, f"{HEALTH}Check")
+        mine.certificate_file.unlink()
+        theirs.certificate_file.unlink()
+        async with asyncio.timeout(20):
+            while len(caplog.messages) < 2:
+                await next_look()
+                await first_answer(client, f"{HEALTH}Check")
+                async with grpc.aio.secure_channel(
+                    target, authority.issue(LISTED).channel_credentials(), options=ALONE
+                ) as another:  # a handshake, at which the host looks at its files
+                    await first_answer(another, f"{HEALTH}Check")
+        await client.close()
+    assert sorted(caplog.messages) == [
+        f"certificates: {each} cannot be read: No such file or directory; the former certificates stay in use"
+        for each in (mine.certificate_file, theirs.certificate_file)
+    ]
+
+
+async def test_a_client_logs_that_its_certificate_has_expired(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The other end only closes the connection."""
+    files = Authority().issue(LISTED, life=(-2 * DAY, -DAY)).written(tmp_path)
+    await open_channel("localhost:1", files).close()
+    assert [each for each in caplog.messages if f"{files.certificate_file} has expired" in each] == caplog.messages
+    assert len(caplog.messages) == 1

@@ -52,12 +52,12 @@ class ListedCallersHealth(health_aio.HealthServicer):
         await self._admit(context)
         return await super().Check(request, context)
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802  a name of gRPC
         """Tell the health of a service, and each change."""
         await self._admit(context)
         await super().Watch(request, context)
 
-    async def List(self, _: object, context: Any) -> None:  # noqa: N802
+    async def List(self, _: object, context: Any) -> None:  # noqa: N802  a name of gRPC
         """Refuse: gRPC has no implementation of it for asyncio."""
         await self._admit(context)
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "use Check or Watch")
