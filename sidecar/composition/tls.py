@@ -175,8 +175,10 @@ class CertificateWatch:
 
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
         """Show until when the certificates are valid, in a metric and on the page of readiness."""
-        help_text = "Time until a certificate expires, by the section of the settings that names it."
-        metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, help_text, self._seconds_left, "section")
+        left = "Time until a certificate expires, by the section of the settings that names it."
+        whole = "For how long a certificate is valid in all, from its beginning to its end."
+        metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, left, self._seconds_left, "section")
+        metrics.gauges(call_names.TLS_CERTIFICATE_LIFE, whole, self._life, "section")
         readiness.section("tls", lambda: self._section(bound))
 
     async def run(self) -> None:
@@ -219,6 +221,9 @@ class CertificateWatch:
     def _seconds_left(self) -> Mapping[tuple[str, ...], float]:
         now = self._clock.now()
         return {(name,): each.left(now).total_seconds() for name, end in self._current() if (each := end.validity)}
+
+    def _life(self) -> Mapping[tuple[str, ...], float]:
+        return {(name,): each.life.total_seconds() for name, end in self._current() if (each := end.validity)}
 
     def _section(self, bound: Mapping[str, str]) -> Mapping[str, Any]:
         return {"addresses": dict(bound), "certificates": {name: _shown(end) for name, end in self._current()}}
