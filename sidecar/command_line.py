@@ -109,7 +109,7 @@ def _plugin_tools() -> "PluginTools":
 
 
 def _tell_ctrl_c_apart() -> None:
-    """Have Ctrl-C end a command that goes on after a plugin has raised, even `KeyboardInterrupt`."""
+    """Have Ctrl-C end a command that continues after a plugin has raised, even `KeyboardInterrupt`."""
     import signal  # noqa: PLC0415  the same holds
 
     from sidecar.policy.problems import Interrupted  # noqa: PLC0415  the same holds

@@ -33,7 +33,7 @@ class Incompatible(PluginProblem):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user pressed Ctrl-C in a command that goes on after a broken plugin. Plugins raise its base class."""
+    """The user pressed Ctrl-C in a command that continues after a broken plugin. Plugins raise its base class."""
 
 
 def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
