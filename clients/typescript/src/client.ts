@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
+import type { Options } from "./connecting.js";
 import { errorFrom } from "./errors.js";
 import { BindTurnRequestSchema } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
 import type {
@@ -23,7 +24,7 @@ import type {
 } from "./generated/subagents/history/v1/history_pb.js";
 import { retried } from "./retrying.js";
 import { BoundTurn } from "./turn.js";
-import { type Options, Wire } from "./wire.js";
+import { Wire } from "./wire.js";
 
 /** A client of one sidecar: open it once, use it for many turns at a time, and close it. */
 export class SidecarClient {
