@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from google.protobuf.descriptor_pool import Default
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -201,6 +202,4 @@ def _sample(rule: Rule, numbers: Iterator[int]) -> Any:
 
 def message_type(full_name: str) -> type[Message]:
     """Return the class of a message of the generated code that is loaded."""
-    from google.protobuf.descriptor_pool import Default  # noqa: PLC0415
-
     return GetMessageClass(Default().FindMessageTypeByName(full_name))

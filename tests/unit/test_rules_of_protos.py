@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
+from google.protobuf import descriptor_pool, message_factory, text_format
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
@@ -40,7 +41,7 @@ from subagents.lifecycle.v1 import lifecycle_pb2
 from subagents.rules import RULES
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
-from subagents_client.checking import check_request, problems_of
+from subagents_client.checking.requests import check_request, problems_of
 from tests.support.rule_cases import Case, cases_of, message_type
 
 NOW: Final = datetime(2026, 5, 4, tzinfo=UTC)
@@ -291,8 +292,6 @@ def test_a_rule_that_no_table_can_say_is_refused(rule: str, complaint: str) -> N
 
 def with_rule(rule: str) -> FileDescriptorSet:
     """Return the protos with another rule on one field."""
-    from google.protobuf import descriptor_pool, message_factory, text_format  # noqa: PLC0415
-
     image = described()
     pool = descriptor_pool.DescriptorPool()
     for file in image.file:

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
 from subagents.history.v1 import history_pb2, history_pb2_grpc
-from subagents_client.checking import check_request
+from subagents_client.checking.requests import check_request
 from subagents_client.retrying import retry_idempotent
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.session.lane import Stream

@@ -11,7 +11,7 @@ import grpc
 
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
 from subagents_client.channels import UNIX_SCHEMES, open_channel, refuse_remote
-from subagents_client.checking import check_request
+from subagents_client.checking.requests import check_request
 from subagents_client.errors import error_from
 from subagents_client.outcomes import Component, Outcome
 from subagents_client.runner.answers import DataUnavailable, Delegated, OwnComponent, OwnTurn, ToolData

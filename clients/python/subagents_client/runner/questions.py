@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from subagents.runner.v1 import runner_pb2
 from subagents_client.asking.messages import ANSWERERS, DECISIONS, KINDS
 from subagents_client.asking.questions import Answerer, Decision, QuestionKind
-from subagents_client.checking import check_request
+from subagents_client.checking.requests import check_request
 
 
 class AsksBack(Exception):
