@@ -51,6 +51,7 @@ fan_out_cap = 3
 [targets.slots]
 shop = "unix:{folder}/shop.sock"
 rewards = "unix:{folder}/rewards.sock"
+support = "unix:{folder}/support.sock"
 
 [log]
 format = "json"
