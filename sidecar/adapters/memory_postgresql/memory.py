@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import asyncpg
 
 from sidecar.adapters.memory_postgresql import rows
-from sidecar.adapters.migrations import load_migrations, pending
-from sidecar.adapters.postgresql import Connections, ConnectionTimeouts, redacted_dsn
+from sidecar.adapters.migrations import load_migrations
+from sidecar.adapters.postgresql import Connections, ConnectionTimeouts, redacted_dsn, upgrade_tables
 from sidecar.adapters.postgresql.failures import ConnectionLost
 from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import StoreUnavailable
@@ -18,44 +17,16 @@ from sidecar.core.history.compaction import outdated
 from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
+from sidecar.operations.history.idle_episodes import IdleEpisodes
 
 PACKAGE: Final = "sidecar.adapters.memory_postgresql"
 LOCK: Final = 0x53436869
 """Of the advisory lock under which they are made."""
-APPLIED: Final = "select number, checksum from history_migrations"
-
-
-async def upgrade_history(connection: Any, dsn: str) -> None:
-    """Apply the steps that the database lacks, in one transaction and one sidecar at a time.
-
-    Raises:
-        DatabaseProblem: it is of another version.
-    """
-    steps = load_migrations(PACKAGE)
-    there = await connection.fetchval("select to_regclass('history_migrations')") is not None
-    if there and not pending(steps, dict(await connection.fetch(APPLIED)), redacted_dsn(dsn)):
-        return  # so that a user who may not change the schema can start
-    async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
-        await connection.execute(
-            "create table if not exists history_migrations (number integer primary key, name text not null,"
-            " checksum text not null, applied_at timestamptz not null default now())"
-        )
-        for step in pending(steps, dict(await connection.fetch(APPLIED)), redacted_dsn(dsn)):
-            await connection.execute(step.sql)
-            await connection.execute(
-                "insert into history_migrations (number, name, checksum) values ($1, $2, $3)",
-                *(step.number, step.name, step.checksum),
-            )
-
-
+TABLE: Final = "history_migrations"
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 
 CONNECTIONS: Final = 2
-SWEEP_SECONDS: Final = 3600.0
-AT_ONCE: Final = 100
-"""Episodes removed in one transaction: others write in between."""
 
 
 class PostgresMemory:
@@ -79,12 +50,10 @@ class PostgresMemory:
         """Connect to nothing yet."""
         self._dsn = dsn
         self._keep_idle = keep_idle
-        self._report = report
-        self._now = now
         self._connections = Connections(dsn, CONNECTIONS, limits or ConnectionTimeouts(pooled=True))
+        self._idle = IdleEpisodes(self._forget, now, report, (StoreUnavailable, ConnectionLost, asyncpg.PostgresError))
         self._opening = asyncio.Lock()
         self._opened = False
-        self._sweeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Make the tables, once. Raises `DatabaseProblem`, `StoreUnavailable`."""
@@ -92,10 +61,10 @@ class PostgresMemory:
             return
         async with self._opening:
             if not self._opened:
-                await self._connections.run(lambda connection: upgrade_history(connection, self._dsn))
+                await self._connections.run(self._upgrade)
                 self._opened = True
                 if self._keep_idle is not None:
-                    self._sweeping = asyncio.create_task(self._sweep(self._keep_idle), name="forget idle episodes")
+                    self._idle.start(self._keep_idle)
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn; one that is kept already is left as it is."""
@@ -127,10 +96,7 @@ class PostgresMemory:
 
     async def forget_idle(self, idle: timedelta) -> int:
         """Remove whole episodes that nothing was added to for so long; returns how many."""
-        removed, before = 0, self._now() - idle
-        while gone := await self._run(lambda connection: rows.forget_idle(connection, before, AT_ONCE)):
-            removed += gone
-        return removed
+        return await self._idle.forget(idle)
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user."""
@@ -138,12 +104,11 @@ class PostgresMemory:
 
     async def close(self) -> None:
         """Give the connections up; may be called twice."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
-            self._sweeping = None
+        await self._idle.close()
         self._connections.close()
+
+    async def _upgrade(self, connection: Any) -> None:
+        await upgrade_tables(connection, load_migrations(PACKAGE), redacted_dsn(self._dsn), TABLE, LOCK)
 
     async def _run(self, work: Callable[[Any], Awaitable[Result]]) -> Result:
         """Do something in one transaction, on one state of the database."""
@@ -155,10 +120,5 @@ class PostgresMemory:
 
         return await self._connections.run(in_transaction)
 
-    async def _sweep(self, idle: timedelta) -> None:
-        while True:
-            try:
-                await self.forget_idle(idle)
-            except (StoreUnavailable, ConnectionLost, asyncpg.PostgresError) as error:
-                self._report("forget idle episodes", type(error).__name__)
-            await asyncio.sleep(SWEEP_SECONDS)
+    async def _forget(self, before: datetime, most: int) -> int:
+        return await self._run(lambda connection: rows.forget_idle(connection, before, most))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from sidecar.core.history.compaction import outdated
 from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
+from sidecar.operations.history.idle_episodes import IdleEpisodes
 from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
@@ -28,9 +28,6 @@ EPISODES: Final = (
     "SELECT episode_no, principal || char(31) || episode_id FROM history_episodes"
     " WHERE episode_no > ? ORDER BY episode_no LIMIT ?"
 )
-SWEEP_SECONDS: Final = 3600.0
-AT_ONCE: Final = 100
-"""Episodes removed in one transaction: others write in between."""
 Report = Callable[[str, str], None]
 
 
@@ -60,12 +57,11 @@ class SqliteMemory:
         self._path = path
         self._keep_idle = keep_idle
         self._report = report
-        self._now = now
+        self._idle = IdleEpisodes(self._forget, now, report, (StoreUnavailable, CommitUnknown))
         self._opening = asyncio.Lock()
         self._engine: SqliteEngine | None = None
         self._known = KnownKeys(EPISODES, 0)
         self._loading: asyncio.Task[None] | None = None
-        self._sweeping: asyncio.Task[None] | None = None
         self._closed = False
 
     async def open(self) -> SqliteEngine:
@@ -77,7 +73,7 @@ class SqliteMemory:
                 self._engine = await SqliteEngine.open(self._path, schema(), self._report)
                 self._loading = asyncio.create_task(self._known.load(self._engine), name="load known episodes")
                 if self._keep_idle is not None:
-                    self._sweeping = asyncio.create_task(self._sweep(self._keep_idle), name="forget idle episodes")
+                    self._idle.start(self._keep_idle)
             return self._engine
 
     @property
@@ -124,10 +120,7 @@ class SqliteMemory:
 
     async def forget_idle(self, idle: timedelta) -> int:
         """Remove whole episodes that nothing was added to for so long; returns how many."""
-        engine, removed, before = await self.open(), 0, self._now() - idle
-        while gone := await engine.write(partial(rows.forget_idle, before=before, most=AT_ONCE)):
-            removed += gone
-        return removed
+        return await self._idle.forget(idle)
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, and rewrite the file so that no part of them remains."""
@@ -139,11 +132,7 @@ class SqliteMemory:
     async def close(self) -> None:
         """Give the file back; may be called twice."""
         self._closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
-            self._sweeping = None
+        await self._idle.close()
         async with self._opening:
             engine, self._engine = self._engine, None
         if engine is not None:
@@ -151,13 +140,8 @@ class SqliteMemory:
         if self._loading is not None:
             await self._loading  # which a closed file ends
 
-    async def _sweep(self, idle: timedelta) -> None:
-        while True:
-            try:
-                await self.forget_idle(idle)
-            except (StoreUnavailable, CommitUnknown) as error:
-                self._report("forget idle episodes", type(error).__name__)
-            await asyncio.sleep(SWEEP_SECONDS)
+    async def _forget(self, before: datetime, most: int) -> int:
+        return await (await self.open()).write(partial(rows.forget_idle, before=before, most=most))
 
 
 def _key(episode: EpisodeKey) -> str:

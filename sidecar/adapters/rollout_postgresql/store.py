@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from sidecar.adapters.postgresql import Changes, Connection, Connections, ConnectionTimeouts, StatementExecutor
 from sidecar.adapters.postgresql.texts import unescape_nul
@@ -16,16 +15,10 @@ from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.confirmed_writes import confirmed, confirmed_by
+from sidecar.operations.rollout.store.confirmed_rollouts import ConfirmedRollouts
+from sidecar.operations.rollout.store.confirmed_writes import confirmed
 from sidecar.operations.rollout.store.encoding import ANSWERS, DEFINITIONS, FLAGS, MARKERS, PINNED, ROLLOUTS
-from sidecar.operations.rollout.store.ports import (
-    AuditQuery,
-    AuditRow,
-    KeptDefinition,
-    RolloutWrite,
-    StoredAnswer,
-    StoredFlag,
-)
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
@@ -70,7 +63,7 @@ from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order b
 """
 
 
-class PostgresRollouts:
+class PostgresRollouts(ConfirmedRollouts):
     """Rollouts over one connection that writes and one that listens. The schema is the record's: open that first.
 
     The database's clock decides which replicas are alive.
@@ -86,7 +79,7 @@ class PostgresRollouts:
         self, dsn: str, instance: InstanceId, limits: ConnectionTimeouts, readers: Connections | None = None
     ) -> None:
         """Begin without connections."""
-        self._instance = instance
+        super().__init__(instance, writing)
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
         self._asking = StatementExecutor(
@@ -94,7 +87,6 @@ class PostgresRollouts:
         )
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
         self._subscriptions = ExitStack()
-        self._writes = count(1)
 
     async def version(self) -> int:
         """Return the newest version."""
@@ -125,14 +117,6 @@ class PostgresRollouts:
         """Return one rollout."""
         return kept(ROLLOUTS, await self._asking.value("select body from rollouts where slot = $1", slot))
 
-    async def write(self, change: RolloutWrite) -> None:
-        """Write one change. See the port."""
-        written = partial(self._written, partial(writing.write, change=change, write_id=self._next_id()))
-        if change.answer is not None:
-            await confirmed(written)
-        else:
-            await confirmed_by(partial(self._is_rollout, change), written)
-
     async def answer(self, request_id: str) -> StoredAnswer | None:
         """Return the stored answer to a request."""
         return kept(ANSWERS, await self._asking.value(writing.ANSWER, request_id))
@@ -141,11 +125,6 @@ class PostgresRollouts:
         """Return audit rows, oldest first."""
         wanted = (query.after, query.slot, query.definition_id, query.since, query.limit)
         return [audit_row(row) for row in await self._asking.rows(AUDIT, *wanted)]
-
-    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
-        work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
-        return await confirmed(partial(self._asking.write, work))
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that have not been handed on, oldest first."""
@@ -156,11 +135,6 @@ class PostgresRollouts:
         numbers = [row.number for row in rows]
         await confirmed(partial(self._executed, EXPORTED, numbers))
 
-    async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest; one that is kept already costs a read."""
-        if await self.definition(definition.digest) is None:
-            await confirmed(partial(self._written, partial(writing.keep_definition, definition=definition)))
-
     async def definition(self, digest: Digest) -> KeptDefinition | None:
         """Return a kept definition."""
         asked = "select body from kept_definitions where digest = $1"
@@ -169,12 +143,6 @@ class PostgresRollouts:
     async def flags(self) -> Sequence[StoredFlag]:
         """Return the embedded flags, by name."""
         return all_kept(FLAGS, await self._asking.rows("select body from rollout_flags order by name"))
-
-    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
-        """Set or create a flag. Raises `RevisionConflict`."""
-        flag = StoredFlag(name, on, expected_revision + 1, at, by)
-        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
-        return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
@@ -199,10 +167,6 @@ class PostgresRollouts:
         """Return the rows that may be removed."""
         return await confirmed(partial(self._asking.write, partial(writing.old_audit, before=before)))
 
-    async def remove_audit(self, marker: AuditMarker) -> int:
-        """Store the marker and remove the rows that it covers."""
-        return await confirmed(partial(self._asking.write, partial(writing.remove_audit, marker=marker)))
-
     async def audit_head(self) -> AuditHead:
         """Return the head of the audit's chain."""
         ((number, link),) = await self._asking.rows("select last_number, last_link from rollout_version")
@@ -222,21 +186,17 @@ class PostgresRollouts:
         rows = await self._asking.rows(REPLICAS, ALIVE_FOR, within)
         return [Replica(InstanceId(row[0]), row[1], row[2], alive=row[3], pinned=PINNED.decode(row[4])) for row in rows]
 
-    async def _written(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        await self._asking.write(work)
-        self._changes.announce()
-
     async def _executed(self, sql: str, *values: object) -> None:
         async def execute(connection: Connection) -> None:
             await connection.execute(sql, *values)
 
         await self._asking.write(execute)
 
-    async def _is_rollout(self, change: RolloutWrite) -> bool:
-        return change.rollout is not None and await self.rollout(change.slot) == change.rollout
+    async def _flag(self, name: str) -> StoredFlag | None:
+        return kept(FLAGS, await self._asking.value(writing.FLAG, name))
 
-    async def _is_flag(self, flag: StoredFlag) -> bool:
-        return kept(FLAGS, await self._asking.value(writing.FLAG, flag.name)) == flag
+    async def _transaction(self, work: Callable[[Connection], Awaitable[Any]]) -> Any:
+        return await self._asking.write(work)
 
-    def _next_id(self) -> str:
-        return f"{self._instance}/{next(self._writes)}"
+    def _changed(self) -> None:
+        self._changes.announce()

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import count
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import apsw
 
@@ -16,25 +15,17 @@ from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.confirmed_writes import confirmed, confirmed_by
-from sidecar.operations.rollout.store.ports import (
-    AuditQuery,
-    AuditRow,
-    KeptDefinition,
-    RolloutWrite,
-    StoredAnswer,
-    StoredFlag,
-)
+from sidecar.operations.rollout.store.confirmed_rollouts import ConfirmedRollouts
+from sidecar.operations.rollout.store.confirmed_writes import confirmed
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
-
-Result = TypeVar("Result")
 
 SAID_AGAIN_AFTER: Final = timedelta(seconds=5)
 """Turns that are as many as before are written again only so often."""
 
 
-class SqliteRollouts:
+class SqliteRollouts(ConfirmedRollouts):
     """Rollouts in one file, which this process alone has open.
 
     Args:
@@ -44,11 +35,10 @@ class SqliteRollouts:
     """
 
     def __init__(self, engine: SqliteEngine, instance: InstanceId, clock: Clock) -> None:
+        super().__init__(instance, writing)
         self._engine = engine
-        self._instance = instance
         self._clock = clock
         self._told: list[Callable[[], None]] = []
-        self._writes = count(1)
         self._shown: tuple[int, datetime] | None = None
         self._kept: tuple[PinnedTurnCount, datetime] | None = None
 
@@ -68,14 +58,6 @@ class SqliteRollouts:
         """Return one rollout."""
         return await self._engine.read(partial(reading.rollout_in, slot=slot))
 
-    async def write(self, change: RolloutWrite) -> None:
-        """Write one change. See the port."""
-        written = partial(self._written, partial(writing.write, change=change, write_id=self._next_id()))
-        if change.answer is not None:
-            await confirmed(written)
-        else:
-            await confirmed_by(partial(self._is_rollout, change), written)
-
     async def answer(self, request_id: str) -> StoredAnswer | None:
         """Return the stored answer to a request."""
         return await self._engine.read(partial(reading.answer_in, request_id=request_id))
@@ -83,11 +65,6 @@ class SqliteRollouts:
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
         """Return audit rows, oldest first."""
         return await self._engine.read(partial(reading.audit_in, query=query))
-
-    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
-        work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
-        return await confirmed(partial(self._engine.write, work))
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that have not been handed on, oldest first."""
@@ -97,11 +74,6 @@ class SqliteRollouts:
         """Note that rows have been handed on."""
         await confirmed(partial(self._engine.write, partial(writing.exported, rows=rows)))
 
-    async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest; one that is kept already costs a read."""
-        if await self.definition(definition.digest) is None:
-            await confirmed(partial(self._written, partial(writing.keep_definition, definition=definition)))
-
     async def definition(self, digest: Digest) -> KeptDefinition | None:
         """Return a kept definition."""
         return await self._engine.read(partial(reading.definition_in, digest=digest))
@@ -109,12 +81,6 @@ class SqliteRollouts:
     async def flags(self) -> Sequence[StoredFlag]:
         """Return the embedded flags, by name."""
         return await self._engine.read(reading.flags_in)
-
-    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
-        """Set or create a flag. Raises `RevisionConflict`."""
-        flag = StoredFlag(name, on, expected_revision + 1, at, by)
-        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
-        return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version that the binds of this process use, and the turns that it has bound.
@@ -148,10 +114,6 @@ class SqliteRollouts:
         """Return the rows that may be removed."""
         return await self._engine.read(partial(reading.old_audit_in, before=before))
 
-    async def remove_audit(self, marker: AuditMarker) -> int:
-        """Store the marker and remove the rows that it covers."""
-        return await confirmed(partial(self._engine.write, partial(writing.remove_audit, marker=marker)))
-
     async def audit_head(self) -> AuditHead:
         """Return the head of the audit's chain."""
         return await self._engine.read(reading.audit_head_in)
@@ -164,17 +126,12 @@ class SqliteRollouts:
         """Return every marker, oldest first."""
         return await self._engine.read(reading.markers_in)
 
-    async def _written(self, work: Callable[[apsw.Connection], Result]) -> Result:
-        result = await self._engine.write(work)
+    async def _flag(self, name: str) -> StoredFlag | None:
+        return await self._engine.read(partial(reading.flag_in, name=name))
+
+    async def _transaction(self, work: Callable[[apsw.Connection], Any]) -> Any:
+        return await self._engine.write(work)
+
+    def _changed(self) -> None:
         for tell in self._told:
             tell()
-        return result
-
-    async def _is_rollout(self, change: RolloutWrite) -> bool:
-        return change.rollout is not None and await self.rollout(change.slot) == change.rollout
-
-    async def _is_flag(self, flag: StoredFlag) -> bool:
-        return await self._engine.read(partial(reading.flag_in, name=flag.name)) == flag
-
-    def _next_id(self) -> str:
-        return f"{self._instance}/{next(self._writes)}"
