@@ -10,7 +10,7 @@ import apsw
 
 from sidecar.adapters.record_sqlite import archive, changes_since, reading
 from sidecar.adapters.record_sqlite.appending import Appending
-from sidecar.adapters.record_sqlite.archive_reads import SqliteArchiveReads
+from sidecar.adapters.record_sqlite.archive import SqliteArchiveReads
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.adapters.sqlite.known_keys import KnownKeys

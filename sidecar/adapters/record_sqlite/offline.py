@@ -14,7 +14,7 @@ import apsw
 
 from sidecar.adapters.migrations import DatabaseProblem, pending
 from sidecar.adapters.record_sqlite import archive
-from sidecar.adapters.record_sqlite.archive_reads import SqliteArchiveReads
+from sidecar.adapters.record_sqlite.archive import SqliteArchiveReads
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.opening import BUSY_MILLISECONDS
 from sidecar.core.errors import StoreUnavailable

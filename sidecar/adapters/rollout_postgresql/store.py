@@ -15,8 +15,7 @@ from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.confirmed_rollouts import ConfirmedRollouts
-from sidecar.operations.rollout.store.confirmed_writes import confirmed
+from sidecar.operations.rollout.store.confirmed_writes import ConfirmedRollouts, confirmed
 from sidecar.operations.rollout.store.encoding import ANSWERS, DEFINITIONS, FLAGS, MARKERS, PINNED, ROLLOUTS
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
