@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
+from sidecar.adapters.idle_episodes import IdleEpisodes
 from sidecar.adapters.memory_postgresql import rows
 from sidecar.adapters.migrations import load_migrations
 from sidecar.adapters.postgresql import Connections, ConnectionTimeouts, redacted_dsn, upgrade_tables
@@ -17,7 +18,6 @@ from sidecar.core.history.compaction import outdated
 from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
-from sidecar.operations.history.idle_episodes import IdleEpisodes
 
 PACKAGE: Final = "sidecar.adapters.memory_postgresql"
 LOCK: Final = 0x53436869

@@ -9,6 +9,7 @@ from typing import Final
 
 import apsw
 
+from sidecar.adapters.idle_episodes import IdleEpisodes
 from sidecar.adapters.memory_sqlite import rows
 from sidecar.adapters.migrations import load_migrations
 from sidecar.adapters.sqlite import Schema, SqliteEngine
@@ -19,7 +20,6 @@ from sidecar.core.history.compaction import outdated
 from sidecar.core.history.message_layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
-from sidecar.operations.history.idle_episodes import IdleEpisodes
 from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
