@@ -15,8 +15,6 @@ from tests.support.sidecar_process import place, started
 pytestmark = pytest.mark.system
 
 IMPORTED: Final = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s*([\w.]+)$")
-<<<<<<< HEAD
-<<<<<<< HEAD
 OWN_MODULES: Final = 470
 """The last ones are `core.dispatching.harmless_text`, which every answer passes, `core.executing.tool_questions` (every
 connector may answer with a question), and `core.listing.row_columns` and `adapters.idle_episodes`, each of which stands
