@@ -38,7 +38,9 @@ FOR_ADAPTERS: Final = (
     "sidecar.adapters.idle_episodes",
     "sidecar.adapters.migrations",
     "sidecar.adapters.postgresql",
+    "sidecar.adapters.rollout_tables",
     "sidecar.adapters.sqlite",
+    "sidecar.adapters.statements",
 )
 """What several adapters stand on; they hold no port of their own."""
 THIRD_PARTY: Final[Mapping[str, frozenset[str]]] = {

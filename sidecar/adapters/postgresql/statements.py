@@ -7,6 +7,8 @@ import asyncpg
 
 from sidecar.adapters.postgresql.connections import Connection, Connections
 from sidecar.adapters.postgresql.failures import AGAIN, ConnectionLost, unavailable
+from sidecar.adapters.postgresql.texts import escape_nul, unescape_nul
+from sidecar.adapters.statements import Steps
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.record.ports import CommitUnknown
 
@@ -75,3 +77,16 @@ class StatementExecutor:
             except asyncpg.PostgresError as error:
                 if error.sqlstate not in REPEATED or tries == TRIES:
                     raise unavailable(error, self._writing) from None
+
+
+async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
+    """Do work, statement after statement; texts are kept as PostgreSQL can keep them."""
+    rows: Any = None
+    while True:
+        try:
+            sql, *values = steps.send(rows)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        found = await fetch(sql, *(escape_nul(each) if isinstance(each, str) else each for each in values))
+        rows = [[unescape_nul(each) if isinstance(each, str) else each for each in row] for row in found]

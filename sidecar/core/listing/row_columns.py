@@ -29,9 +29,9 @@ def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], 
     """
     if row is None:
         return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]")
-    slots, *labels = (
+    slots, *labels = [
         msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions, row.calls)
-    )
+    ]
     times = time(row.began_at), None if row.ended_at is None else time(row.ended_at)
     return (turn_id, row.episode_id, row.principal, row.state.value, *times, slots, row.children, row.failed, *labels)
 
