@@ -36,6 +36,7 @@ FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_
 backwards. Neither is open to the inner three."""
 FOR_ADAPTERS: Final = (
     "sidecar.adapters.idle_episodes",
+    "sidecar.adapters.memory_tables",
     "sidecar.adapters.migrations",
     "sidecar.adapters.postgresql",
     "sidecar.adapters.rollout_tables",

@@ -80,7 +80,7 @@ class StatementExecutor:
 
 
 async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
-    """Do work, statement after statement; texts are kept as PostgreSQL can keep them."""
+    """Do work, statement after statement, with a function that runs one and returns its rows."""
     rows: Any = None
     while True:
         try:
@@ -88,5 +88,10 @@ async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
-        found = await fetch(sql, *(escape_nul(each) if isinstance(each, str) else each for each in values))
+        found = await fetch(sql, *(_storable(each) if isinstance(each, str) else each for each in values))
         rows = [[unescape_nul(each) if isinstance(each, str) else each for each in row] for row in found]
+
+
+def _storable(text: str) -> str:
+    """Return a text as PostgreSQL can store it. U+0000 is kept in JSON text; in any other text it is replaced."""
+    return escape_nul(text).replace("\0", "\ufffd")
