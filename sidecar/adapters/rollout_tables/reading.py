@@ -82,13 +82,13 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
     conditions = " and ".join(f"{condition} ${place}" for place, (condition, _) in enumerate(given, 1))
     statement = f"{AUDIT} where {conditions} order by a.number limit ${len(given) + 1}"
     rows = yield (statement, *(wanted for _, wanted in given), query.limit)
-    return [_audit_row(time, *row) for row in rows]
+    return [_audit_row(row, time) for row in rows]
 
 
 def unexported(limit: int, time: Callable[[Any], datetime]) -> Steps[Sequence[AuditRow]]:
     """Return audit rows that have not been handed on, oldest first."""
     rows = yield (f"{AUDIT} where u.number > 0 order by u.number limit $1", limit)
-    return [_audit_row(time, *row) for row in rows]
+    return [_audit_row(row, time) for row in rows]
 
 
 def old_audit(before: datetime) -> Steps[OldAudit | None]:
@@ -129,8 +129,7 @@ def _all(decoder: JsonDecoder[Kind], sql: str) -> Steps[list[Kind]]:
     return [decoder.decode(body) for (body,) in rows]
 
 
-def _audit_row(
-    time: Callable[[Any], datetime], number: int, slot: str, kind: str, body: str, effective: Any, exported: Any
-) -> AuditRow:
-    at = None if effective is None else time(effective)
+def _audit_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> AuditRow:
+    number, slot, kind, body, effective_at, exported = row
+    at = None if effective_at is None else time(effective_at)
     return AuditRow(number, Slot(slot), audit_body(kind, body), at, exported=bool(exported))
