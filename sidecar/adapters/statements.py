@@ -30,4 +30,4 @@ def insert(table: str, rows: Sequence[Sequence[Any]]) -> Steps[None]:
         page = rows[begin : begin + ROWS_AT_ONCE]
         places = [f"${place}" for place in range(1, len(page) * len(page[0]) + 1)]
         lists = [f"({', '.join(places[at : at + len(page[0])])})" for at in range(0, len(places), len(page[0]))]
-        yield (f"insert into {table} values {', '.join(lists)}", *(value for row in page for value in row))  # noqa: S608 - names and places only
+        yield (f"insert into {table} values {', '.join(lists)}", *[value for row in page for value in row])  # noqa: S608 - names and places only
