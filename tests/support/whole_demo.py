@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.running_demo import running_demo
+from tests.support.scraped import dashboard_queries, scraped
 
 CANARY: Final = "canary-of-somebody-else-4711"
 
@@ -24,12 +25,14 @@ class WholeDemo:
         text: what it printed.
         logs: what its processes wrote, by file name.
         left: processes that were still there.
+        panels: series that each query of the dashboards found, by query; empty without Prometheus.
     """
 
     code: int
     text: str
     logs: Mapping[str, str]
     left: Mapping[int, str]
+    panels: Mapping[str, int]
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +51,9 @@ def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> WholeDemo:
 
 def _played(folder: Path) -> WholeDemo:
     with running_demo({"DEMO_CANARY": CANARY}, "--full", "--folder", str(folder)) as demo:
-        code = demo.read_to_the_end()
+        demo.read_until("✓ the sidecar")
+        with scraped(folder / "sidecar.log", folder / "prometheus") as series_of:
+            code = demo.read_to_the_end()
+            panels = {} if series_of is None else {query: series_of(query) for query in dashboard_queries()}
         logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
-        return WholeDemo(code, demo.text, logs, demo.started())
+        return WholeDemo(code, demo.text, logs, demo.started(), panels)

@@ -1,0 +1,1 @@
+"""Writes the Grafana dashboards of `examples/dashboards`: `python -m scripts.dashboards`."""

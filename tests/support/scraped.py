@@ -1,0 +1,79 @@
+"""A real Prometheus that scrapes a running sidecar, for tests without an event loop; and what the dashboards ask it."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from tests.support.sidecar_process import ROOT
+
+DASHBOARDS: Final = ROOT / "examples" / "dashboards"
+SECONDS: Final = 20.0
+CONFIGURATION: Final = """
+global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
+scrape_configs:
+  - job_name: sidecar
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+VARIABLES: Final = (("$__rate_interval", "1m"), ("$job", ".*"), ("$instance", ".*"), ("$slot", ".*"))
+"""As Grafana replaces them when everything is chosen."""
+
+
+def dashboard_queries() -> Sequence[str]:
+    """Return every query of every panel of the dashboards, as Grafana sends it."""
+    files = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(DASHBOARDS.glob("*.json"))]
+    panels = [panel for file in files for row in file["panels"] for panel in (row, *row.get("panels", []))]
+    return [_with_values(target["expr"]) for panel in panels for target in panel.get("targets", [])]
+
+
+def _with_values(query: str) -> str:
+    for name, value in VARIABLES:
+        query = query.replace(name, value)
+    return query
+
+
+@contextmanager
+def scraped(log: Path, folder: Path) -> Iterator[Callable[[str], int] | None]:
+    """Scrape the sidecar whose log this is.
+
+    Yields:
+        What asks a query, and returns how many series had a value at any time since the start. None: this machine has
+        no Prometheus.
+    """
+    program = shutil.which("prometheus")
+    listening = re.search(r'"ops_address": ?"([^"]+)"', log.read_text(encoding="utf-8"))
+    if program is None or listening is None:
+        yield None
+        return
+    folder.mkdir()
+    (folder / "prometheus.yml").write_text(CONFIGURATION.format(target=listening[1]), encoding="utf-8")
+    address = f"127.0.0.1:{_free_port()}"
+    began = time.time()
+    command = [program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=error"]
+    with subprocess.Popen([*command, f"--web.listen-address={address}"], cwd=folder) as process:
+        try:
+            with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=SECONDS) as client:
+                yield lambda query: _series(client, query, began)
+        finally:
+            process.terminate()
+
+
+def _series(client: httpx.Client, query: str, began: float) -> int:
+    asked = {"query": query, "start": f"{began}", "end": f"{time.time()}", "step": "1"}
+    answer = client.get("/api/v1/query_range", params=asked)
+    assert answer.status_code == 200, f"{query}: {answer.text}"
+    return len(answer.json()["data"]["result"])
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
