@@ -101,7 +101,7 @@ def _class(defined: Mapping[str, ast.ClassDef | ast.FunctionDef], name: str) -> 
 
 def _hook(node: ast.AST) -> Iterator[str]:
     """Yield the section of a hook: its sentence, and a row for each of its labelled paragraphs."""
-    assert isinstance(node, ast.FunctionDef)  # noqa: S101  the same
+    assert isinstance(node, ast.FunctionDef)  # noqa: S101  a mistake of this script, too
     first, _, rest = (ast.get_docstring(node) or "").partition("\n\n")
     yield f"\n## `{node.name}`\n\n{' '.join(first.split())}\n\n| | |\n|---|---|\n"
     for label, text in _labelled(rest).items():
