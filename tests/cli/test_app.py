@@ -82,8 +82,8 @@ DRAWN = "annotated_doc attr markdown_it mdurl pygments rich shellingham typer"
 LOADS = {
     "serve --config /nowhere": (38, "msgspec subagents_errors typing_extensions"),
     "health --config /nowhere": (42, COMMON),
-    "validate examples/config": (72, CHECKING),
-    "codeowners examples/config": (43, CHECKING),
+    "validate examples/config": (73, CHECKING),
+    "codeowners examples/config": (44, CHECKING),
     "init travel --dir /nowhere": (13, "annotated_doc shellingham typer"),
     "doctor --config /nowhere": (42, COMMON),
     "gate ask shop --simulate --config /nowhere": (46, COMMON),
@@ -108,7 +108,7 @@ LOADS = {
     "token --help": (17, f"{COMMON} {DRAWN}"),
     "serve --help": (8, DRAWN),
     "--version": (8, "annotated_doc shellingham typer"),
-    "--help": (108, f"{COMMON} {DRAWN}"),
+    "--help": (109, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 
