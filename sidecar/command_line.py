@@ -60,7 +60,11 @@ def main(arguments: Sequence[str]) -> None:
         examine=_examine,
         gate_tools=_gate_tools,
     )
-    make_app(commands, arguments[0] if arguments else "")(list(arguments), prog_name="sidecar")
+    if os.environ.get("_SIDECAR_COMPLETE"):
+        from sidecar.cli.completion import answer_shells  # noqa: PLC0415  only a shell that completes asks for it
+
+        answer_shells()
+    make_app(commands, arguments)(list(arguments), prog_name="sidecar")
 
 
 def _read_settings(file: Path | None) -> "Settings":

@@ -4,14 +4,14 @@ Only the group of the requested command is imported; without one, e.g. for `--he
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sidecar.cli.parameters.plain_values import PlainTyper
+from sidecar.cli.parameters.plain_values import PlainTyper, only_requested
 from sidecar.cli.serve import EX_CONFIG, refusal
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Commands:
         erase_offline: erases the content of a user in a record that no sidecar has open.
         examine: returns what examines a deployment.
         gate_tools: what `gate` does its work with.
+        requested: the name of the command that was typed, below `subagent` if it is one of these.
     """
 
     read_settings: Callable[[Path | None], "Settings"]
@@ -76,15 +77,19 @@ class Commands:
     erase_offline: Callable[..., "ErasureReport"]
     examine: Callable[[], "Examine"]
     gate_tools: Callable[[], "GateTools"]
+    requested: str = ""
 
 
-def make_app(commands: Commands, first: str = "") -> typer.Typer:
+def make_app(commands: Commands, words: Sequence[str] = ()) -> typer.Typer:
     """Return the command line.
 
     Args:
         commands: what its commands do their work with.
-        first: the first argument; of a command's name only that command's group is there.
+        words: the arguments; if they begin with the name of a command, only that command is there.
     """
+    first, second = (*words, "", "")[:2]
+    if words:
+        commands = replace(commands, requested=second if first == "subagent" else first)
     app = PlainTyper(
         no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The dispatch sidecar."
     )
@@ -97,7 +102,7 @@ def make_app(commands: Commands, first: str = "") -> typer.Typer:
         from sidecar.cli.installed_commands import add_installed_commands  # noqa: PLC0415  own commands come first
 
         add_installed_commands(app)
-    return app
+    return only_requested(app, words)
 
 
 def _about(
@@ -117,7 +122,7 @@ def _show_version(*, wanted: bool) -> None:
 
 
 def _add_serving(app: typer.Typer, commands: Commands) -> None:
-    @app.command()
+    @app.command(name="serve")
     def serve(config: Config = None) -> None:
         """Serve until SIGTERM or SIGINT, then drain.
 
@@ -134,39 +139,15 @@ def _add_serving(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_looking(app: typer.Typer, commands: Commands) -> None:
-    @app.command(name="validate")
-    def check(
-        folder: Annotated[Path, typer.Argument(help="The folder that contains agent_config.yaml.")],
-        as_json_text: AsJson = False,
-        costs: Annotated[bool, typer.Option("--costs", help="Also print the minimum cost of a turn.")] = False,
-        strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings and advice.")] = False,
-        config: Annotated[
-            Path | None,
-            typer.Option("--config", "-c", help="Settings to check against the definitions."),
-        ] = None,
-    ) -> None:
-        """Check agent definitions as the sidecar would, without one running, and advise on them."""
-        from sidecar.cli.validate.command import ValidateOptions, validate  # noqa: PLC0415  only this command needs it
-        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
+    from sidecar.cli.validate.definition_commands import add_definition_commands  # noqa: PLC0415  the same holds
 
-        settings = None if config is None else _settings(commands, config)
-        options = ValidateOptions(as_json_text, costs, strict, settings)
-        most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.max_sub_agents
-        raise typer.Exit(validate(folder, options, lambda root: commands.load(root, most), sys.stdout))
+    add_definition_commands(app, lambda config: _settings(commands, config), commands.load)
 
-    @app.command(name="codeowners")
-    def reviewers(
-        folder: Annotated[Path, typer.Argument(help="The folder that contains agent_config.yaml.")],
-        team: Annotated[str, typer.Option(help="Template of an owner's name; contains {owner}.")] = "@{owner}",
-        under: Annotated[str, typer.Option(help="Path of the folder in the repository.")] = "",
-        check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
-    ) -> None:
-        """Print the CODEOWNERS file that the owners of the prompt blocks make."""
-        from sidecar.cli.validate.codeowners import CodeownersOptions, codeowners  # noqa: PLC0415  the same holds
-        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
-        options = CodeownersOptions(team, under, check)
-        raise typer.Exit(codeowners(folder, options, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
+def _add_completion(app: typer.Typer, _commands: Commands) -> None:
+    from sidecar.cli.completion import add_completion  # noqa: PLC0415  loaded for its own command only
+
+    add_completion(app)
 
 
 def _add_init(app: typer.Typer, _commands: Commands) -> None:
@@ -221,6 +202,7 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
         commands.environment(),
         commands.checkouts,
         commands.erase_offline,
+        commands.requested,
     )
     add_new(group, commands.load)
 
@@ -281,6 +263,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("history",): _add_history,
     ("migrate", "backup", "projection"): _add_files,
     ("replay",): _add_replay,
+    ("completion",): _add_completion,
 }
 """The commands that each of them adds, in the order in which `--help` shows them."""
 

@@ -72,39 +72,43 @@ from sidecar.entry import main
 main()
 """
 COMMON = "annotated_doc msgspec shellingham subagents_errors typer typing_extensions"
-CALLING = (
-    f"{COMMON} cython_runtime google grpc grpc_health grpc_reflection grpc_status grpc_tools subagents subagents_tls"
+READING = (
+    "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_status grpc_tools shellingham subagents "
+    "typer typing_extensions"
 )
+CALLING = f"{COMMON} {READING}"
 CHECKING = f"{COMMON} cython_runtime jsonschema_rs yaml"
 DRAWN = "annotated_doc attr markdown_it mdurl pygments rich shellingham typer"
 LOADS = {
     "serve --config /nowhere": (38, "msgspec subagents_errors typing_extensions"),
     "health --config /nowhere": (42, COMMON),
-    "validate examples/config": (72, CHECKING),
+    "validate examples/config": (73, CHECKING),
     "codeowners examples/config": (44, CHECKING),
-    "init travel --dir /nowhere": (14, "annotated_doc shellingham typer"),
-    "doctor --config /nowhere": (46, COMMON),
+    "init travel --dir /nowhere": (13, "annotated_doc shellingham typer"),
+    "doctor --config /nowhere": (42, COMMON),
     "gate ask shop --simulate --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
-    "subagent list --target unix:/nowhere": (46, CALLING),
-    "subagent ramp shop 5 --reason x --target unix:/nowhere": (65, CALLING),
-    "subagent kill shop --reason x --target unix:/nowhere": (51, CALLING),
-    "subagent decommission list --target unix:/nowhere": (52, CALLING),
-    "end-turn x --reason y --target unix:/nowhere": (51, CALLING),
-    "status --target unix:/nowhere": (52, CALLING),
-    "drain --reason x --target unix:/nowhere": (52, CALLING),
-    "turns --target unix:/nowhere": (25, CALLING),
-    "turn x --target unix:/nowhere": (25, CALLING),
+    "subagent list --target unix:/nowhere": (33, READING),
+    "subagent ramp shop 5 --reason x --target unix:/nowhere": (55, CALLING),
+    "subagent kill shop --reason x --target unix:/nowhere": (38, READING),
+    "subagent decommission list --target unix:/nowhere": (45, f"{READING} msgspec"),
+    "end-turn x --reason y --target unix:/nowhere": (38, READING),
+    "status --target unix:/nowhere": (38, READING),
+    "drain --reason x --target unix:/nowhere": (38, READING),
+    "subagent show shop --target unix:/nowhere": (33, READING),
+    "completion bash": (9, "annotated_doc shellingham typer"),
+    "turns --target unix:/nowhere": (17, f"{READING} msgspec"),
+    "turn x --target unix:/nowhere": (24, CALLING),
     "replay x --config /nowhere": (43, COMMON),
     "history export x --principal y --config /nowhere": (46, COMMON),
     "migrate --config /nowhere": (44, COMMON),
     "backup --config /nowhere x": (44, COMMON),
     "projection rebuild --config /nowhere": (44, COMMON),
     "verify-log --config /nowhere": (217, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
-    "token --help": (18, f"{COMMON} {DRAWN}"),
-    "serve --help": (9, DRAWN),
-    "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (107, f"{COMMON} {DRAWN}"),
+    "token --help": (17, f"{COMMON} {DRAWN}"),
+    "serve --help": (8, DRAWN),
+    "--version": (8, "annotated_doc shellingham typer"),
+    "--help": (109, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

@@ -97,6 +97,24 @@ async def test_turns_are_listed_as_a_table() -> None:
     )
 
 
+async def test_turns_are_found_by_the_reason_of_a_failure() -> None:
+    """In any writing, together with other filters; a reason that does not exist is refused."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("rewards", raises(ValueError("x")))
+        for turn_id, *tools in (("t-1", "ask_rewards"), ("t-2", "ask_shop"), ("t-3", "ask_rewards"), ("t-4",)):
+            await a_turn(sidecar, turn_id, *tools)
+        at = where(sidecar)
+        _, found, _ = await run(at, show_turns, TurnsOptions(reason="RUNNER_FAILED"))
+        _, one, _ = await run(at, show_turns, TurnsOptions(reason="RUNNER_FAILED", limit=1))
+        _, none, _ = await run(at, show_turns, TurnsOptions(reason="RUNNER_FAILED", slot="shop"))
+        wrong = await run(at, show_turns, TurnsOptions(reason="TIRED"))
+
+    assert [line.split()[2] for line in found.splitlines()[1:]] == ["t-3", "t-1"]
+    assert [line.split()[2] for line in one.splitlines()[1:]] == ["t-3"]
+    assert none == "no such turn is on record\n"
+    assert (wrong[0], wrong[2]) == (RecordExit.USAGE, "--reason: TIRED is no reason; docs/errors.md lists them\n")
+
+
 async def test_more_turns_than_a_page_are_listed_too() -> None:
     """205 turns; a page has 200 at most."""
     async with running_sidecar_for_tests() as sidecar:

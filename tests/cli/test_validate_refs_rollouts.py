@@ -75,3 +75,13 @@ def test_without_an_export_each_format_says_that_nobody_counts_as_rolled_back(re
     assert untold(repository, Format.GITHUB).out == f"::notice title=subagent-validate-refs::{UNKNOWN}\n{PASSED}"
     assert json.loads(untold(repository, Format.JSON).out)["told"] == [UNKNOWN]
     assert UNKNOWN not in untold(repository, Format.HUMAN, Check.RESOLVES).out
+
+
+@requirement("PF1-D-56")
+def test_what_one_replica_served_is_not_taken_for_the_record(repository: ConfigRepository) -> None:
+    """`sidecar subagent list --json` marks it."""
+    view = KILLED.replace("{", '{"replica_view": true, ', 1)
+    repository.put({SETTINGS: 'rollout_export = "rollouts.json"\n', "rollouts.json": view})
+
+    refused = untold(repository)
+    assert (refused.code, "while the store was away: export it again" in refused.errors) == (2, True)

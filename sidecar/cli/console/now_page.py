@@ -12,7 +12,7 @@ from sidecar.cli.console.rates import SlotRates
 from sidecar.cli.console.rollouts import known_rollouts
 from sidecar.cli.console.sidecars import Reply
 from sidecar.cli.console.visit import Visit
-from sidecar.cli.output.turn_timeline import utc
+from sidecar.cli.output.drawing import utc
 from sidecar.cli.subagent.client import CannotOperate
 from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import reading_pb2

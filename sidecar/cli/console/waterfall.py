@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import clean
+from sidecar.cli.output.drawing import clean, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.output.turn_timeline import as_tree, cost_in_words, short, state_of, utc
+from sidecar.cli.output.turn_timeline import as_tree, cost_in_words, short, state_of
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, WAITING_FOR_MERGE
 from subagents.errors.v1 import error_reason_pb2

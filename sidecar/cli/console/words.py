@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sidecar.cli.output.drawing import clean, length, timestamp
+from sidecar.cli.output.drawing import clean, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.gate_words import gate_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect, state_in_contract

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Screen, TextLine
-from sidecar.cli.output.turn_timeline import Drawing, turn_lines, utc
+from sidecar.cli.output.drawing import Screen, TextLine, utc
+from sidecar.cli.output.turn_timeline import Drawing, turn_lines
 from sidecar.cli.record.client import RecordClient, RecordUnavailable, SidecarAddress
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2

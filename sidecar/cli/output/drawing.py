@@ -3,10 +3,11 @@
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
     from rich.console import Console
 
 PLAIN_WIDTH: Final = 100
@@ -103,6 +104,11 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def utc(stamp: "Timestamp") -> datetime:
+    """Return a message's time as a time."""
+    return stamp.ToDatetime(tzinfo=UTC)
 
 
 def timestamp(at: datetime) -> str:

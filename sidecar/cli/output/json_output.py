@@ -1,12 +1,10 @@
 """Messages for programs and for people: names as in the proto, and enum values as words."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
-
-from sidecar.core.decoding import DecodeError, from_json
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 Spell: TypeAlias = Callable[[str, str], str]
 """Spells a value anew; given it, and what all names of its enum begin with."""
@@ -25,18 +23,20 @@ def enum_word(enum: Any, number: int) -> str:
     return _word(enum.Name(number), _prefix(enum.DESCRIPTOR))
 
 
-def message_to_json(message: Message) -> dict[str, Any]:
+def message_to_json(message: "Message") -> dict[str, Any]:
     """Return a message for programs; `LIFECYCLE_STATE_ROLLBACK` is `rollback`, and so with every enum.
 
     Fields that hold JSON text appear as JSON, under their name without `_json`. An enum value that this version does
     not know appears as its number.
     """
+    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415  a screen needs no JSON
+
     found = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
     opened: dict[str, Any] = _opened(_spelled(found, message.DESCRIPTOR, _word))
     return opened
 
 
-def message_from_json(said: dict[str, Any], message: Message) -> dict[str, Any]:
+def message_from_json(said: dict[str, Any], message: "Message") -> dict[str, Any]:
     """Return the JSON form of protobuf for what `message_to_json` made; text in that form stays as it is."""
 
     def whole(value: str, prefix: str) -> str:
@@ -89,6 +89,8 @@ def _opened(value: Any) -> Any:
 
 def _decoded(text: str) -> Any:
     """Return what JSON text says; None for text that was left out, and other text as it is."""
+    from sidecar.core.decoding import DecodeError, from_json  # noqa: PLC0415  the same holds
+
     try:
         return from_json(text) if text else None
     except DecodeError:

@@ -3,13 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, timestamp
+from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
@@ -120,11 +118,6 @@ def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> Tex
 def short(name: str) -> str:
     """Return the name of an event without what all of them share."""
     return name.removeprefix("agent.").removeprefix("subagent_")
-
-
-def utc(stamp: Timestamp) -> datetime:
-    """Return a timestamp as a time."""
-    return stamp.ToDatetime(tzinfo=UTC)
 
 
 def state_of(child: record_pb2.RecordedChild) -> str:
@@ -265,8 +258,3 @@ def _object(text: str) -> dict[str, object]:
     except DecodeError:
         return {}
     return decoded if isinstance(decoded, dict) else {}
-
-
-def duration_text(row: record_pb2.TurnRow) -> timedelta | None:
-    """Return how long a turn took; None while it is open."""
-    return utc(row.ended_at) - utc(row.started_at) if row.HasField("ended_at") else None

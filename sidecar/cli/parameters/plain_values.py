@@ -5,7 +5,7 @@ numbers, switches, choices and paths do not need it. Every other value goes to T
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -47,6 +47,24 @@ class PlainTyper(typer.Typer):
     def command(self, name: str | None = None, **named: Any) -> Callable[[Any], Any]:
         """Add a command."""
         return super().command(name, cls=PlainCommand, **named)
+
+
+def only_requested(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
+    """Keep only the command that the words name: Typer builds every command that is there before it runs one.
+
+    Args:
+        app: with all its commands; stays as it is if the words name none of them.
+        words: what was typed after its name.
+    """
+    name = words[0] if words else ""
+    commands = [each for each in app.registered_commands if each.name == name]
+    groups = [each for each in app.registered_groups if each.name == name]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
+    for group in groups:
+        if group.typer_instance is not None:
+            only_requested(group.typer_instance, words[1:])
+    return app
 
 
 def _quick(parameter: Any) -> Callable[[Any, Any], Any]:

@@ -109,9 +109,12 @@ def _of_what(
     state: Annotated[State | None, typer.Option(help="Only turns in this state.")] = None,
     outcome: Annotated[CallEnd | None, typer.Option(help="Only turns in which a call ended with this outcome.")] = None,
     definition: Annotated[str, typer.Option(help="Only turns in which a child ran this definition.")] = "",
+    reason: Annotated[
+        str, typer.Option(help="Only turns in which a call failed for this reason, e.g. RUNNER_FAILED.")
+    ] = "",
 ) -> dict[str, str]:
     states = {"state": "" if state is None else state.value, "outcome": "" if outcome is None else outcome.value}
-    return {"episode": episode, "slot": slot, "definition": definition} | states
+    return {"episode": episode, "slot": slot, "definition": definition, "reason": reason.upper()} | states
 
 
 def _of_whom_and_when(

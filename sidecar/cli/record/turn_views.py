@@ -4,15 +4,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
-from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, timestamp
+from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
-from sidecar.cli.output.turn_timeline import Drawing, duration_text, event_line, turn_lines, utc
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, SidecarAddress
+from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
+SEARCHED: Final = 1000
+"""Turns that are read to look for a reason."""
 STATE_STYLE = {"ended": "green", "open": "cyan", "lost": "red"}
 
 
@@ -46,6 +48,7 @@ class TurnsOptions:
     definition: str = ""
     since: str = ""
     until: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,14 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         seeing.errors.write(f"{problem}\n")
         return RecordExit.USAGE
 
+    if options.reason and f"ERROR_REASON_{options.reason}" not in ErrorReason.DESCRIPTOR.values_by_name:
+        seeing.errors.write(f"--reason: {clean(options.reason)} is no reason; docs/errors.md lists them\n")
+        return RecordExit.USAGE
+
     def work(client: RecordClient, screen: Screen) -> None:
-        rows, as_of = client.turns(request, options.limit)
+        rows, as_of = client.turns(request, SEARCHED if options.reason else options.limit)
+        if options.reason:
+            rows = _with_reason(seeing, client, rows, options)
         if options.as_json:
             screen.write(_json([message_to_json(row) for row in rows]))
         elif rows:
@@ -101,6 +110,22 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
+
+
+def _with_reason(seeing: TurnCommands, client: RecordClient, rows: Sequence[Any], options: TurnsOptions) -> list[Any]:
+    """Return the turns in which a call has the reason; a list of turns does not name it, so each turn is read."""
+    number, found = ErrorReason.Value(f"ERROR_REASON_{options.reason}"), []
+    for row in rows:
+        outcomes = [each for dispatch in client.turn(row.turn_id).dispatches for each in dispatch.outcomes]
+        if any(each.status.reason == number for each in outcomes):
+            found.append(row)
+        if len(found) == options.limit:
+            return found
+    if len(rows) == SEARCHED:
+        seeing.errors.write(
+            f"only the newest {SEARCHED} turns were searched; narrow them with --since, --until or --slot\n"
+        )
+    return found
 
 
 def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: datetime) -> str:
@@ -118,6 +143,7 @@ def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: date
 
 def show_turn(seeing: TurnCommands, options: TurnOptions) -> int:
     """Show one turn; return the exit code."""
+    from sidecar.cli.output.turn_timeline import Drawing, turn_lines  # noqa: PLC0415  a list draws no timeline
 
     def work(client: RecordClient, screen: Screen) -> None:
         if options.follow:
@@ -190,6 +216,8 @@ def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) ->
 
 def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, options: TurnOptions) -> None:
     """Print events as they come; at the end the bars of all children."""
+    from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  the same holds
+
     names: dict[str, str] = {}
     begin: datetime | None = None
     for message in client.watch(options.turn_id):
@@ -209,7 +237,7 @@ def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, options:
 
 def _turn_cells(row: Any) -> list[Part]:
     state = enum_word(record_pb2.TurnState, row.state)
-    duration = duration_text(row)
+    duration = utc(row.ended_at) - utc(row.started_at) if row.HasField("ended_at") else None
     return [
         Part(timestamp(utc(row.started_at))),
         Part(clean(row.turn_id), "bold"),

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp
+from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.steps import StepOptions, confirm

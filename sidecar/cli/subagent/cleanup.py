@@ -9,9 +9,8 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict, ParseError
 
-from sidecar.cli.output.drawing import Part, clean
+from sidecar.cli.output.drawing import Part, clean, utc
 from sidecar.cli.output.json_output import message_from_json, message_to_json
-from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import choice_word, day
 from sidecar.cli.subagent.views import OperatorCommands, run_command

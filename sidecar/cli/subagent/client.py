@@ -15,10 +15,8 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
 from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
-from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
-from subagents_tls.files import TlsFiles, TlsFilesProblem, WatchedFiles
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
 READING: Final = 10.0
@@ -104,8 +102,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         check_target(target, where.tls)
         self._metadata = ((ROLE_TOKEN_KEY, where.token),)
         self._channel = _channel(target, where.tls)
-        make_stubs: Any = (LifecycleServiceStub, AdminServiceStub)  # typed for asyncio only; work for both
-        self._stub, self._admin = (make(self._channel) for make in make_stubs)
+        make_stub: Any = LifecycleServiceStub  # typed for asyncio only; works for both
+        self._stub = make_stub(self._channel)
 
     def __enter__(self) -> Self:
         """Connect when first needed."""
@@ -132,7 +130,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request and return the call for `answer_of` without waiting."""
-        stub = self._stub if hasattr(self._stub, method) else self._admin
+        stub = self._stub if hasattr(self._stub, method) else self._admin()
         return getattr(stub, method).future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
@@ -141,6 +139,19 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             return call.result()
         except grpc.RpcError as error:
             raise problem_of(error, self.target, name) from None
+
+    def _admin(self) -> Any:
+        from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub  # noqa: PLC0415  most commands do not need it
+
+        make_stub: Any = AdminServiceStub  # as above
+        return make_stub(self._channel)
+
+    def rollouts(self) -> pb.ListRolloutsResponse:
+        """Return all rollouts; while the store is away what this replica serves, which `replica_view` says."""
+        answer: pb.ListRolloutsResponse = self.ask_all(
+            "ListRollouts", pb.ListRolloutsRequest(or_replica_view=True), "slots"
+        )
+        return answer
 
     def status(self, name: str) -> pb.SlotStatus:
         """Return the rollout of a slot, named by its slot or by the id of a definition in it."""
@@ -184,6 +195,8 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
 
 def channel_credentials(tls: Path) -> grpc.ChannelCredentials:
     """Return the credentials of a folder with `ca.crt`, `tls.crt` and `tls.key`. Raises `CannotOperate`."""
+    from subagents_tls.files import TlsFiles, TlsFilesProblem, WatchedFiles  # noqa: PLC0415  most commands need none
+
     try:
         files = TlsFiles(ca_file=tls / "ca.crt", certificate_file=tls / "tls.crt", key_file=tls / "tls.key")
         found = WatchedFiles(files).current()

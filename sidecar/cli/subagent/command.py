@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
-from sidecar.cli.subagent.decommission_command import add_decommission
 from sidecar.cli.subagent.flag_command import add_flag
 from sidecar.cli.subagent.options import (
+    ERASE_EXIT_CODES,
     EX_USAGE,
     EXIT_CODES,
     NO_PLACE,
+    TURN_EXIT_CODES,
     AsJson,
     Config,
     CredentialFiles,
@@ -30,22 +31,17 @@ from sidecar.cli.subagent.options import (
     Targets,
     TlsFolder,
     TokenFile,
+    Watch,
     parse_or_exit,
+    token_in,
 )
 from sidecar.cli.subagent.output.parsing import basis_points
 from sidecar.cli.subagent.status_command import add_status
 from sidecar.cli.subagent.step_commands import add_steps
-from sidecar.cli.validate.checkouts import Checkouts
-from sidecar.core.decoding import DecodeError, from_ascii
 
-TURN_EXIT_CODES: Final = (
-    "Exit codes: 0 the turn has ended, now or earlier; 1 unknown turn, or refused; 2 not sent (no sidecar, no token, "
-    "wrong role, not confirmed, invalid arguments); 78 invalid settings."
-)
-ERASE_EXIT_CODES: Final = (
-    "Exit codes: 0 the content is erased, or --preview; 1 refused: turns are open; 2 not sent (no sidecar, no token, "
-    "wrong role, not confirmed, invalid arguments); 3 the episode memory cannot erase; 78 invalid settings."
-)
+if TYPE_CHECKING:
+    from sidecar.cli.validate.checkouts import Checkouts
+
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that contacts no sidecar."""
 
@@ -67,8 +63,9 @@ def add_subagent(
     app: typer.Typer,
     settings_of: SettingsOf,
     environment: FromEnvironment,
-    checkouts: Callable[[], Checkouts],
+    checkouts: "Callable[[], Checkouts]",
     erase_offline: Callable[..., Any],
+    requested: str = "",
 ) -> typer.Typer:
     """Add the commands; return the group `subagent`.
 
@@ -78,6 +75,8 @@ def add_subagent(
         environment: defaults of token and target.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases in a record that no sidecar has open; takes settings, options and `preview`.
+        requested: the command's name. For any other of these commands `decommission` is not there: it loads more than
+            all of them.
     """
     group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
     app.add_typer(group, name="subagent")
@@ -108,10 +107,13 @@ def add_subagent(
         group.command(name=name, epilog=EXIT_CODES)(placed(command))
     steps = add_steps(group, placed)
     add_flag(group, placed)
-    add_decommission(group, placed, steps, checkouts)
     add_status(app, placed)
     app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
     _add_erase(app, settings_of, place, erase_offline)
+    if requested not in {each.name for each in (*group.registered_commands, *app.registered_commands)}:
+        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as said above
+
+        add_decommission(group, placed, steps, checkouts)
     return group
 
 
@@ -134,16 +136,17 @@ def _add_erase(
     app.command(name="erase", epilog=ERASE_EXIT_CODES)(given_by(place_of_record, "at")(_erase))
 
 
-def _list(at: Open) -> None:
+def _list(at: Open, watch: Watch = False) -> None:
     """List all definitions with state, flags, gate verdicts, breaches, pinned turns and drift.
 
-    `sidecar validate-refs --rollout-export` reads the output of --json.
+    While the store is away: what this replica serves, marked, with exit code 3. `sidecar validate-refs
+    --rollout-export` reads the output of --json.
     """
-    raise typer.Exit(_reading().show_list(at()))
+    raise typer.Exit(_reading().show_list(at(), watch=watch))
 
 
 def _show(at: Open, name: Slot) -> None:
-    """Show one slot and its definitions in full."""
+    """Show one slot and its definitions in full. While the store is away: as this replica serves it, marked."""
     raise typer.Exit(_reading().show_slot(at(), name))
 
 
@@ -270,7 +273,7 @@ def _operating(
 ) -> Any:
     from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
 
-    token = environment.token() if files.token is None else _token_in(files.token)
+    token = environment.token() if files.token is None else token_in(files.token)
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:
@@ -289,11 +292,3 @@ def _confirmed(question: str) -> bool:
         return typer.confirm(question, err=True)
     except typer.Abort:  # Ctrl-C and Ctrl-D mean no
         return False
-
-
-def _token_in(file: Path) -> str:
-    try:
-        return from_ascii(file.read_bytes())
-    except (OSError, DecodeError) as problem:
-        typer.echo(f"the role token cannot be read from {file}: {type(problem).__name__}", err=True)
-        raise typer.Exit(EX_USAGE) from None

@@ -14,6 +14,14 @@ EXIT_CODES: Final = (
     "lags, "
     "a flag must be switched first, or the step is not recorded yet; 78 invalid settings."
 )
+TURN_EXIT_CODES: Final = (
+    "Exit codes: 0 the turn has ended, now or earlier; 1 unknown turn, or refused; 2 not sent (no sidecar, no token, "
+    "wrong role, not confirmed, invalid arguments); 78 invalid settings."
+)
+ERASE_EXIT_CODES: Final = (
+    "Exit codes: 0 the content is erased, or --preview; 1 refused: turns are open; 2 not sent (no sidecar, no token, "
+    "wrong role, not confirmed, invalid arguments); 3 the episode memory cannot erase; 78 invalid settings."
+)
 EX_USAGE: Final = 2
 NO_PLACE: Final = (
     "name the sidecar's settings file with --config, or its operator socket with --target or in SIDECAR_TARGET"
@@ -41,6 +49,7 @@ TlsFolder = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")]
 Name = Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")]
 Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in it.")]
 Digest = Annotated[
@@ -77,4 +86,15 @@ def parse_or_exit(read: Callable[[str], ValueT], text: str) -> ValueT:
         return read(text)
     except ValueError as problem:
         typer.echo(str(problem), err=True)
+        raise typer.Exit(EX_USAGE) from None
+
+
+def token_in(file: Path) -> str:
+    """Return the role token of a file, or end the command."""
+    from sidecar.core.decoding import DecodeError, from_ascii  # noqa: PLC0415  a token of the environment needs none
+
+    try:
+        return from_ascii(file.read_bytes())
+    except (OSError, DecodeError) as problem:
+        typer.echo(f"the role token cannot be read from {file}: {type(problem).__name__}", err=True)
         raise typer.Exit(EX_USAGE) from None

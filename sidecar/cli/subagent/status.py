@@ -11,12 +11,10 @@ from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect
 from sidecar.cli.subagent.output.tables import audit_line, short
 from sidecar.cli.subagent.steps import StepOptions, confirm
-from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
+from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_watching
 from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
-EVERY: Final = 2.0
-"""Seconds between two screens of --watch."""
 WHOLE: Final = 10_000
 HEADER: Final = ("slot", "active", "serves", "other users", "pinned")
 SERVING: Final = frozenset(
@@ -53,22 +51,7 @@ class Status:
 
 def show_status(commands: OperatorCommands, *, watch: bool = False) -> int:
     """Print the status; with `watch`, again every two seconds until interrupted. Returns the exit code."""
-    if watch:
-        commands = replace(commands, indent=None)
-
-    def work(client: OperatorClient) -> OperatorExit:
-        while True:
-            try:
-                code = _print(commands, _ask(client))
-            except CannotOperate as problem:
-                if not (watch and problem.uncertain):
-                    raise
-                code = commands.refused(problem)
-            if not watch:
-                return code
-            commands.pause(EVERY)
-
-    return run_command(commands, work, interrupted=OperatorExit.DONE)
+    return run_watching(commands, lambda commands, client: _print(commands, _ask(client)), watch=watch)
 
 
 def drain(commands: OperatorCommands, options: StepOptions, *, resume: bool = False) -> int:

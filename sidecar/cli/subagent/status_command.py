@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sidecar.cli.subagent.options import Open, Placed
+from sidecar.cli.subagent.options import Open, Placed, Watch
 
 STATUS_EXIT_CODES: Final = (
     "Exit codes: 0 shown; 2 not sent (no sidecar, no token, wrong role); 3 only the process is shown, because its "
@@ -22,10 +22,7 @@ def add_status(app: typer.Typer, placed: Placed) -> None:
     app.command(name="drain", epilog=DRAIN_EXIT_CODES)(placed(_drain))
 
 
-def _status(
-    at: Open,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")] = False,
-) -> None:
+def _status(at: Open, watch: Watch = False) -> None:
     """Show what a sidecar serves, for whom and since which step, and what needs attention.
 
     Uses the operator listener and needs a role token, like `sidecar subagent`. While the store is away the command

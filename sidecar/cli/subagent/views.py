@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sidecar.cli.output.drawing import Screen, TextLine
+from sidecar.cli.output.drawing import Part, Screen, TextLine
 from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, SidecarAddress
 from sidecar.cli.subagent.output.states import standing
@@ -26,6 +26,12 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 MOST_FAILURES: Final = 5
 """Consecutive failures after which following the audit ends."""
 FIRST_PAUSE: Final = 0.25
+EVERY: Final = 2.0
+"""Seconds between two screens of --watch."""
+AWAY: Final = "STORE_UNAVAILABLE"
+REPLICA_VIEW: Final = (
+    "the store is away: this is what this replica serves, as of its last read; steps cannot be taken, but a kill holds"
+)
 INTERRUPTED: Final = "interrupted; a request that was already sent is not undone"
 
 
@@ -135,29 +141,77 @@ def with_errors(
         return commands.refused(CannotOperate(INTERRUPTED, interrupted, advice=advice, uncertain=True))
 
 
-def show_list(commands: OperatorCommands) -> int:
+def run_watching(
+    commands: OperatorCommands, work: Callable[[OperatorCommands, OperatorClient], OperatorExit], *, watch: bool
+) -> int:
+    """Run `work`, with `watch` every two seconds until interrupted. A watch outlives a sidecar that is away."""
+    if watch:
+        commands = replace(commands, indent=None)
+
+    def again(client: OperatorClient) -> OperatorExit:
+        while True:
+            try:
+                code = work(commands, client)
+            except CannotOperate as problem:
+                if not (watch and problem.uncertain):
+                    raise
+                code = commands.refused(problem)
+            if not watch:
+                return code
+            commands.pause(EVERY)
+
+    return run_command(commands, again, interrupted=OperatorExit.DONE if watch else OperatorExit.PARTIAL)
+
+
+def show_list(commands: OperatorCommands, *, watch: bool = False) -> int:
     """List all definitions. `validate-refs --rollout-export` reads the JSON form. Returns the exit code."""
 
-    def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots")
+    def work(commands: OperatorCommands, client: OperatorClient) -> OperatorExit:
+        answer = client.rollouts()
+        code = OperatorExit.PARTIAL if answer.replica_view else OperatorExit.DONE
         if not commands.as_json:
-            commands.screen.show(list_lines(answer, commands.screen.room))
-            return OperatorExit.DONE
+            commands.screen.show([*_marked(answer), *list_lines(answer, commands.screen.room)])
+            return code
         rows = [
             {"slot": slot.slot, "revision": slot.revision, "standing": standing(each)} | message_to_json(each)
             for slot in answer.slots
             for each in slot.definitions
         ]
         backends = [message_to_json(each) for each in answer.backends]
-        commands.write_json({"definitions": rows, "backends": backends, "rollout_version": answer.rollout_version})
-        return OperatorExit.DONE
+        version = {"rollout_version": answer.rollout_version, "replica_view": answer.replica_view}
+        commands.write_json({"definitions": rows, "backends": backends} | version)
+        return code
+
+    return run_watching(commands, work, watch=watch)
+
+
+def show_slot(commands: OperatorCommands, name: str) -> int:
+    """Show one slot; while the store is away, as this replica serves it. Returns the exit code."""
+
+    def work(client: OperatorClient) -> OperatorExit:
+        try:
+            status, answer = client.status(name), pb.ListRolloutsResponse()
+        except CannotOperate as problem:
+            if problem.reason != AWAY:
+                raise
+            answer = client.rollouts()
+            named = [
+                slot for slot in answer.slots if name in {slot.slot, *(each.definition_id for each in slot.definitions)}
+            ]
+            if not named:
+                raise
+            status = named[0]
+        if commands.as_json:
+            commands.write_json(message_to_json(status) | {"replica_view": answer.replica_view})
+        else:
+            commands.screen.show([*_marked(answer), *slot_lines(status)])
+        return OperatorExit.PARTIAL if answer.replica_view else OperatorExit.DONE
 
     return run_command(commands, work)
 
 
-def show_slot(commands: OperatorCommands, name: str) -> int:
-    """Show one slot; return the exit code."""
-    return print_answer(commands, lambda client: client.status(name), slot_lines)
+def _marked(answer: pb.ListRolloutsResponse) -> list[TextLine]:
+    return [[Part(REPLICA_VIEW, "yellow")]] if answer.replica_view else []
 
 
 def explain(commands: OperatorCommands, options: ExplainOptions) -> int:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from sidecar.cli.output.drawing import clean, timestamp
-from sidecar.cli.output.turn_timeline import utc
+from sidecar.cli.output.drawing import clean, timestamp, utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient
 from sidecar.cli.subagent.views import OperatorCommands
 from subagents.lifecycle.v1 import reading_pb2 as pb

@@ -138,7 +138,7 @@ def rollouts_in(file: Path) -> ExportedRollouts:
     members are not looked at.
 
     Raises:
-        ComparisonRefused: the file cannot be read, or is something else.
+        ComparisonRefused: the file cannot be read, is something else, or is not from the record.
     """
     try:
         said = from_json(file.read_bytes())
@@ -146,9 +146,12 @@ def rollouts_in(file: Path) -> ExportedRollouts:
             (DefinitionId(str(row["definition_id"])), LifecycleState(row["state"]), row.get("flag_pair"))
             for row in said["definitions"]
         ]
+        replica_view = said.get("replica_view", False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
         raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
+    if replica_view:
+        raise ComparisonRefused(f"{file} is what one replica served while the store was away: export it again")
     pairs = [(name, pair) for name, state, pair in rows if state is not LifecycleState.ROLLBACK]
     alive = frozenset(name for name, _ in pairs)
     gated = frozenset(name for name, pair in pairs if pair != FlagPair.RETIRED)

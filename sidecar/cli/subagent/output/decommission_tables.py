@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, timestamp
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.output.turn_timeline import utc
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 STEPS: Final[dict[int, str]] = {

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.states import effect
 from sidecar.cli.subagent.output.tables import short
 from subagents.lifecycle.v1 import flags_pb2 as pb

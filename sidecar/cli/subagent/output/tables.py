@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp
+from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
