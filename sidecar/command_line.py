@@ -15,6 +15,7 @@ from sidecar.cli.serve import serve_alone
 
 if TYPE_CHECKING:
     from sidecar.cli.doctor_command import Examine
+    from sidecar.cli.gate_command import GateTools
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.projection_command import Progress
     from sidecar.cli.record.replay_command import ReplayOptions
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         checkouts=_checkouts,
         erase_offline=_erase_offline,
         examine=_examine,
+        gate_tools=_gate_tools,
     )
     make_app(commands, arguments[0] if arguments else "")(list(arguments), prog_name="sidecar")
 
@@ -120,6 +122,14 @@ def _examine() -> "Examine":
     from sidecar.composition.doctor import examine  # noqa: PLC0415  only `doctor` needs it
 
     return examine
+
+
+def _gate_tools() -> "GateTools":
+    from sidecar.adapters.system import SystemClock  # noqa: PLC0415  only `gate` needs it
+    from sidecar.cli.gate_command import GateTools  # noqa: PLC0415  the same holds
+    from sidecar.composition.checked_policy import checked_policy  # noqa: PLC0415  the same holds
+
+    return GateTools(_load, checked_policy, SystemClock())
 
 
 def _built_ins() -> Sequence[object]:

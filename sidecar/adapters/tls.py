@@ -12,13 +12,18 @@ class Validity(Struct, frozen=True):
     begins: datetime
     ends: datetime
 
+    @property
+    def life(self) -> timedelta:
+        """How long it is valid from beginning to end."""
+        return self.ends - self.begins
+
     def left(self, now: datetime) -> timedelta:
         """Return how long it is still valid; negative: it has expired."""
         return self.ends - now
 
     def renewal_is_late(self, now: datetime) -> bool:
         """Say whether less than a third of its life is left: whatever renews certificates does so before."""
-        return self.left(now) * 3 < self.ends - self.begins
+        return self.left(now) * 3 < self.life
 
 
 def validity_of(pem: bytes) -> Validity | None:

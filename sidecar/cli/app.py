@@ -16,6 +16,7 @@ from sidecar.cli.serve import EX_CONFIG, refusal
 
 if TYPE_CHECKING:
     from sidecar.cli.doctor_command import Examine
+    from sidecar.cli.gate_command import GateTools
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.backup import BackUp, Migrate
     from sidecar.cli.record.history_commands import Conversations
@@ -55,6 +56,7 @@ class Commands:
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases the content of a user in a record that no sidecar has open.
         examine: returns what examines a deployment.
+        gate_tools: what `gate` does its work with.
     """
 
     read_settings: Callable[[Path | None], "Settings"]
@@ -73,6 +75,7 @@ class Commands:
     checkouts: Callable[[], "Checkouts"]
     erase_offline: Callable[..., "ErasureReport"]
     examine: Callable[[], "Examine"]
+    gate_tools: Callable[[], "GateTools"]
 
 
 def make_app(commands: Commands, first: str = "") -> typer.Typer:
@@ -184,6 +187,12 @@ def _add_doctor(app: typer.Typer, commands: Commands) -> None:
     add_doctor(app, lambda config: _settings(commands, config), commands.examine)
 
 
+def _add_gate(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.gate_command import add_gate  # noqa: PLC0415  loaded for its own command only
+
+    add_gate(app, lambda config: _settings(commands, config), commands.gate_tools)
+
+
 def _add_plugins(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.plugins.command import add_plugins  # noqa: PLC0415  loaded for its own commands only
 
@@ -262,6 +271,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("dev",): _add_dev,
     ("doctor",): _add_doctor,
     ("plugins",): _add_plugins,
+    ("gate",): _add_gate,
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
     ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,

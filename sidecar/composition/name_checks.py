@@ -3,7 +3,8 @@
 Settings are read once; definitions change while a sidecar runs. A name that never existed prevents the start, because
 it is most likely misspelt. A name that existed earlier does not: its sub-agent is recorded, and a decommission must
 not prevent a restart. A change of the definitions never stops a running sidecar; the log lists the names that match
-nothing any more.
+nothing any more. A sub-agent without the address of its host is logged, too, and prevents no start: a definition may be
+there before its host.
 """
 
 from typing import Final
@@ -14,7 +15,7 @@ from sidecar.core.rollout.view import RolloutView
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.settings import Settings, SettingsProblem
-from sidecar.settings.name_checks import Names, invalid_targets, names_of, unknown_names
+from sidecar.settings.name_checks import Names, invalid_targets, missing_targets, names_of, unknown_names
 
 LOG: Final = StructuredLog("sidecar.settings")
 
@@ -45,14 +46,19 @@ class NamesInSettings:
         self._warn_of(catalogue)
 
     def changed(self, change: DefinitionsChange) -> None:
-        """Log the names that match nothing in a new version, once for each new set of them."""
+        """Log what does not fit in a new version, once for each new set of problems."""
         if change.loaded.catalogue is not None:
             self._warn_of(change.loaded.catalogue)
 
     def _warn_of(self, catalogue: Catalogue) -> None:
-        found = (*unknown_names(self._settings, names_of(catalogue)), *invalid_targets(self._settings, catalogue))
+        settings = self._settings
+        found = (
+            *unknown_names(settings, names_of(catalogue)),
+            *invalid_targets(settings, catalogue),
+            *missing_targets(settings, catalogue),
+        )
         if found and found != self._said:
-            LOG.warning(names.SETTINGS_UNMATCHED, "settings name what no definition has", problems=list(found))
+            LOG.warning(names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(found))
         self._said = found
 
 

@@ -93,6 +93,7 @@ class CertificateWatch:
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
         """Show until when the certificate is valid, in a metric and on the page of readiness."""
         metrics.gauge(call_names.TLS_CERTIFICATE_LEFT, "Time until the server certificate expires.", self._seconds_left)
+        metrics.gauge(call_names.TLS_CERTIFICATE_LIFE, "For how long the server certificate is valid.", self._life)
         readiness.section("tls", lambda: self._section(bound))
 
     async def run(self) -> None:
@@ -118,6 +119,10 @@ class CertificateWatch:
     def _seconds_left(self) -> float:
         validity = self._validity()
         return 0.0 if validity is None else validity.left(self._clock.now()).total_seconds()
+
+    def _life(self) -> float:
+        validity = self._validity()
+        return 0.0 if validity is None else validity.life.total_seconds()
 
     def _section(self, bound: Mapping[str, str]) -> Mapping[str, Any]:
         validity = self._validity()

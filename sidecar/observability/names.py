@@ -271,7 +271,7 @@ DEFINITIONS_REFUSED: Final = "definitions.refused"
 """A new state of the definitions has errors; the last good one stays."""
 
 SETTINGS_UNMATCHED: Final = "settings.unmatched"
-"""Settings name slots, verticals or tools that the definitions in force do not have (any more)."""
+"""Settings name what the definitions in force do not have (any more), or have no address for a sub-agent of them."""
 
 FLAGS_CONTACT: Final = "flags.contact"
 """A flag backend became fresh or unreachable, or its flags changed."""

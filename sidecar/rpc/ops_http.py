@@ -85,7 +85,8 @@ class OpsHttp:
             server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, **where)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise AddressInUse(f"server.ops_address {address} is in use by another process") from None
+                remedy = "stop it, or set another port; 0 takes any free one"
+                raise AddressInUse(f"server.ops_address {address} is in use by another process; {remedy}") from None
             raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
         try:
             yield f"{host}:{server.sockets[0].getsockname()[1]}"

@@ -1,11 +1,11 @@
-"""Checks what settings say about definitions: names that do not exist, and addresses without a scheme.
+"""Checks that settings and definitions fit together: names that do not exist, addresses that are wrong or missing.
 
 A name that matches nothing would have no effect and no message: a host that is never called, a policy that never
 applies, a signature that is never required.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from sidecar.policy.problems import choices_for
 from sidecar.settings.settings import Settings
 
 GRPC: Final = "grpc"
+NO_TARGET: Final = "no address of a runner host is configured"
 
 
 class Names(Struct, frozen=True):
@@ -64,14 +65,13 @@ def _unknown(
 def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
     """Yield one line for each target without a scheme that the settings give to the runner `grpc` or an instance."""
     found: dict[str, str] = {}
-    instances = {name: section for name, section in settings.runners.items() if section.get(PLUGIN) == GRPC}
+    instances = _grpc_runners(settings)
     for name, section in instances.items():
         if isinstance(section.get("target"), str):
             found[f"runners.{name}.target"] = section["target"]
     for card in catalogue.cards.values():
         definition = card.definition
-        runner = _runner_of(definition, settings)
-        if runner == GRPC or runner in instances:
+        if _runner_of(definition, settings) in instances:
             slot, vertical = definition.slot, definition.vertical
             if slot in settings.targets.slots:
                 found[f"targets.slots.{slot}"] = settings.targets.slots[slot]
@@ -81,6 +81,30 @@ def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
         problem = problem_with_target(target)
         if problem is not None:
             yield f"{path}: {problem}"
+
+
+def without_target(settings: Settings, catalogue: Catalogue) -> Iterator[tuple[AgentDefinition, str]]:
+    """Yield each listed sub-agent whose runner, `grpc` or an instance, has no address of its host; and the remedy."""
+    listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    instances, targets = _grpc_runners(settings), settings.targets
+    for definition in (card.definition for card in catalogue.cards.values()):
+        runner = _runner_of(definition, settings)
+        if definition.slot not in listed or runner not in instances:
+            continue
+        said = definition.runner.target, targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
+        if not any((*said, instances[runner].get("target"))):
+            yield definition, f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
+
+
+def missing_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
+    """Yield one line for each sub-agent of `without_target`."""
+    for definition, remedy in without_target(settings, catalogue):
+        yield f"targets.slots: {NO_TARGET} for the sub-agent `{definition.id}`, so every call of it fails: {remedy}"
+
+
+def _grpc_runners(settings: Settings) -> Mapping[str, Mapping[str, Any]]:
+    """Return the settings of the runner `grpc` and of its instances, by name."""
+    return {GRPC: {}} | {name: each for name, each in settings.runners.items() if each.get(PLUGIN) == GRPC}
 
 
 def _runner_of(definition: AgentDefinition, settings: Settings) -> str:

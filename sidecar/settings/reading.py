@@ -116,6 +116,16 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
     return f"; did you mean `{meant}`?" if meant else f"; there are: {', '.join(known)}" if known else ""
 
 
+def _in_sections(name: str) -> list[str]:
+    """Return the settings of that name inside sections."""
+    sections = ((path, _said(one.kind)) for path, one in Settings.SETTINGS.items())
+    return [
+        f"{path}.{name}"
+        for path, kind in sections
+        if isinstance(kind, type) and issubclass(kind, Section) and name in kind.SETTINGS
+    ]
+
+
 def _line(problem: Problem, file: Path | None, variables: Mapping[Path_, str]) -> str:
     return f"{_source(problem.path, file, variables)}: {_sentence(problem)}"
 
@@ -140,5 +150,8 @@ def _sentence(problem: Problem) -> str:
         kind: Any = Settings
         for part in path[:-1]:
             kind, _ = _below(kind, part)
+        moved = _in_sections(path[-1]) if len(path) == 1 else []
+        if moved:
+            return f"{problem.text}; it belongs to another one: {', '.join(f'`{each}`' for each in moved)}"
         return f"{problem.text}{_hint(path[-1], _below(kind, path[-1])[1] or ())}"
     return problem.text

@@ -84,6 +84,7 @@ LOADS = {
     "codeowners examples/config": (44, CHECKING),
     "init travel --dir /nowhere": (14, "annotated_doc shellingham typer"),
     "doctor --config /nowhere": (46, COMMON),
+    "gate ask shop --simulate --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
     "subagent list --target unix:/nowhere": (46, CALLING),
     "subagent ramp shop 5 --reason x --target unix:/nowhere": (65, CALLING),
@@ -103,7 +104,7 @@ LOADS = {
     "token --help": (18, f"{COMMON} {DRAWN}"),
     "serve --help": (9, DRAWN),
     "--version": (9, "annotated_doc shellingham typer"),
-    "--help": (106, f"{COMMON} {DRAWN}"),
+    "--help": (107, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

@@ -130,6 +130,22 @@ async def test_a_refused_ramp_names_the_verb_that_helps(
     assert following in errors.partition("\nnext: ")[2]
 
 
+async def test_a_killed_definition_stays_dead_and_the_answer_says_what_to_do() -> None:
+    """No verb brings it back: not promote, ramp or activate."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await bench.promoted(ramp=500)
+        await desk.say(kill, wish(), targets=(desk.target,))
+        answers = [
+            await desk.say(verbs.promote, wish()),
+            await desk.say(verbs.ramp, wish(), 700),
+            await desk.say(verbs.activate, wish()),
+        ]
+
+    assert [code for code, _, _ in answers] == [1, 1, 1]
+    assert [errors for _, _, errors in answers if "author a new definition" not in errors] == []
+
+
 async def test_an_open_breach_names_the_verb_that_takes_note_of_it() -> None:
     """Before the next raise."""
     async with an_operated_sidecar() as bench:

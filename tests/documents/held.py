@@ -146,6 +146,7 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
         lambda block: flags_in_json(block.text)
     ),
     "docs/plugins.md: [flags]": ReadBy(lambda block: flags_in_toml(block.text)),
+    "docs/plugins.md: [plugins] (2)": ReadBy(lambda block: tomllib.loads(block.text)),
     "docs/postgresql.md": RunBy("tests/adapters/records/test_postgresql_surroundings.py::DOCUMENTATION"),
     "docs/replay.md: turn turn-17: 3 calls replayed: DIFFERS": CannotRun(OUTPUT),
     "docs/runner-hosts.md: from subagents_client.runner import Answer, DataUn": RunBy(

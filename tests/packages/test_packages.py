@@ -203,6 +203,28 @@ def test_a_package_declares_whatever_it_imports(folder: Path, owners: Mapping[st
 # --- installed
 
 
+def test_an_old_python_is_refused_with_the_version_that_is_needed(tmp_path: Path) -> None:
+    """By `make demo`, before anything is made; pip refuses by the metadata of the wheels."""
+    old = tmp_path / "python3.10"
+    old.write_text(
+        f"""#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.version_info = (3, 10); exec(sys.argv[1])' "$2"\n"""
+    )
+    old.chmod(0o755)
+    demo = tmp_path / "demo"
+
+    done = subprocess.run(
+        ["make", f"DEMO={demo}", f"PYTHON={old}", f"{demo}/.ready"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert f"{old} is too old: 3.11 or newer, or make PYTHON=..." in done.stdout
+    assert not demo.exists()
+
+
 @pytest.mark.system
 @pytest.mark.seconds(120)
 def test_all_wheels_together_in_an_empty_environment(built: Sequence[BuiltPackage], tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ async def test_the_log_of_a_child_that_fails(script: Script, cause: str) -> None
         assert event_named(sidecar, child, "failed").details()["cause"] == cause
 
 
+async def test_a_sub_agent_that_hangs_is_told_with_the_limit_that_ended_it() -> None:
+    """The timeline names the setting: a newcomer raises it, or looks for what hangs."""
+    async with running_sidecar_for_tests(cards=[with_limits(a_card("shop"), attempt_timeout=SHORT)]) as sidecar:
+        sidecar.runner.use("shop", hangs())
+        child = (await sidecar.dispatch(await sidecar.bind(), "ask_shop")).of("call-1").child_id
+
+        failed = event_named(sidecar, child, "failed")
+        assert failed.details()["cause"] == "ATTEMPT_TIMEOUT"
+        assert failed.details()["detail"] == "not ended within the `limits.attempt_timeout` of its definition"
+
+
 @requirement("SX-23")
 @pytest.mark.parametrize(
     ("kind", "cause"),

@@ -10,7 +10,7 @@ import pytest
 from sidecar.core.session.incoming import MOST_ENTRIES, check_deadline, lifetime, longest_deadline
 from sidecar.core.session.outgoing import OutgoingLimits
 from sidecar.core.session.stalls import Stall
-from sidecar.rpc.session.operation import OutgoingMessages
+from sidecar.rpc.session.operation import LeaveReason
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.fake_runner import answers, hangs
@@ -173,7 +173,7 @@ async def test_an_operation_that_ends_just_after_a_stall_is_no_defect() -> None:
 
         def at_the_stall(_: Stall) -> None:
             for each in list(the_only_lane(sidecar)._operations.values()):
-                each.leave(OutgoingMessages.EXPIRED)
+                each.leave(LeaveReason.EXPIRED)
             stalled.set()
 
         sidecar.lane_reports.on_stall = at_the_stall

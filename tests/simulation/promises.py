@@ -76,6 +76,9 @@ wall clock jumps
     .replace("\n", "|")
     .split("|")
 )
+_OF_OTHER_SUITES: Final = ("data: ", "store hangs", "sub-agent: cancelled and went on")
+_FAULTS_ON_THE_WIRE: Final = tuple(fault for fault in _FAULTS if not fault.startswith(_OF_OTHER_SUITES))
+_FAULTS_OF_LANES: Final = (*_FAULTS_ON_THE_WIRE, "lane cut", "lane drained", "lane opened", "operation over a lane")
 _FAULTS_ON_RECORD: Final = tuple(
     """
 a cancel was acknowledged|client: cancels a call
@@ -124,6 +127,8 @@ refused: the configuration needs it|refused: turns are pinned
 FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         **dict.fromkeys(SUITES, _FAULTS),
+        "rpc": _FAULTS_ON_THE_WIRE,
+        "lane": _FAULTS_OF_LANES,
         RECORD: _FAULTS_ON_RECORD,
         QUESTIONS: _FAULTS_AROUND_QUESTIONS,
         ROLLOUT: _FAULTS_OF_ROLLOUTS,
@@ -131,7 +136,7 @@ FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Every kind of fault by suite; each has to occur."""
 SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
-    {"turns": 400, "faults": 400, "gateway": 600, RECORD: 600, QUESTIONS: 400, ROLLOUT: 400}
+    {"turns": 400, "faults": 400, "gateway": 600, "rpc": 60, "lane": 90, RECORD: 600, QUESTIONS: 400, ROLLOUT: 400}
 )
 """How many of each suite are always played, from seed 0: so many that they find each planted defect, and that each
 fault occurs. `make torture` plays 10,000 of each."""

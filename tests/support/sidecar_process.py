@@ -51,6 +51,7 @@ fan_out_cap = 3
 [targets.slots]
 shop = "unix:{folder}/shop.sock"
 rewards = "unix:{folder}/rewards.sock"
+support = "unix:{folder}/support.sock"
 
 [log]
 format = "json"
@@ -175,6 +176,7 @@ async def started(
     environment: Mapping[str, str] | None = None,
     python: Sequence[str] = (),
     files: int | None = None,
+    interpreter: Path | None = None,
 ) -> AsyncIterator[SidecarProcess]:
     """Start a sidecar whose files lie in `folder`; what is left of it at the end is killed.
 
@@ -184,11 +186,20 @@ async def started(
         environment: variables beside those of this process.
         python: options of the interpreter.
         files: how many file descriptors it may have; None: as many as this process.
+        interpreter: of another environment, in which the sidecar is installed; None: this one.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *python, "-m", "sidecar", "serve", "--config", str(settings_file(folder, more))),
+        *(
+            str(interpreter or sys.executable),
+            *python,
+            "-m",
+            "sidecar",
+            "serve",
+            "--config",
+            str(settings_file(folder, more)),
+        ),
         stderr=asyncio.subprocess.PIPE,
-        cwd=ROOT,
+        cwd=ROOT if interpreter is None else folder,  # so that nothing of the repository is imported there
         env={**os.environ, **(environment or {})},
         limit=1024 * 1024,
         preexec_fn=None if files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files)),

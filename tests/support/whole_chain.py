@@ -14,7 +14,7 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -281,6 +281,7 @@ async def running_chain(
     unflagged_at_once: bool = True,
     flag_refresh: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    plugins: Sequence[object] = (),
     **dispatch: Any,
 ) -> AsyncIterator[Chain]:
     """Run the whole of `examples/config`.
@@ -291,6 +292,7 @@ async def running_chain(
         unflagged_at_once: an entry that names no flag is served from the start.
         flag_refresh: settings of `[flag_refresh]` other than the usual.
         settings: sections in place of the chain's own, such as those of a plugin.
+        plugins: beside the built-in ones.
         dispatch: settings of `[dispatch]` other than the example's.
     """
     flags = flags or WatchedFlags()
@@ -313,9 +315,9 @@ async def running_chain(
         await stack.enter_async_context(host.serving(f"unix:{folder}/host.sock"))
         chain_settings = _settings(folder, dispatch, flag_refresh or {}, unflagged_at_once=unflagged_at_once)
         said = Settings(**{**chain_settings, **(settings or {})})
-        await _served_before_it_was_flagged(folder / "config" / CONFIG, said)
+        await _served_before_it_was_flagged(folder / "config" / CONFIG, said, plugins)
         sidecar = await stack.enter_async_context(
-            running_sidecar(said, replaced=Overrides(plugins=[_FlagPlugin(flags)], metrics_age=0))
+            running_sidecar(said, replaced=Overrides(plugins=[_FlagPlugin(flags), *plugins], metrics_age=0))
         )
         channel = grpc.aio.insecure_channel(f"unix:{said.server.dispatch_socket}")
         stack.push_async_callback(channel.close)
@@ -351,14 +353,14 @@ def without_flags(file: Path) -> Iterator[bool]:
     file.write_text(flagged, encoding="utf-8")
 
 
-async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
+async def _served_before_it_was_flagged(file: Path, settings: Settings, plugins: Sequence[object]) -> None:
     """Put every flagged entry on record as promoted and at 100 %, so that from the start its flags decide.
 
     An earlier sidecar served it when it named no flag yet; naming one is a minor revision, which inherits.
     """
     with without_flags(file) as flagged:
         if flagged:
-            async with running_sidecar(settings, replaced=Overrides(plugins=[_FlagPlugin(WatchedFlags())])):
+            async with running_sidecar(settings, replaced=Overrides(plugins=[_FlagPlugin(WatchedFlags()), *plugins])):
                 pass
 
 

@@ -113,7 +113,9 @@ async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Pat
         address = "127.0.0.1:{1}".format(*other.sockets[0].getsockname())
         mine = Mine()
         said = settings(folder, MINE, SIDECAR__SERVER__OPS_ADDRESS=address)
-        with pytest.raises(AddressInUse, match="is in use by another process"):
+        with pytest.raises(
+            AddressInUse, match=r"is in use by another process; stop it, or set another port; 0 takes any"
+        ):
             async with running_sidecar(said, replaced=Overrides(plugins=[mine])):
                 pytest.fail("it must not start")
     assert mine.closed.is_set()

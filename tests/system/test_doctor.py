@@ -158,7 +158,7 @@ MISTAKES: Final = {
         "definitions", "agent_config.yaml", lambda folder: (folder / "config" / "agent_config.yaml").unlink()
     ),
     "a misspelt slot": Mistake("settings", "no definition has a slot `shopp`", old="shop = ", new="shopp = "),
-    "no address of a host": Mistake("runners", "no address of its runner host", old="shop = ", new="# shop = "),
+    "no address of a host": Mistake("runners", "no address of a runner host", old="shop = ", new="# shop = "),
     "a host that does not run": Mistake("runners", "no runner host answers", old="/shop.sock", new="/absent.sock"),
     "a plugin that is not installed": Mistake(
         "plugins", "`flags-nowhere` is not installed", more='[plugins]\nenabled = ["flags-nowhere"]\n'

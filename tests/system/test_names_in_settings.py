@@ -105,8 +105,8 @@ async def test_a_name_that_was_right_once_refuses_no_start(folder: Path, caplog:
 
     with caplog.at_level(logging.WARNING):
         async with running_sidecar(read_settings(file, {})) as sidecar:
-            assert sidecar.settings.targets.slots.keys() == {"shop", "rewards"}
-    assert "settings name what no definition has" in caplog.text
+            assert sidecar.settings.targets.slots.keys() == {"shop", "rewards", "support"}
+    assert "settings and definitions do not fit together" in caplog.text
 
 
 def test_a_change_of_the_definitions_is_told_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
-from subagents_client import SidecarClient, ToolCall, TurnRequest
+from subagents_client import Integration, SidecarClient, SubagentsError, ToolCall, TurnRequest, Verdict
 from subagents_client.runner import Run, RunnerHost
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import SidecarProcess, place, serving, started
@@ -310,22 +310,46 @@ async def test_calls_and_rpcs_show_who_failed_and_why(folder: Path) -> None:
     assert measured_rpc("rpc", "CloseChild", "UNAUTHENTICATED", "BOOT_SECRET_WRONG") in page
 
 
+def ends_with(method: str) -> Callable[[dict[str, Any]], bool]:
+    """Return what recognises the span of a method."""
+    return lambda span: str(span["message"]).endswith(f"/{method}")
+
+
 async def test_operations_of_a_session_lane_have_spans_and_counts_of_their_own(folder: Path) -> None:
-    """The end of a turn travels over a lane: it has its span and is counted; the lane itself has no span."""
+    """Each kind of operation has its span, with its error, and is counted and measured; the lane itself has no span."""
     more = "[telemetry]\ngrpc_spans = true\ntrace_ratio = 1.0\n[session]\nenabled = true\n"
+    ends = {
+        "BindTurn": ("OK", ""),
+        "Dispatch": ("OK", ""),
+        "ResumeDispatch": ("NOT_FOUND", "UNKNOWN_DISPATCH"),
+        "CancelCall": ("NOT_FOUND", "UNKNOWN_DISPATCH"),
+        "CloseChild": ("NOT_FOUND", "UNKNOWN_CHILD"),
+        "EndTurn": ("OK", ""),
+    }
     async with serving(folder, more=more) as sidecar:
         async with sidecar.client() as client:
-            turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+            await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
             assert await client._wire.lanes.ready() is not None
+            turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+            await turn.dispatch_and_wait([ToolCall("call-1", "ask_none", "{}")])
+            with pytest.raises(SubagentsError):
+                await anext(aiter(turn.resume("nothing")))
+            with pytest.raises(SubagentsError):
+                await turn.cancel_call("nothing", "call-1")
+            with pytest.raises(SubagentsError):
+                await turn.close_child(Integration("nobody", Verdict.ACCEPTED))
             await turn.end("Nothing to do.")
-            span = await sidecar.event("sidecar.span", lambda one: str(one["message"]).endswith("EndTurn"))
+            spans = {method: await sidecar.event("sidecar.span", ends_with(method)) for method in ends}
             page = (await sidecar.page("/metrics")).text
         assert "DispatchService/Session" not in sidecar.text
-    assert span["status"] == "UNSET"
+    assert {method: span["status"] for method, span in spans.items()} == {
+        method: "UNSET" if code == "OK" else "ERROR" for method, (code, _) in ends.items()
+    }
     counted = [line for line in page.splitlines() if line.startswith("sidecar_session_operations_total{")]
-    assert len(counted) == 1, page
-    assert "EndTurn" in counted[0]
-    for carrier, method in (("rpc", "BindTurn"), ("lane", "EndTurn")):
-        assert measured_rpc(carrier, method, "OK") in page
+    assert len(counted) == len(ends), page
+    for method, (code, reason) in ends.items():
+        assert measured_rpc("lane", method, code, reason) in page
+        assert f'code="{code}",method="/subagents.dispatch.v1.DispatchService/{method}"' in "".join(counted)
+    assert measured_rpc("rpc", "BindTurn", "OK") in page
     assert "sidecar_session_lanes 1.0" in page
     assert 'sidecar_session_out_of_credit_total{credit="lane"} 0.0' in page

@@ -7,6 +7,7 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
+import { checkRequest } from "./checking.js";
 import { DispatchService } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
 import { HistoryService } from "./generated/subagents/history/v1/history_pb.js";
 import { Lane } from "./lane.js";
@@ -75,10 +76,16 @@ export class Wire {
     this.lanes = new Lanes(this.plain, options.sessionLane ?? true);
   }
 
-  /** Returns what carries a request, and which run of the sidecar answers; the plain RPCs do not say which. */
+  /**
+   * Returns what carries a request, and which run of the sidecar answers; the plain RPCs do not say which.
+   *
+   * @throws SidecarError the request breaks a rule of the protos
+   */
   via<Desc extends DescMessage>(schema: Desc, request: MessageInitShape<Desc>): [TurnService, string] {
+    const message = create(schema, request);
+    checkRequest(schema, message);
     const lane = this.lanes.current();
-    if (lane !== undefined && lane.takes(toBinary(schema, create(schema, request)).length)) {
+    if (lane !== undefined && lane.takes(toBinary(schema, message).length)) {
       return [lane, lane.hello.instanceId];
     }
     return [this.plain, ""];

@@ -1,6 +1,7 @@
 """The TypeScript client as a package: packed, installed into an empty project, used there against a real sidecar."""
 
 import asyncio
+import base64
 import json
 import re
 import tarfile
@@ -11,10 +12,13 @@ from typing import Any, Final
 
 import pytest
 
+from subagents.dispatch.v1 import dispatch_pb2
+from subagents.history.v1 import history_pb2
 from tests.support.asking_sub_agents import QUESTIONS, asks_once, message_of
 from tests.support.cable import cable
 from tests.support.fake_runner import answers, waits_for
 from tests.support.harness import SECRET, SessionRules, SidecarForTests, running_sidecar_for_tests
+from tests.support.rule_cases import cases_of, message_type
 from tests.support.typescript_package import PACKAGE, installed_project, ran
 
 PROGRAM: Final = PACKAGE / "tests" / "programs" / "behaviours.mjs"
@@ -128,10 +132,34 @@ async def test_a_wrong_request_says_which_field_is_wrong(project: Path) -> None:
     assert failure["isError"]
     assert failure["answered"]
     assert failure["reason"] == "INVALID_REQUEST"
-    assert {"turn_id", "episode_id", "principal"} <= set(failure["fields"])
+    assert failure["fields"] == ["date"]
     assert "BindTurn at " in failure["message"]
     assert "correct the request" in failure["message"]
     assert schema == {"schema": "subagents.dispatch.v1.BindTurnRequest"}
+
+
+async def test_requests_are_checked_against_the_rules_before_they_are_sent(project: Path, tmp_path: Path) -> None:
+    """The cases are made from the protos, as for the sidecar and the Python SDK. There is no sidecar here."""
+    services = (dispatch_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
+    asked = {
+        method.input_type.full_name: method.input_type.name
+        for file in services
+        for service in file.services_by_name.values()
+        for method in service.methods
+        if method.name != "Session"
+    }
+    cases = [(name, case) for full, name in asked.items() for case in cases_of(message_type(full))]
+    assert {name for name, _ in cases} == set(asked.values())
+    raw = [(name, base64.b64encode(case.request.SerializeToString()).decode()) for name, case in cases]
+    (tmp_path / "rules.json").write_text(json.dumps(raw), "utf-8")
+    async with running(project, "rules", tmp_path / "nothing.sock", tmp_path) as program:
+        *checked, binding, reading = await program.rest()
+
+    for (name, case), fields in zip(cases, checked, strict=True):
+        assert fields == ([] if case.allowed else [case.field]), (name, case.field)
+    for failure, field in ((binding, "turn_id"), (reading, "turn_id")):
+        assert (failure["reason"], failure["fields"], failure["code"]) == ("INVALID_REQUEST", [field], 3)
+        assert "was not sent" in failure["message"]
 
 
 async def test_a_bind_outlasts_a_restart(project: Path) -> None:

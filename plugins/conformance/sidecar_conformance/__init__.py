@@ -12,7 +12,7 @@ behave. Each case then is an ordinary test:
 
 Suites: `flag_backend.FlagBackendSuite`, `runner.RunnerSuite`, `connector.ConnectorSuite`,
 `episode_memory.EpisodeMemorySuite`, `gate_client.GateClientSuite`, `lifecycle_policy.LifecyclePolicySuite`,
-`audit_sink.AuditSinkSuite`.
+`audit_sink.AuditSinkSuite`. `misbehaving` is a plugin of every kind that breaks, hangs, lies, blocks or leaks.
 """
 
 import pytest

@@ -31,6 +31,7 @@ HELPS: Final = {
     Remedy.DECLARED_RAMP: "take one of these steps, or declare others: `sidecar subagent configure {name} --curve …`",
     Remedy.ACKNOWLEDGE: "run `sidecar subagent acknowledge-breach {name} --reason …` first",
     Remedy.NAME_TARGET: "name the successor: `sidecar subagent rollback {name} --to {choices} --reason …`",
+    Remedy.NEW_DEFINITION: "author a new definition: a rollback or kill of {name} is permanent (docs/kill-switch.md)",
     Remedy.ROLL_BACK: "run `sidecar subagent rollback {name} --reason …` first",
     Remedy.BEGIN_DECOMMISSION: "run `sidecar subagent decommission begin {name} --reason …` first",
     Remedy.DECOMMISSION_STEP: "run `sidecar subagent decommission step {name} {step} --reason …` first",

@@ -14,7 +14,7 @@ from sidecar.core.definitions.cards.costs import AgentCost
 from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.core.identifiers import DefinitionId
 from sidecar.settings import Settings
-from sidecar.settings.name_checks import invalid_targets, names_of, unknown_names
+from sidecar.settings.name_checks import invalid_targets, missing_targets, names_of, unknown_names
 
 VALID: Final = 0
 INVALID: Final = 1
@@ -74,7 +74,9 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
 def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:
     if settings is None or loaded.catalogue is None:
         return []
-    return [*unknown_names(settings, names_of(loaded.catalogue)), *invalid_targets(settings, loaded.catalogue)]
+    catalogue = loaded.catalogue
+    wrong = (*unknown_names(settings, names_of(catalogue)), *invalid_targets(settings, catalogue))
+    return [*wrong, *missing_targets(settings, catalogue)]
 
 
 def _unflagged(catalogue: Catalogue) -> list[str]:

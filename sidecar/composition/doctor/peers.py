@@ -20,6 +20,7 @@ from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.targets import UNIX_SCHEMES
 from sidecar.settings import Settings
+from sidecar.settings.name_checks import NO_TARGET, without_target
 from subagents_tls.channels import RotatingChannel
 from subagents_tls.files import WatchedFiles
 
@@ -66,7 +67,7 @@ async def examine_runners(
 ) -> Sequence[Finding]:
     """Return a finding for each target of a sub-agent; all are asked at once."""
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    found: list[Finding] = []
+    found = [error("runners", str(each.id), NO_TARGET, remedy) for each, remedy in without_target(settings, catalogue)]
     used: dict[_Target, list[str]] = {}
     offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     for card in catalogue.cards.values():
@@ -84,7 +85,7 @@ def _sort_in(
     used: dict[_Target, list[str]],
     found: list[Finding],
 ) -> None:
-    """Add a card to those of its target, or a finding if it has none."""
+    """Add a card to those of its target, or a finding if its runner is not known."""
     definition = card.definition
     try:
         runner = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
@@ -95,9 +96,6 @@ def _sort_in(
     target = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
     if target:
         used.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
-    elif plugin == GRPC:
-        remedy = f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
-        found.append(error("runners", str(definition.id), "no address of its runner host is configured", remedy))
 
 
 def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:

@@ -41,7 +41,7 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_o
     elif known is not None:
         change = _revised(before, known, card, by)
     else:
-        facts = _fresh(card)
+        facts = fresh_facts(card)
         change = Change(_grown(before.with_facts(facts)), (), (_event(slot, facts, RolloutEventKind.SEEN, by, ""),))
     return _served_at_once(before, change, card, by) if at_once else change
 
@@ -101,7 +101,7 @@ def _may_be_promoted(facts: DefinitionFacts | None) -> bool:
     return facts is None or (facts.state is not LifecycleState.ROLLBACK and facts.killed is None)
 
 
-def _fresh(card: Card) -> DefinitionFacts:
+def fresh_facts(card: Card) -> DefinitionFacts:
     """Return the facts of a new definition: in `dev`, which serves no user."""
     definition = card.definition
     return DefinitionFacts(

@@ -15,7 +15,7 @@ NO_DEFINITION: Final = "none"
 
 @unique
 class Remedy(StrEnum):
-    """The step that must come first."""
+    """What must come first: mostly a step."""
 
     PROMOTE = "promote"
     """The definition has to be in `promote`."""
@@ -27,6 +27,8 @@ class Remedy(StrEnum):
     """An operator acknowledges the open breach."""
     NAME_TARGET = "name_target"
     """The operator has to name the definition that serves after the rollback; metadata `choices` lists the ids."""
+    NEW_DEFINITION = "new_definition"
+    """No step: `rollback` is terminal, after a kill, too; another content of the definition begins at `dev`."""
     ROLL_BACK = "roll_back"
     """The definition has to be in `rollback`."""
     BEGIN_DECOMMISSION = "begin_decommission"

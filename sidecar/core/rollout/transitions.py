@@ -31,6 +31,12 @@ from sidecar.core.rollout.step import (
 PRE_MERGE = "pre_merge"
 PRE_RAMP = "pre_ramp"
 PRE_FULL = "pre_full"
+BEFORE = {
+    LifecycleState.DEV: Remedy.PROMOTE,
+    LifecycleState.TEST: Remedy.PROMOTE,
+    LifecycleState.ROLLBACK: Remedy.NEW_DEFINITION,
+}
+"""What comes before a step that only a definition in `promote` can take."""
 
 
 def to_test(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
@@ -81,8 +87,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
     facts = facts_of(rollout, digest)
     refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
     promoted = facts.state is LifecycleState.PROMOTE
-    before = Remedy.PROMOTE if facts.state in {LifecycleState.DEV, LifecycleState.TEST} else None
-    refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps", before)
+    refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps", BEFORE.get(facts.state))
     if to == facts.ramp:
         return Change(rollout)
     first = facts.activated_at is None
@@ -148,9 +153,8 @@ def activate(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     facts = facts_of(rollout, digest)
     refuse_unless(rollout.active is None, f"{rollout.slot} is not empty; roll its active definition back first")
     usable = facts.state is LifecycleState.PROMOTE and facts.killed is None and facts.activated_at is not None
-    refuse_unless(
-        usable, f"{facts.definition_id} is in {facts.state} and cannot serve; only one that was active in `promote` can"
-    )
+    why = f"{facts.definition_id} is in {facts.state} and cannot serve; only one that was active in `promote` can"
+    refuse_unless(usable, why, BEFORE.get(facts.state))
     back = msgspec.structs.replace(rollout, active=digest)
     event = event_about(back, facts, RolloutEventKind.ACTIVATED, by, to=facts.ramp)
     return Change(next_revision(back), (), (event,))

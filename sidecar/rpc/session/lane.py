@@ -15,7 +15,7 @@ from sidecar.rpc.dispatch_servicer import require_of
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
 from sidecar.rpc.session.opening import must_begin_before
-from sidecar.rpc.session.operation import LEFT, OK, Operation, OutgoingMessages, ended, exhausted, in_span
+from sidecar.rpc.session.operation import LEFT, OK, LeaveReason, Operation, ended, exhausted, in_span
 from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, SessionRules, contract
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -121,7 +121,7 @@ class Lane:
         # After the operations: one that is sent and abandoned in the same message is never begun.
         for correlation_id in message.abandons:
             if correlation_id in self._operations:
-                self._operations[correlation_id].leave(OutgoingMessages.ABANDONED)
+                self._operations[correlation_id].leave(LeaveReason.ABANDONED)
             elif self._outgoing.is_blocked(correlation_id):
                 self._outgoing.cut(correlation_id, ended(correlation_id, None)[0].SerializeToString())
         if self._outgoing.ready:
@@ -163,7 +163,7 @@ class Lane:
         operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, method, before), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
-            operation.timer = loop.call_later(operation.seconds, operation.leave, OutgoingMessages.EXPIRED)
+            operation.timer = loop.call_later(operation.seconds, operation.leave, LeaveReason.EXPIRED)
 
     def _refuse(self, operation: Operation, error: SubagentsError, name: str) -> None:
         self._guard.note(error)
@@ -175,7 +175,7 @@ class Lane:
         answer: Any = None
         operation.started = True
         try:
-            if operation.left not in (None, OutgoingMessages.BROKEN):
+            if operation.left not in (None, LeaveReason.BROKEN):
                 return
             for each in before:
                 await each.until_begun()
@@ -277,7 +277,7 @@ class Lane:
             timer.cancel()
         self._outgoing.clear()
         for operation in list(self._operations.values()):
-            operation.leave(OutgoingMessages.BROKEN, self._rules.resume_grace)
+            operation.leave(LeaveReason.BROKEN, self._rules.resume_grace)
 
     def _end_if_idle(self) -> None:
         if self._incoming.stage is LaneStage.CLOSING and not self._operations:

@@ -35,7 +35,7 @@ NO_METHOD: Final = "_OTHER"
 """Method of an operation without a request, as OpenTelemetry's conventions name an unknown one."""
 
 
-class OutgoingMessages(Enum):
+class LeaveReason(Enum):
     """Why an operation's client does not wait for it any more."""
 
     EXPIRED = auto()
@@ -79,7 +79,7 @@ class Operation:
         self.request: Any = getattr(message, self.kind) if self.kind else None
         self.token: str = getattr(self.request, "surface_token", "")
         self.dispatch_id: str = getattr(self.request, "dispatch_id", "")
-        self.left: OutgoingMessages | None = None
+        self.left: LeaveReason | None = None
         self.grace = timedelta(0)
         self.started = self.begun = False
         self.task: Task | None = None
@@ -183,7 +183,7 @@ class Operation:
             # for all.
             await asyncio.shield(self._awaited)
 
-    def leave(self, why: OutgoingMessages, grace: timedelta = timedelta(0)) -> None:
+    def leave(self, why: LeaveReason, grace: timedelta = timedelta(0)) -> None:
         """Note that the client no longer waits for the operation.
 
         After a broken lane, unary operations and operations that have not begun continue: the client repeats them.
@@ -194,7 +194,7 @@ class Operation:
         # A listener is cancelled when its lane breaks: the dispatch continues without it, and the client resumes it. A
         # unary operation must complete, because its effect may have happened and the client repeats it.
         listens = self.begun and self._last is None
-        if self.started and (listens or why is not OutgoingMessages.BROKEN):
+        if self.started and (listens or why is not LeaveReason.BROKEN):
             self.task.cancel()
 
     def end(self, answer: Any) -> tuple[pb.SessionResponse | None, SubagentsError | None]:
@@ -203,7 +203,7 @@ class Operation:
         Args:
             answer: of the handler, an error, or None: what was kept of the frames is the last result.
         """
-        if self.left is OutgoingMessages.EXPIRED:
+        if self.left is LeaveReason.EXPIRED:
             return None, DeadlineExceeded("the operation's deadline has passed")
         if isinstance(answer, SubagentsError) or self.left is not None:
             return None, answer if isinstance(answer, SubagentsError) else None

@@ -99,8 +99,8 @@ def _stopped_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: 
         return
     began = call.runs[0].began_at
     mine = [stop for stop in stops if stop.reason == call.routed.reason]
-    due = [max(stop.at, began) for stop in mine]
-    if not any(at - AFTER_A_STOP <= decided <= saving_until(facts, call, at) + AFTER_A_STOP for at in due):
+    due = [(max(stop.at, began), max(stop.at, stop.latest, began)) for stop in mine]
+    if not any(at - AFTER_A_STOP <= decided <= saving_until(facts, call, last) + AFTER_A_STOP for at, last in due):
         yield f"nobody was entitled to stop it at {decided}"
     if call.routed.attempts == len(call.runs):
         ends = _ends(call, call.runs[-1].request.attempt)

@@ -45,6 +45,7 @@ class Asked:
         about: the request itself, if the checks need it.
         answered_at: None if the client left before the answer.
         over_at: when it was answered, or the client left.
+        unclear: seconds after that within which the sidecar may not know that the client has left.
     """
 
     what: str
@@ -54,13 +55,14 @@ class Asked:
     about: Any = None
     answered_at: float | None = None
     over_at: float = float("inf")
+    unclear: float = 0.0
     answer: Any = None
     refused: SubagentsError | None = None
 
 
 @dataclass(slots=True)
 class Listener:
-    """One stream of a dispatch, as its reader saw it."""
+    """One stream of a dispatch, as its reader saw it. `unclear`: as in `Asked`."""
 
     dispatch_id: str
     after: int
@@ -69,6 +71,7 @@ class Listener:
     began_at: float = 0.0
     left_at: float | None = None
     cut: bool = False
+    unclear: float = 0.0
 
     @property
     def result(self) -> DispatchResult | None:
@@ -171,6 +174,10 @@ class Client:
     def _start(self, work: Any, name: str) -> asyncio.Task[Any]:
         return self._loop.create_task(work, name=f"client {name}")
 
+    async def _read_slowly(self, slow: float) -> None:
+        self._watched.counted["client: slow reader"] += 1
+        await asyncio.sleep(slow)
+
     async def _until(self, when: float) -> None:
         await asyncio.sleep(max(0.0, when - self._loop.time()))
 
@@ -178,7 +185,7 @@ class Client:
 
     async def _dispatch(self, spec: DispatchSpec, bound: Bound) -> None:
         await asyncio.sleep(spec.send_at)
-        self._requests[spec.dispatch_id] = _request_of(spec, bound)
+        self._requests[spec.dispatch_id] = self._request(spec, bound)
         first = self._start(self._send(spec, self._requests[spec.dispatch_id]), f"{spec.dispatch_id} send")
         streams, began = [first], self._loop.time()
         for number, action in enumerate(spec.actions):
@@ -191,6 +198,9 @@ class Client:
         finally:
             for stream in streams:
                 stream.cancel()
+
+    def _request(self, spec: DispatchSpec, bound: Bound) -> DispatchRequest:
+        return request_of(spec, bound)
 
     async def _send(self, spec: DispatchSpec, request: DispatchRequest, slow: float | None = None) -> None:
         left = None if spec.time_left is None else timedelta(seconds=spec.time_left)
@@ -295,7 +305,8 @@ class Client:
                 return
 
 
-def _request_of(spec: DispatchSpec, bound: Bound) -> DispatchRequest:
+def request_of(spec: DispatchSpec, bound: Bound) -> DispatchRequest:
+    """Return the request of a planned dispatch."""
     return DispatchRequest(
         surface_token=bound.surface_token,
         binding_digest=bound.surface.binding_digest,

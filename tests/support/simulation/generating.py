@@ -39,12 +39,15 @@ class Suite:
     acts: float
     store: float
     rough_ends: float
+    leaves: float = 0.0
 
 
 SUITES: Final[Mapping[str, Suite]] = {
     "turns": Suite("turns", bad_ends=0.35, tools=0.15, acts=0.5, store=0.15, rough_ends=0.4),
     "faults": Suite("faults", bad_ends=0.7, tools=0.1, acts=0.9, store=1.0, rough_ends=0.7),
     "gateway": Suite("gateway", bad_ends=0.3, tools=0.9, acts=0.25, store=0.1, rough_ends=0.3),
+    "rpc": Suite("rpc", bad_ends=0.4, tools=0.1, acts=0.9, store=0.3, rough_ends=0.6, leaves=0.4),
+    "lane": Suite("lane", bad_ends=0.4, tools=0.1, acts=0.9, store=0.3, rough_ends=0.6, leaves=0.4),
 }
 
 
@@ -130,6 +133,8 @@ class _Generator:
 
     def _action(self) -> Action:
         chance = self._chance
+        if self._suite.leaves and chance.random() < self._suite.leaves:
+            return Action(chance.uniform(0.0, 0.5), Act.DISCONNECT, 0, 0.0)
         after = chance.choice((0.0, chance.uniform(0.0, 0.01), chance.uniform(0.0, 4.0)))
         slow = chance.choice((0.0, 0.0, chance.uniform(0.1, 1.0)))
         return Action(after, chance.choice(tuple(Act)), chance.randint(0, 6), slow)

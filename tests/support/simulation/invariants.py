@@ -37,9 +37,15 @@ def nothing_is_left(facts: Facts) -> Iterator[str]:
             yield f"{turn_id}: {turn.lanes.occupied} lanes are taken"
 
 
+def the_wire_tells_what_was_done(facts: Facts) -> Iterator[str]:
+    """Every answer arrives as the operation gave it, at the request that asked; no call and no lane stays open."""
+    yield from facts.seen.wire_problems
+
+
 _ALL: Final = (
     nothing_crashes,
     nothing_is_left,
+    the_wire_tells_what_was_done,
     calls.every_call_has_one_outcome,
     calls.emission_indexes_are_unique,
     calls.refused_and_dropped_never_run,

@@ -14,11 +14,17 @@ UNRECORDED: Final = {"STORE_UNAVAILABLE", "RECORD_CONFLICT", "RUNS_ELSEWHERE"}
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A reason to stop. `certain`: the call has to stop; else something at the same time may have prevented it."""
+    """A reason to stop.
+
+    Attributes:
+        certain: the call has to stop; else something at the same time may have prevented it.
+        latest: until when it may take effect, if that is not known; else as `at`.
+    """
 
     at: float
     reason: str
     certain: bool = True
+    latest: float = 0.0
 
 
 def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
@@ -42,32 +48,51 @@ def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
     return stops
 
 
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A time during which somebody listened. `unclear`: seconds after it in which the sidecar may not know its end."""
+
+    began: float
+    end: float
+    unclear: float
+
+    @property
+    def latest(self) -> float:
+        """Return when the sidecar knows at the latest."""
+        return self.end + self.unclear
+
+
 def _abandonments(dispatch: DispatchFacts) -> list[Stop]:
     """Return the moments at which nobody listened any more, and what follows."""
     policy = dispatch.request.on_disconnect
     if policy is OnDisconnect.CONTINUE:
         return []
-    present = [(each.began_at, NEVER if each.left_at is None else each.left_at) for each in dispatch.listeners]
+    present = [
+        Presence(each.began_at, NEVER if each.left_at is None else each.left_at, each.unclear)
+        for each in dispatch.listeners
+    ]
     present += [
-        (each.asked_at, each.over_at)
+        Presence(each.asked_at, each.over_at, each.unclear)
         for each in dispatch.asked
         if each.what in ("dispatch", "resume") and each.refused is None
     ]
     stops = []
-    for mine, (_, end) in enumerate(present):
-        others = [each for place, each in enumerate(present) if place != mine]
+    for place, mine in enumerate(present):
+        end, others = mine.end, [*present[:place], *present[place + 1 :]]
         if end == NEVER or end < dispatch.accepted_at - INSTANT:
             continue
-        if any(began < end - INSTANT and left > end + INSTANT for began, left in others):
+        if any(each.began < end - INSTANT and each.end > end + INSTANT for each in others):
             continue
-        close = any(abs(began - end) <= INSTANT and left > end + INSTANT for began, left in others)
+        unclear = max([mine.latest, *(each.latest for each in others if each.end <= end + INSTANT)])
+        certain = unclear <= end + INSTANT
         if policy is OnDisconnect.CANCEL:
-            certain = not close and not _may_mean_another_try(dispatch, end)
-            stops.append(Stop(end, "CALL_CANCELLED", certain))
+            close = any(abs(each.began - end) <= INSTANT and each.end > end + INSTANT for each in others)
+            certain = certain and not close and not _may_mean_another_try(dispatch, end)
+            stops.append(Stop(end, "CALL_CANCELLED", certain, unclear))
         elif dispatch.request.continue_for is not None:
-            later = end + dispatch.request.continue_for.total_seconds()
-            back = any(end - INSTANT <= began <= later + INSTANT for began, _ in others)
-            stops.append(Stop(later, "CALL_CANCELLED", certain=not back))
+            longer = dispatch.request.continue_for.total_seconds()
+            back = any(end - INSTANT <= each.began <= end + longer + INSTANT for each in others)
+            stops.append(Stop(end + longer, "CALL_CANCELLED", certain and not back, unclear + longer))
     return stops
 
 
@@ -89,6 +114,10 @@ def saving_until(facts: Facts, call: CallFacts, at: float) -> float:
             and isinstance(record, ChildEvent)
             and record.child_id == call.routed.child_id
             and record.name == "agent.subagent_attempt"
-            and not any(isinstance(each, CallSettled) for each in append.records)
+            and not any(_is_outcome_of(call, each) for each in append.records)
         ]
     )
+
+
+def _is_outcome_of(call: CallFacts, record: object) -> bool:
+    return isinstance(record, CallSettled) and record.outcome.call_id == call.spec.call_id

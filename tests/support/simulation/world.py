@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -33,6 +33,8 @@ from tests.support.simulation.ports import (
 from tests.support.simulation.runner import ScriptedRunner
 from tests.support.simulation.schedule import Schedule, Tuning
 from tests.support.simulation.store import Disk, FaultyDatabase, WatchedStore, Weather
+from tests.support.simulation.wire.client import WireClient
+from tests.support.simulation.wire.over_wire import WAYS, OverWire
 
 KEYS = SigningKeys({"k": b"x" * 32}, "k")
 MOST_STEPS = 50_000
@@ -74,6 +76,7 @@ class Seen:
     grants_alive: int
     dispatches_running: int
     crash: str = ""
+    wire_problems: list[str] = field(default_factory=list)
 
 
 def rules_of(tuning: Tuning) -> DispatchRules:
@@ -110,6 +113,7 @@ class World:
         runner = ScriptedRunner(loop, schedule.scripts, _durability(store), counted)
         watched = Watched(loop, trace, counted, opened=store.children_opened)
         self._clock = JumpingClock(loop)
+        self._over_wire: OverWire | None = None
         self.seen = Seen(
             schedule=schedule,
             trace=trace,
@@ -168,11 +172,11 @@ class World:
         if self._schedule.drain_at is not None:
             seen.loop.call_at(self._schedule.drain_at, self._drain, operations)
         seen.loop.call_at(CALM_AFTER, seen.store.heal)
-        clients = [
-            seen.loop.create_task(Client(spec, operations, seen.watched).run(), name=f"client {spec.turn_id}")
-            for spec in self._schedule.turns
-        ]
-        for client in clients:
+        clients = self._clients(operations)
+        for client in [
+            seen.loop.create_task(each.run(), name=f"client {spec.turn_id}")
+            for spec, each in zip(self._schedule.turns, clients, strict=True)
+        ]:
             await client
         for _ in range(PATIENCE):
             if len(seen.recorder.of("turn_routed")) >= len(seen.watched.bound):
@@ -180,9 +184,21 @@ class World:
             await asyncio.sleep(3.0)
         await asyncio.sleep(30.0)
         seen.counted.update(f"idle turn ended: {why}" for (why,) in seen.recorder.of("idle_turn_ended"))
+        if self._over_wire is not None:
+            await self._over_wire.finish(clients, seen.watched.asked)
+            seen.wire_problems += self._over_wire.problems
         await self._look_back(operations)
         for task in background:
             task.cancel()
+
+    def _clients(self, operations: Operations) -> list[Client]:
+        """Return a client for each turn, in the process or over the wire as the suite says."""
+        seen, way = self.seen, WAYS.get(self._schedule.suite)
+        if way is None:
+            return [Client(spec, operations, seen.watched) for spec in self._schedule.turns]
+        given = (seen.loop, seen.spawner, self._clock, self._schedule.name, seen.counted)
+        self._over_wire = OverWire(operations, way, *given)
+        return [WireClient(spec, self._over_wire.asking, seen.watched) for spec in self._schedule.turns]
 
     async def _look_back(self, operations: Operations) -> None:
         """See what is left, and whether any grant still opens anything."""

@@ -1,12 +1,17 @@
 import re
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
+from msgspec.structs import fields
 
 from sidecar.adapters.definitions_directory.loading import load_directory
+from sidecar.core.definitions.cards.card import AgentDefinition, Limits, ModelEntry, RunnerRef, ToolEntry, Tuning
 from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS, LIMIT_FIELDS, RUNNER_FIELDS, TUNING_FIELDS
 from sidecar.core.definitions.files.registry_entries import BLOCK_FIELDS, DATA_ONLY_FIELDS, MODEL_FIELDS, TOOL_FIELDS
+from sidecar.settings.durations import duration_text
 from tests.corpus.bad_configs.cases import expected
 
 REPOSITORY = Path(__file__).parents[3]
@@ -31,10 +36,49 @@ def rows_of(heading: str) -> list[str]:
     return re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("heading", "fields"), SECTIONS.items(), ids=SECTIONS)
-def test_the_reference_lists_every_field_and_no_other(heading: str, fields: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("heading", "known"), SECTIONS.items(), ids=SECTIONS)
+def test_the_reference_lists_every_field_and_no_other(heading: str, known: tuple[str, ...]) -> None:
     """Each table against the fields that the reader accepts, in their order."""
-    assert rows_of(heading) == list(fields)
+    assert rows_of(heading) == list(known)
+
+
+CARDS: dict[str, type[msgspec.Struct]] = {
+    "## Agents": AgentDefinition,
+    "### tuning": Tuning,
+    "### runner": RunnerRef,
+    "### limits": Limits,
+    "## Models": ModelEntry,
+    "## Tools": ToolEntry,
+}
+
+
+def shown_defaults(card: type[msgspec.Struct]) -> dict[str, str]:
+    """Return, by field, the default of the code as the page writes it; only what can be written in one word."""
+    found: dict[str, str] = {}
+    for each in fields(card):
+        match each.default:
+            case bool() | int():
+                found[each.encode_name] = str(each.default).lower()
+            case timedelta():
+                found[each.encode_name] = duration_text(each.default)
+            case str() as text if text and card is not AgentDefinition:
+                found[each.encode_name] = str(text)
+            case ():
+                found[each.encode_name] = "[]"
+            case msgspec.NODEFAULT if each.default_factory is msgspec.NODEFAULT:
+                found[each.encode_name] = "required"
+    return found
+
+
+@pytest.mark.parametrize("heading", CARDS)
+def test_the_reference_shows_the_default_of_every_field(heading: str) -> None:
+    """As the classes of a card have it: a changed default fails here."""
+    section = PAGE.partition(f"\n{heading}\n")[2].partition("\n|")[2].partition("\n\n")[0]
+    cells = dict(re.findall(r"^\| `(\w+)`\*? \| ([^|]+) \|", section, re.MULTILINE))
+
+    wrong = {name: said for name, said in shown_defaults(CARDS[heading]).items() if said not in cells[name]}
+
+    assert wrong == {}
 
 
 def test_the_reference_marks_the_fields_that_only_data_backed_tools_have() -> None:

@@ -102,10 +102,10 @@ def test_a_ramp_is_a_share(ramp: int) -> None:
 
 @pytest.mark.parametrize(
     ("state", "metadata"),
-    [(DEV, {REMEDY: Remedy.PROMOTE}), (TEST, {REMEDY: Remedy.PROMOTE}), (ROLLBACK, NO_METADATA)],
+    [(DEV, {REMEDY: Remedy.PROMOTE}), (TEST, {REMEDY: Remedy.PROMOTE}), (ROLLBACK, {REMEDY: Remedy.NEW_DEFINITION})],
 )
 def test_only_what_is_promoted_ramps(state: LifecycleState, metadata: Mapping[str, str]) -> None:
-    """A promotion helps, but for a definition that is beyond it."""
+    """A promotion helps; beyond it only a new definition does."""
     check(to(500), rollout(shop(state)), f"shop is in {state}; only `promote` ramps", metadata)
 
 
@@ -186,7 +186,8 @@ def test_a_slot_is_emptied_before_another_definition_is_activated() -> None:
 def test_only_what_was_active_and_is_promoted_is_activated(unusable: DefinitionFacts) -> None:
     """Each condition alone."""
     why = f"shop is in {unusable.state} and cannot serve; only one that was active in `promote` can"
-    check(activate, rollout(unusable), why)
+    helps = {TEST: {REMEDY: Remedy.PROMOTE}, ROLLBACK: {REMEDY: Remedy.NEW_DEFINITION}}
+    check(activate, rollout(unusable), why, helps.get(unusable.state, NO_METADATA))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ taken, no gate is counted as failed, and an anomaly tells an operator. Source: D
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,7 +17,6 @@ from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.events import GateResult, GateVerdict
 from sidecar.core.rollout.facts import DefinitionFacts, Override
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.store.ports import RolloutRecorder
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 
 LONGEST_SUMMARY: Final = 300
@@ -46,6 +45,18 @@ GateRouting = Callable[[Vertical, str], GateClient | None]
 """Returns the client for a gate of a vertical; None if none is configured: then the gate does not pass."""
 
 
+class GateRecorder(Protocol):
+    """Where the evaluation of gates reports, for metrics and logs. Never raises, never waits."""
+
+    def gate_failed(self, definition_id: str, gate: str, /) -> None:
+        """Count a `fail`. An outage is none. Source: PF1-OBS-2, TN-78."""
+        ...
+
+    def anomaly(self, kind: str, detail: str, /) -> None:
+        """Log and count an answer that is missing or does not count."""
+        ...
+
+
 class GateEvaluator(msgspec.Struct, frozen=True):
     """Asks the gates of a step.
 
@@ -59,7 +70,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
     rules: GateRules
     client_for: GateRouting
     clock: Clock
-    recorder: RolloutRecorder
+    recorder: GateRecorder
 
     async def ask_all(
         self, question: GateQuestion, gates: Sequence[str], vertical: Vertical, facts: DefinitionFacts

@@ -34,6 +34,7 @@ from sidecar.policy.protocols import (
 )
 from subagents_errors import CallFailure
 
+TIMED_OUT = "not ended within the `limits.attempt_timeout` of its definition"
 EVENTS_BETWEEN_PAUSES = 64
 """An in-process runner that never waits would keep the loop for itself otherwise."""
 
@@ -159,7 +160,7 @@ class Attempt:
         """Begin to read the runner, in a task that `spawner` owns."""
         at = self._errand.deadlines.at
         if bounds.timeout_at is not None:
-            timed_out = BrokenReport(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
+            timed_out = BrokenReport(CallFailure.ATTEMPT_TIMEOUT, TIMED_OUT, transient=True)
             self._limits.append(at(bounds.timeout_at, self.end, timed_out))
         if bounds.wall_clock_at is not None:
             # The wall clock belongs to the child and not to the attempt: it continues over all attempts, and its end

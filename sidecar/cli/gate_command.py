@@ -1,0 +1,165 @@
+"""`sidecar gate ask --simulate`: the question that a gate would be asked for a step, and the effect of each answer."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from sidecar.cli.parameters.plain_values import PlainTyper
+from sidecar.cli.serve import EX_CONFIG, refusal
+from sidecar.cli.subagent.output.parsing import basis_points, percent
+
+if TYPE_CHECKING:
+    from sidecar.core.definitions.cards.card import Card
+    from sidecar.core.definitions.resolve import LoadedCatalogue
+    from sidecar.operations.ports import Clock
+    from sidecar.policy.lifecycle import GateQuestion
+    from sidecar.policy.selection import PolicyMap
+    from sidecar.settings import Settings
+
+EX_USAGE: Final = 2
+COLUMNS: Final = ("ANSWER", "THE STEP IS", "REASON", "COUNTED", "ANOMALY")
+NOT_SIMULATED: Final = (
+    "without --simulate nothing is asked from here, because the sidecar holds the gate's credentials; to ask the gate "
+    "and change nothing, take the step with --dry-run: `sidecar subagent promote {name} --dry-run`, or "
+    "`sidecar subagent ramp {name} PERCENT --dry-run`"
+)
+
+
+class GateTools(NamedTuple):
+    """The operations that the command calls.
+
+    Attributes:
+        load: reads the definitions below a folder; the second argument is the largest number of sub-agents.
+        policy: returns the plugins that the settings select; raises `PluginProblem` and `SettingsProblem`.
+        clock: of the simulated answers.
+    """
+
+    load: "Callable[[Path, int], LoadedCatalogue]"
+    policy: "Callable[[Settings], PolicyMap]"
+    clock: "Clock"
+
+
+def add_gate(
+    app: typer.Typer, read: "Callable[[Path | None], Settings]", tools_of: Callable[[], GateTools]
+) -> typer.Typer:
+    """Add the command; return its group."""
+    group = PlainTyper(no_args_is_help=True, help="Show what gates are asked.")
+    app.add_typer(group, name="gate")
+
+    @group.callback()
+    def _gate() -> None:
+        """Show what gates are asked."""
+
+    @group.command()
+    def ask(
+        name: Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")],
+        to: Annotated[str, typer.Option("--to", help="Ramp after the step, in percent. Default: the promotion.")] = "",
+        before: Annotated[str, typer.Option("--from", help="Ramp before the step, in percent.")] = "0",
+        simulate: Annotated[bool, typer.Option("--simulate", help="Call no gate. Required.")] = False,
+        config: Annotated[
+            Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")
+        ] = None,
+        as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    ) -> None:
+        """Print the question that a gate would be asked for a step, and what each possible answer would do.
+
+        No gate is called, and no sidecar is needed.
+
+        Exit codes: 0 printed, 2 no such definition or step, 78 wrong settings, definitions or plugins.
+        """
+        if not simulate:
+            raise _ended(NOT_SIMULATED.format(name=name), EX_USAGE)
+        settings, tools = read(config), tools_of()
+        card = _card(settings, tools, name)
+        step = _points(before), _points(to) if to else None
+        asked = list(_questions(card, *step))
+        if not asked:
+            raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
+        simulated = [_simulated(question, card, _policy(settings, tools), tools.clock) for question in asked]
+        typer.echo(json.dumps(simulated, indent=2) if as_json_text else "\n\n".join(map(_text, simulated)))
+
+    return group
+
+
+def _questions(card: "Card", before: int, to: int | None) -> "Iterator[GateQuestion]":
+    from sidecar.operations.rollout.steps.gate_simulation import gates_between, question_about  # noqa: PLC0415  `--help` needs none of it
+
+    for each in gates_between(card, before, to):
+        yield question_about(card, each, before, before if to is None else to)
+
+
+def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock: "Clock") -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415  the same holds
+
+    from sidecar.operations.rollout.steps.gate_checks import ECHOED  # noqa: PLC0415  the same holds
+    from sidecar.operations.rollout.steps.gate_simulation import effects_on  # noqa: PLC0415  the same holds
+    from sidecar.policy.selection import ANY_GATE  # noqa: PLC0415  the same holds
+
+    gates = policy.of(question.vertical).gates
+    spec = gates.get(question.gate) or gates.get(ANY_GATE)
+    return {
+        "client": None if spec is None else spec.name,
+        "question": msgspec.to_builtins(question),
+        "answer_repeats": list(ECHOED),
+        "answers": msgspec.to_builtins(asyncio.run(effects_on(question, card, clock))),
+    }
+
+
+def _text(simulated: dict[str, Any]) -> str:
+    question, client = simulated["question"], simulated["client"]
+    before, to = question["from_ramp"], question["to_ramp"]
+    step = "promotion" if before == to else f"ramp {percent(before)} -> {percent(to)}"
+    asked = f"gate client {client}" if client else "NO gate client: the step is held; set `policy.default.gates`"
+    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks: {asked}"]
+    lines += [f"  {name}: {value}" for name, value in question.items()]
+    lines += [f"an answer must repeat {', '.join(simulated['answer_repeats'])}, and say when it expires"]
+    cells = [COLUMNS, *(_cells(each) for each in simulated["answers"])]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines)
+
+
+def _cells(effect: dict[str, Any]) -> tuple[str, ...]:
+    counted = "yes" if effect["counted"] else "no"
+    return (effect["answer"], effect["step"], effect["reason"] or "-", counted, effect["anomaly"] or "-")
+
+
+def _card(settings: "Settings", tools: GateTools, name: str) -> "Card":
+    from sidecar.policy.problems import choices_for  # noqa: PLC0415  the same holds
+
+    loaded = tools.load(settings.definitions.path, settings.definitions.max_sub_agents)
+    if loaded.catalogue is None:
+        raise _ended("\n".join(each.render() for each in loaded.errors), EX_CONFIG)
+    known = {card.definition.id: card for card in loaded.catalogue.cards.values()}
+    found = next((card for each, card in known.items() if each == name), None)
+    if found is None:
+        raise _ended(f"no definition is named `{name}`; {choices_for(name, known)}", EX_USAGE)
+    return found
+
+
+def _policy(settings: "Settings", tools: GateTools) -> "PolicyMap":
+    from sidecar.policy.problems import PluginProblem  # noqa: PLC0415  the same holds
+    from sidecar.settings.problems import SettingsProblem  # noqa: PLC0415  the same holds
+
+    try:
+        return tools.policy(settings)
+    except PluginProblem as problem:
+        raise _ended(str(problem), EX_CONFIG) from None
+    except SettingsProblem as problem:
+        raise _ended(refusal(problem), EX_CONFIG) from None
+
+
+def _points(text: str) -> int:
+    try:
+        return basis_points(text)
+    except ValueError as problem:
+        raise _ended(str(problem), EX_USAGE) from None
+
+
+def _ended(message: str, code: int) -> typer.Exit:
+    typer.echo(message, err=True)
+    return typer.Exit(code)

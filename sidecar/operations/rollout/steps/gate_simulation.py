@@ -1,0 +1,141 @@
+"""Predicts the effect of each possible answer of a gate, by giving it to the code that judges real answers."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.errors import GateFailed, GateHeld
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.definition_changes import fresh_facts
+from sidecar.core.rollout.events import GateResult
+from sidecar.core.rollout.transitions import PRE_MERGE, gates_of_step
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules, refuse_unless_passed
+from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateAnswer, GateQuestion, GateUnavailable, Verdict
+
+LIFE: Final = timedelta(hours=1)
+StepResult = Literal["taken", "refused", "held"]
+OPERATOR: Final = "operator@example"
+
+
+class AnswerEffect(msgspec.Struct, frozen=True):
+    """What one possible answer of a gate would do.
+
+    Attributes:
+        answer: a verdict, or the way in which the gate gives none that counts.
+        step: what happens to the step; `taken` if all other gates pass, too.
+        reason: of the refusal; empty: there is none.
+        counted: as a failed gate.
+        anomaly: reported to operators; empty: none.
+        shown: what operators read.
+    """
+
+    answer: str
+    step: StepResult
+    reason: str
+    counted: bool
+    anomaly: str
+    shown: str
+
+
+def gates_between(card: Card, from_ramp: int, to_ramp: int | None) -> tuple[str, ...]:
+    """Return the platform's gates of a raise to `to_ramp` basis points; without it, of the promotion."""
+    if to_ramp is None:
+        return (PRE_MERGE,)
+    return gates_of_step(msgspec.structs.replace(fresh_facts(card), ramp=from_ramp), to_ramp)
+
+
+def question_about(card: Card, gate: str, from_ramp: int, to_ramp: int) -> GateQuestion:
+    """Return the question that a step of this definition asks; its requester and id are examples."""
+    return GateQuestion(
+        gate=gate,
+        slot=card.definition.slot,
+        definition_id=card.definition.id,
+        digest=card.digest,
+        commit=card.commit,
+        vertical=card.definition.vertical,
+        from_ramp=from_ramp,
+        to_ramp=to_ramp,
+        policy_version=PLATFORM_POLICY_VERSION,
+        requested_by=OPERATOR,
+        question_id="simulated",
+    )
+
+
+async def effects_on(question: GateQuestion, card: Card, clock: Clock) -> tuple[AnswerEffect, ...]:
+    """Return the effect of every verdict, and of every way to give none that counts. Calls no gate."""
+    return tuple(
+        [await _effect(name, answer, question, card, clock) for name, answer in _answers(question, clock.now())]
+    )
+
+
+def _answers(question: GateQuestion, now: datetime) -> Iterator[tuple[str, GateAnswer | Exception]]:
+    passed = GateAnswer(
+        verdict=Verdict.PASS,
+        gate=question.gate,
+        digest=question.digest,
+        commit=question.commit,
+        from_ramp=question.from_ramp,
+        to_ramp=question.to_ramp,
+        policy_version=question.policy_version,
+        expires_at=now + LIFE,
+    )
+    for verdict in Verdict:
+        yield verdict.value, msgspec.structs.replace(passed, verdict=verdict)
+    yield "pass, expired", msgspec.structs.replace(passed, expires_at=now)
+    yield "pass for another digest", msgspec.structs.replace(passed, digest=Digest("sha256:another"))
+    yield "pass for another step", msgspec.structs.replace(passed, to_ramp=question.to_ramp + 1)
+    yield "no answer in time", TimeoutError()
+    yield "unavailable", GateUnavailable("the gate cannot be reached")
+
+
+async def _effect(
+    name: str, answer: GateAnswer | Exception, question: GateQuestion, card: Card, clock: Clock
+) -> AnswerEffect:
+    client, reported = _Scripted(answer), _Reports()
+    evaluator = GateEvaluator(GateRules(), lambda _vertical, _gate: client, clock, reported)
+    results = await evaluator.ask_all(question, [question.gate], question.vertical, fresh_facts(card))
+    step, reason = _outcome(results)
+    return AnswerEffect(name, step, reason, reported.failed, reported.kind, results[0].words)
+
+
+def _outcome(results: Sequence[GateResult]) -> tuple[StepResult, str]:
+    try:
+        refuse_unless_passed(results)
+    except GateFailed as failed:
+        return "refused", failed.reason
+    except GateHeld as held:
+        return "held", held.reason
+    return "taken", ""
+
+
+class _Scripted:
+    """A gate client with one answer."""
+
+    def __init__(self, answer: GateAnswer | Exception) -> None:
+        self._answer = answer
+
+    async def ask(self, _question: GateQuestion) -> GateAnswer:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+
+class _Reports:
+    """Keeps what the evaluation of one answer reports."""
+
+    def __init__(self) -> None:
+        self.failed = False
+        self.kind = ""
+
+    def gate_failed(self, _definition_id: str, _gate: str) -> None:
+        self.failed = True
+
+    def anomaly(self, kind: str, _detail: str) -> None:
+        self.kind = kind

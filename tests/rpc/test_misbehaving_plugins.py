@@ -1,0 +1,145 @@
+"""A broken, hanging, lying, blocking or leaking plugin of each kind: its vertical fails closed, the others go on.
+
+The plugins are those of the kit, which authors run too: `sidecar_conformance.misbehaving`.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+
+from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
+from sidecar.core.identifiers import Vertical
+from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.instances import with_instances
+from sidecar.policy.kinds import PluginKind
+from sidecar.policy.lifecycle import PolicyAnswer
+from sidecar.policy.loading import load_plugins
+from sidecar.policy.selection import PolicyMap, PolicyNames, PolicySettings, resolve_policy
+from sidecar_conformance import misbehaving
+from sidecar_conformance.gate_client import QUESTION
+from sidecar_conformance.misbehaving import SECRET, Misbehaviour
+from sidecar_conformance.policy_bench import changed
+from subagents.dispatch.v1 import outcome_pb2
+from subagents_client.runner import DataUnavailable
+from tests.adapters.step_checks.test_isolation import Checks
+from tests.support.whole_chain import WatchedFlags, asks, running_chain
+from tests.unit.policy.offered import PLATFORM, Offering
+from tests.unit.rollout.building import facts
+from tests.unit.rollout.test_gatekeeping import Clock, Told
+
+EACH: Final = pytest.mark.parametrize("how", list(Misbehaviour))
+SHOP, REWARDS = Vertical("shop"), Vertical("rewards")
+FLAG: Final = "ai_assistant_subagent_{}"
+FLAGS: Final = [f"{FLAG.format(name)}{end}" for name in ("shop", "rewards") for end in ("", "_cohort")]
+EDITS: Final = {
+    "  - id: shop\n": f"  - id: shop\n    enabled_via_flag: {FLAG.format('shop')}\n",
+    "  - id: rewards\n": f"  - id: rewards\n    enabled_via_flag: {FLAG.format('rewards')}\n",
+}
+
+
+def chosen(how: Misbehaviour, *kinds: str) -> dict[str, Any]:
+    """Return settings whose vertical `rewards` has the misbehaving plugin of these kinds."""
+    sections = {"flags": "flags", "runner": "runners", "connector": "connectors"}
+    default = {"flags": "watched", "runner": "grpc", "connector": "rest"}
+    bad = {"bad": {"plugin": "misbehaving", "how": how.value}}
+    policy = {"default": default, "verticals": {"rewards": dict.fromkeys(kinds, "bad")}}
+    return {"policy": policy, **{sections[kind]: bad for kind in kinds}}
+
+
+@EACH
+async def test_flags_that_misbehave_take_off_the_sub_agents_of_their_vertical_only(how: Misbehaviour) -> None:
+    """Its flags are unreachable, which is not on; the flags of `shop` are on."""
+    refresh = {"fetch_deadline": "200ms"}
+    async with running_chain(
+        EDITS,
+        WatchedFlags(*FLAGS),
+        settings=chosen(how, "flags"),
+        flag_refresh=refresh,
+        plugins=[misbehaving],
+    ) as chain:
+        tools = [tool.name for tool in (await chain.bind()).surface.sub_agent_tools]
+
+    assert ("ask_shop" in tools, "ask_rewards" in tools) == (True, False)
+
+
+@EACH
+async def test_a_runner_that_misbehaves_fails_the_calls_of_its_vertical_only(how: Misbehaviour) -> None:
+    """In one dispatch: the other call is answered."""
+    edits = {"attempt_timeout: 15s": "attempt_timeout: 1s"}
+    async with running_chain(edits, settings=chosen(how, "runner"), plugins=[misbehaving]) as chain:
+        shop, rewards = (await chain.dispatch(await chain.bind(), "ask_shop", "ask_rewards")).outcomes
+
+    assert (shop.outcome, rewards.outcome) == (outcome_pb2.OUTCOME_SUCCEEDED, outcome_pb2.OUTCOME_FAILED)
+    assert SECRET not in str(rewards)
+
+
+@EACH
+async def test_a_connector_that_misbehaves_gives_no_data_to_its_vertical_only(how: Misbehaviour) -> None:
+    """Neither the data of another user, nor what an exception says."""
+    before = "version: 1.2.0\n    echoes_nonce: true\n    timeout: "
+    edits = {f"{before}5s": f"{before}1s"}
+    async with running_chain(edits, settings=chosen(how, "connector"), plugins=[misbehaving]) as chain:
+        chain.use("shop", asks("search_offers", query="coffee"))
+        chain.use("rewards", asks("points_balance"))
+        await chain.dispatch(await chain.bind(), "ask_shop")
+        result = await chain.dispatch(await chain.bind(), "ask_rewards")
+
+    assert [isinstance(data, DataUnavailable) for data in chain.received] == [False, True]
+    assert SECRET not in str(result)
+
+
+@EACH
+async def test_a_memory_and_a_sink_that_misbehave_cost_no_turn(how: Misbehaviour) -> None:
+    """Both belong to the whole platform: turns go on without history, and the audit waits on record."""
+    bad = {"bad": {"plugin": "misbehaving", "how": how.value}}
+    default = {"flags": "watched", "memory": "bad"}
+    settings = {"policy": {"default": default}, "memories": bad, "audit_sinks": bad, "audit": {"sinks": ["log", "bad"]}}
+    async with running_chain(settings=settings, plugins=[misbehaving]) as chain:
+        bound = await chain.bind(episode_id="e-1")
+        (outcome,) = (await chain.dispatch(bound, "ask_shop")).outcomes
+        await chain.end(bound)
+
+    assert outcome.outcome == outcome_pb2.OUTCOME_SUCCEEDED
+
+
+def resolved(how: Misbehaviour, rewards: PolicyNames) -> tuple[PolicyMap, dict[str, dict[str, str]]]:
+    """Return the plugins of a default that is right and of `rewards`, and the settings of `bad`."""
+    sections = {"bad": {"plugin": "misbehaving", "how": how.value}}
+    loaded = load_plugins([Offering(*PLATFORM), Checks(), misbehaving], PluginSelection(), offers=())
+    host = with_instances(loaded, {PluginKind.GATE_CLIENT: sections, PluginKind.LIFECYCLE_POLICY: sections})
+    default = PolicyNames(gates="right", lifecycle=("right",))
+    return resolve_policy(PolicySettings(default, {REWARDS: rewards}), host), sections
+
+
+@EACH
+async def test_a_gate_client_that_misbehaves_holds_the_steps_of_its_vertical_only(how: Misbehaviour) -> None:
+    """A pass for another digest is not believed; nothing counts as a failed gate."""
+    policy, sections = resolved(how, PolicyNames(gates="bad"))
+    gates, told = ChosenGates(policy, sections, lambda what, why: None), Told()
+    evaluator = GateEvaluator(GateRules(timedelta(milliseconds=50)), gates.client_for, Clock(), told)
+
+    (shop,) = await evaluator.ask_all(QUESTION, ["pre_ramp"], SHOP, facts("shop"))
+    (rewards,) = await evaluator.ask_all(QUESTION, ["pre_ramp"], REWARDS, facts("rewards"))
+    await gates.close()
+
+    assert (shop.passed, rewards.passed, told.failed) == (True, False, [])
+    assert SECRET not in rewards.words
+
+
+@EACH
+async def test_a_lifecycle_policy_that_misbehaves_gives_no_answer_for_its_vertical_only(how: Misbehaviour) -> None:
+    """What is no `PolicyAnswer`, raises or does not come back denies (`tests/unit/rollout/test_policies.py`)."""
+    policy, sections = resolved(how, PolicyNames(lifecycle=("bad",)))
+    policies, threads = ChosenPolicies(policy, sections, lambda what, why: None), PolicyThreads(timedelta(seconds=0.05))
+    ((_, shop),), ((_, rewards),) = policies.of_vertical(SHOP), policies.of_vertical(REWARDS)
+
+    try:
+        answer: object = await threads.ask(rewards, changed())
+    except (RuntimeError, TimeoutError) as failed:
+        answer = failed
+    allowed = await threads.ask(shop, changed())
+
+    assert not isinstance(answer, PolicyAnswer)
+    assert allowed == PolicyAnswer()
