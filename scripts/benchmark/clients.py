@@ -19,6 +19,7 @@ TIMEOUT_SECONDS: Final = 30.0
 DISPATCHES_PER_TURN: Final = 4
 AT_ONCE: Final = 16
 END_AGAIN: Final = 3
+END_AGAIN_SECONDS: Final = 1.0
 LEAST_TURNS: Final = 4 * AT_ONCE
 """So many, or one for each dispatch: two dispatches of eight that run in one turn at once would be over its cap."""
 TASK_PROMPT: Final = "Find me something for the weekend, and tell me whether my points are enough for it."
@@ -160,6 +161,7 @@ class SidecarClient:
             except grpc.aio.AioRpcError as refused:
                 if refused.code() is not grpc.StatusCode.UNAVAILABLE or not left:
                     raise WrongAnswer(f"a turn cannot be ended: {refused.details()}") from None
+                await asyncio.sleep(END_AGAIN_SECONDS)  # sooner, a sidecar without a connection would not try one
             else:
                 return
 

@@ -26,6 +26,8 @@ from sidecar.operations.record.ports import Store
 
 SIDECARS: Final = "sidecars"
 STORES: Final = "stores"
+TURN_LIFETIME: Final = "10m"
+"""All turns are bound before the load begins, and ended after it: on a busy machine that takes longer than 20 s."""
 PAUSE_SECONDS: Final = 0.1
 """After a refusal."""
 WARM_UP: Final = 8
@@ -214,7 +216,7 @@ async def _sidecar(to: Way, folder: Path, number: int) -> AsyncIterator[tuple[Se
     place = folder / f"{to.database}-{number}"
     place.mkdir(mode=0o700)
     socket = place / "sidecar.sock"
-    said = ["--definitions", str(folder / "definitions"), "--record", to.dsn]
+    said = ["--definitions", str(folder / "definitions"), "--record", to.dsn, "--turn-lifetime", TURN_LIFETIME]
     async with running("sidecar_server", socket, said) as server:
         client = SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip())
         await _at_a_time(1, client.dispatch, await client.prepared(INSTANT, 1, WARM_UP), [], [])

@@ -75,11 +75,12 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
             at_the_server = SERVER_FIRST * limits.statement
             times = [str(round(seconds * 1000)) for seconds in (limits.lock, at_the_server, at_the_server)]
             await connection.execute(TUNED, *times)
-            if limits.pooled:
-                await _know_arrays(connection)
             if await connection.fetchval("select pg_is_in_recovery()"):
                 raise StoreUnavailable("PostgreSQL is a standby: name the primary", retry_after=AGAIN)
-            return connection
+        if limits.pooled:
+            async with asyncio.timeout(limits.statement):
+                await _know_arrays(connection)
+        return connection
     except BaseException as error:
         if connection is not None:
             connection.terminate()
@@ -96,9 +97,9 @@ async def _know_arrays(connection: Connection) -> None:
     It asks with a query that PostgreSQL compiles for seconds unless `jit` is off. Behind a pooler any statement may
     reach a server connection on which it is on, so the driver asks here, in a transaction, which stays on one.
     """
-    async with connection.transaction():
-        await connection.execute("set local jit = off")
-        await connection.fetchrow(KNOW_ARRAYS, *(None for _ in ARRAYS))
+    await connection.execute("begin; set local jit = off")
+    await connection.fetchrow(KNOW_ARRAYS, *(None for _ in ARRAYS))
+    await connection.execute("commit")
 
 
 class Connections:
