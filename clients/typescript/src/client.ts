@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 
 import { checkRequest } from "./checking.js";
+import type { Options } from "./connecting.js";
 import { errorFrom } from "./errors.js";
 import { BindTurnRequestSchema } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
 import {
@@ -24,7 +25,7 @@ import {
 } from "./generated/subagents/history/v1/history_pb.js";
 import { retried } from "./retrying.js";
 import { BoundTurn } from "./turn.js";
-import { type Options, Wire } from "./wire.js";
+import { Wire } from "./wire.js";
 
 /** A client of one sidecar: open it once, use it for many turns at a time, and close it. */
 export class SidecarClient {

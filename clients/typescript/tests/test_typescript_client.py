@@ -14,11 +14,15 @@ import pytest
 
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2
+from subagents_client.runner import Run, RunnerHost
 from tests.support.asking_sub_agents import QUESTIONS, asks_once, message_of
+from tests.support.authority import AGENT, Authority, Issued
 from tests.support.cable import cable
 from tests.support.fake_runner import answers, waits_for
 from tests.support.harness import SECRET, SessionRules, SidecarForTests, running_sidecar_for_tests
 from tests.support.rule_cases import cases_of, message_type
+from tests.support.sidecar_process import place
+from tests.support.tls_sidecar import a_tls_sidecar
 from tests.support.typescript_package import PACKAGE, installed_project, ran
 
 PROGRAM: Final = PACKAGE / "tests" / "programs" / "behaviours.mjs"
@@ -63,12 +67,14 @@ class Program:
 
 
 @asynccontextmanager
-async def running(project: Path, case: str, socket: Path, folder: Path) -> AsyncIterator[Program]:
-    """Run one case of the program in the project."""
+async def running(
+    project: Path, case: str, socket: Path, folder: Path, credentials: Path | None = None
+) -> AsyncIterator[Program]:
+    """Run one case of the program in the project; `credentials` are a folder with certificates, or the boot secret."""
     (project / PROGRAM.name).write_text(PROGRAM.read_text("utf-8"), "utf-8")
     (folder / "secret").write_text(SECRET)
     pipe = asyncio.subprocess.PIPE
-    command = ("node", PROGRAM.name, case, str(socket), str(folder / "secret"))
+    command = ("node", PROGRAM.name, case, str(socket), str(credentials or folder / "secret"))
     process = await asyncio.create_subprocess_exec(*command, cwd=project, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         yield Program(process)
@@ -123,6 +129,45 @@ async def test_the_sample_of_the_readme_compiles_and_runs(project: Path) -> None
         "[ { callId: 'call-1', text: 'Two pairs.' } ]",
     ]
     assert record is not None
+
+
+async def test_over_tls_both_ends_are_checked_and_renewed_files_are_used(project: Path) -> None:
+    """A listed certificate does all that the boot secret does; every other connection ends without a turn.
+
+    The files of a client are read for each connection: one that was made with an unlisted certificate connects with the
+    listed one that has replaced it.
+    """
+    stranger = Authority("a stranger").issue(AGENT)
+    host = RunnerHost()
+
+    @host.sub_agent("shop")
+    async def shop(run: Run) -> str:
+        return "Two pairs."
+
+    with place() as folder:
+        async with host.serving(f"unix:{folder}/shop.sock"), a_tls_sidecar(folder) as served:
+            ours = served.authority
+            ours.issue(AGENT).written(folder / "client")
+            ours.issue("unlisted.example").written(folder / "unlisted")
+            ours.issue("unlisted.example").written(folder / "renewed")
+            Issued(ours.pem, stranger.certificate, stranger.key).written(folder / "stranger")
+            async with running(project, "secured", Path(served.address("dispatch")), folder, folder) as program:
+                dispatched = await program.line()
+                await program.line()
+                ours.issue(AGENT).written(folder / "renewed")
+                program.go_on()
+                tried, mistakes = await program.rest()
+    assert dispatched == {"outcomes": [["call-1", "SUCCEEDED", ""]], "synthesised": False, "texts": ["Two pairs."]}
+    assert tried == {
+        "unlisted": "CALLER_NOT_ALLOWED",
+        "misnamed": "no connection",
+        "strange": "no connection",
+        "renewed": "bound",
+    }
+    assert ["address needs tls" in mistakes[0], "give socket" in mistakes[1], "give either" in mistakes[2]] == [
+        True
+    ] * 3
+    assert "nowhere/ca.pem" in mistakes[3]
 
 
 async def test_a_wrong_request_says_which_field_is_wrong(project: Path) -> None:

@@ -62,6 +62,50 @@ const cases = {
     sidecar.close();
   },
 
+  /** Over TLS: with its certificate, with one that the sidecar does not list, by a wrong name, of a stranger. */
+  async secured() {
+    const [address, folder] = [socket, bootSecretFile];
+    const files = (name, more = {}) => ({
+      caFile: `${folder}/${name}/ca.pem`,
+      certificateFile: `${folder}/${name}/tls.crt`,
+      keyFile: `${folder}/${name}/tls.key`,
+      ...more,
+    });
+    const tried = async (tls) => {
+      const sidecar = new SidecarClient({ address, tls, timeouts: { bindMs: 3_000 } });
+      const failure = await sidecar.bindTurn(WHO).catch((error) => error);
+      sidecar.close();
+      return failure instanceof SidecarError ? failure.reason || "no connection" : "bound";
+    };
+    const sidecar = new SidecarClient({ address, tls: files("client") });
+    const dispatched = await sidecar.withTurn(WHO, (turn) => turn.dispatchAndWait([call(1, "ask_shop")]));
+    show({ ...outcomes(dispatched), texts: toolMessages(dispatched).map(({ text }) => text) });
+    sidecar.close();
+    show({
+      unlisted: await tried(files("unlisted")),
+      misnamed: await tried(files("client", { serverName: "another.example" })),
+      strange: await tried(files("stranger")),
+      renewed: await (async () => {
+        const again = new SidecarClient({ address, tls: files("renewed") });
+        await cue({ ready: true });
+        const turn = await again.bindTurn(WHO);
+        await turn.end();
+        again.close();
+        return "bound";
+      })(),
+    });
+    const mistakes = [{ address }, { tls: files("client") }, { address, tls: files("client"), bootSecret: "x" }, { address, tls: files("nowhere") }];
+    show(
+      mistakes.map((options) => {
+        try {
+          return new SidecarClient(options) && "accepted";
+        } catch (error) {
+          return error.message;
+        }
+      }),
+    );
+  },
+
   /** Requests that break a rule, and requests at a limit: the fields that are refused; then two, without any sidecar. */
   async rules() {
     for (const [name, raw] of JSON.parse(readFileSync(`${dirname(bootSecretFile)}/rules.json`, "utf8"))) {
