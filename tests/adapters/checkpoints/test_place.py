@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
+from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge, Ed25519Signer
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
-from sidecar.core.verifying.checkpoint_lines import CheckpointClaims, LineKind, RootKey, Statement
+from sidecar.core.signatures import Verification
+from sidecar.core.verifying.checkpoint_lines import CheckpointClaims, LineKind, RootKey, Statement, line_from
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.verify_lines import LinesVerifier
 from sidecar.operations.record.checkpoint_ports import CheckpointHead, CheckpointStoreUnavailable
@@ -49,6 +50,35 @@ async def test_lines_follow_each_other_over_restarts_and_instances(tmp_path: Pat
     assert await second.standing() == reaching(5, 1)
     findings, verifier = verified(path.read_bytes().splitlines(keepends=True))
     assert (findings, verifier.lines) == ([], 4)
+
+
+class ExchangedMeanwhile(Ed25519Signer):
+    """A signer whose key is exchanged as soon as an append has read its id; `shared` is the one that others hold."""
+
+    shared: "ExchangedMeanwhile"
+
+    @property
+    def key_id(self) -> str:
+        """Return the id, and have another key in use from then on."""
+        key_id = super().key_id
+        self.shared.adopt(a_signer("others"))
+        return key_id
+
+
+async def test_a_key_that_is_exchanged_during_an_append_signs_none_of_its_lines(tmp_path: Path) -> None:
+    """Id and signature of a line are of one key; the next append uses the new one."""
+    path, signer = tmp_path / "checkpoints.jsonl", ExchangedMeanwhile(a_key("ours"))
+    signer.shared = signer
+    place = CheckpointFile(path, signer, _no_report)
+    await place.append([stating(1), stating(2)])
+    await place.append([stating(3)])
+
+    judge = Ed25519Judge([a_key("ours").public_key(), a_key("others").public_key()])
+    lines = [line for row in path.read_bytes().splitlines() if (line := line_from(row)) is not None]
+    judged = [judge.judge(line.key_id, line.signed_bytes(), line.signature) for line in lines]
+    assert judged == [Verification.FITS] * 3
+    ours, others = a_signer("ours").key_id, a_signer("others").key_id
+    assert [line.key_id for line in lines] == [ours, ours, others]
 
 
 @pytest.mark.parametrize("left", [1, 80, -1])

@@ -10,8 +10,11 @@ from typing import Any
 import grpc
 import pytest
 
+from sidecar.composition.parts import Overrides
+from sidecar.composition.running import running_sidecar
 from sidecar.observability import names
 from sidecar.observability.metrics import Counter
+from sidecar.settings import read_settings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 from subagents_client.runner import Run, RunnerHost
@@ -19,7 +22,7 @@ from subagents_tls.channels import RotatingChannel
 from subagents_tls.files import WatchedFiles
 from tests.support.authority import AGENT, DAY, LOCAL, Authority, Issued
 from tests.support.requests import a_bind, some_calls
-from tests.support.sidecar_process import next_look, place
+from tests.support.sidecar_process import next_look, place, settings_file
 from tests.support.tls_sidecar import TlsSidecar, a_tls_sidecar
 
 
@@ -183,3 +186,15 @@ async def test_certificates_of_outgoing_connections_are_told_when_they_are_missi
                 await next_look()
         await next_look()
         assert anomalies(served, "tls_files_unusable") == 3
+
+
+async def test_a_sidecar_that_listens_on_sockets_only_follows_its_client_certificates_too(folder: Path) -> None:
+    """Nothing else would say that the certificate for a runner host has expired."""
+    authority = Authority()
+    authority.issue("sidecar.example", life=(-2 * DAY, -DAY)).written(folder / "runner")
+    authority.issue("sidecar.example").written(folder / "service")
+    settings = read_settings(settings_file(folder, OUTGOING.format(folder=folder)), {})
+    async with running_sidecar(settings, replaced=Overrides()) as sidecar:
+        shown = sidecar.readiness.detail()["tls"]
+    assert (shown["addresses"], shown["certificates"]["connectors.rest"]["problem"]) == ({}, "")
+    assert "tls.crt has expired" in shown["certificates"]["runners.grpc"]["problem"]
