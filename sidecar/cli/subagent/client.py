@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum, unique
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -130,7 +131,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request and return the call for `answer_of` without waiting."""
-        stub = self._stub if hasattr(self._stub, method) else self._admin()
+        stub = self._stub if hasattr(self._stub, method) else self._admin
         return getattr(stub, method).future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
@@ -140,6 +141,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         except grpc.RpcError as error:
             raise problem_of(error, self.target, name) from None
 
+    @cached_property
     def _admin(self) -> Any:
         from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub  # noqa: PLC0415  most commands do not need it
 

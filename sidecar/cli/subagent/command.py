@@ -27,6 +27,7 @@ from sidecar.cli.subagent.options import (
     ErasePlace,
     Name,
     Open,
+    Placed,
     Slot,
     Targets,
     TlsFolder,
@@ -96,15 +97,7 @@ def add_subagent(
         return opened
 
     placed = given_by(place, "at")
-    for name, command in (
-        ("list", _list),
-        ("show", _show),
-        ("explain", _explain),
-        ("preview", _preview),
-        ("history", _history),
-        ("active-periods", _active_periods),
-    ):
-        group.command(name=name, epilog=EXIT_CODES)(placed(command))
+    _add_reading(group, placed)
     steps = add_steps(group, placed)
     add_flag(group, placed)
     add_status(app, placed)
@@ -115,6 +108,18 @@ def add_subagent(
 
         add_decommission(group, placed, steps, checkouts)
     return group
+
+
+def _add_reading(group: typer.Typer, placed: Placed) -> None:
+    for name, command in (
+        ("list", _list),
+        ("show", _show),
+        ("explain", _explain),
+        ("preview", _preview),
+        ("history", _history),
+        ("active-periods", _active_periods),
+    ):
+        group.command(name=name, epilog=EXIT_CODES)(placed(command))
 
 
 def _add_erase(
