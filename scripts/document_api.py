@@ -1,15 +1,13 @@
 """Writes `docs/api.md`, the reference of services, messages and errors, from the protos. `--check` only compares."""
 
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
-from scripts.generate_protos import PROTO_ROOT, REPOSITORY, protos
+from scripts.generate_protos import REPOSITORY
+from scripts.generate_protos import described as whole_image
 
 PAGE: Final = REPOSITORY / "docs/api.md"
 HEAD: Final = """# API reference
@@ -31,19 +29,8 @@ PARTS: Final = 2
 
 
 def described() -> Sequence[FileDescriptorProto]:
-    """Return the files of the protos with their comments.
-
-    Raises:
-        RuntimeError: the compiler refused; its words are on stderr.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        image = Path(folder) / "image.binpb"
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PROTO_ROOT}", "--include_source_info"]
-        command += [f"--descriptor_set_out={image}", *map(str, protos())]
-        if subprocess.run(command, cwd=PROTO_ROOT, check=False).returncode:
-            msg = "the protobuf compiler refused"
-            raise RuntimeError(msg)
-        return FileDescriptorSet.FromString(image.read_bytes()).file
+    """Return the files of the protos with their comments. Raises `RuntimeError`."""
+    return [file for file in whole_image().file if file.package.startswith("subagents.")]
 
 
 def page(files: Sequence[FileDescriptorProto]) -> str:

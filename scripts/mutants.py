@@ -1,7 +1,7 @@
 """Runs the mutation tests, compares the live mutants with `tests/mutants/equivalent.toml`, and writes the report.
 
     python -m scripts.mutants                                  every module; quick if little changed since the last run
-    python -m scripts.mutants sidecar.core.rollout.serving     one module or more; writes no report
+    python -m scripts.mutants sidecar.core.rollout.serving     one module or more, and their rows of it
     python -m scripts.mutants --from-scratch                   also what earlier runs killed in unchanged functions
     python -m scripts.mutants --compare                        runs nothing: compares what the last run left
 
@@ -31,7 +31,9 @@ from scripts.mutation_report import (
     compare,
     read_equivalents,
     report,
+    rows_in,
     table,
+    with_newer,
 )
 
 WORK: Final = REPOSITORY / "mutants"
@@ -150,7 +152,7 @@ def verdicts(modules: Sequence[str]) -> tuple[dict[str, tuple[int, int]], list[P
 def main() -> int:
     """Run, compare, report."""
     parser = argparse.ArgumentParser(description="mutation tests of the rules that serve and record")
-    parser.add_argument("modules", nargs="*", help="dotted names; none: every module, and the report is written")
+    parser.add_argument("modules", nargs="*", help="dotted names; none: every module")
     parser.add_argument("--children", type=int, default=1, help="how many mutants are tested at once")
     parser.add_argument("--from-scratch", action="store_true", help="keep no verdict of an earlier run")
     parser.add_argument("--compare", action="store_true", help="run nothing")
@@ -170,8 +172,11 @@ def main() -> int:
     for title, places in (("lives without a reason", found.surviving), ("has no live mutant", found.outdated)):
         for place in places:
             print(f"\n{title}: {place}")
-    if found.holds and not asked.modules:
-        REPORT.write_text(report(found.rows, known), encoding="utf-8")
+    if found.holds:
+        before = rows_in(REPORT.read_text(encoding="utf-8")) if asked.modules else ()
+        present = {module_of(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "sidecar").rglob("*.py")}
+        rows = with_newer(before, found.rows, present)
+        REPORT.write_text(report(rows, known), encoding="utf-8")
         print(f"\nwrote {REPORT.relative_to(REPOSITORY)}")
     return 0 if found.holds else 1
 

@@ -6,7 +6,7 @@ reason why no test can tell it from the original. Pure, so that `tests/unit/pipe
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -130,6 +130,18 @@ def table(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def rows_in(text: str) -> tuple[Row, ...]:
+    """Return the rows of a report, without their sum."""
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| core.")]
+    return tuple(Row(f"sidecar.{line[0]}", *map(int, line[1:4])) for line in lines)
+
+
+def with_newer(before: Iterable[Row], newer: Iterable[Row], modules: Container[str]) -> tuple[Row, ...]:
+    """Return rows, each replaced by a newer one of its module; those of modules that have gone are left out."""
+    found = {row.module: row for row in (*before, *newer) if row.module in modules}
+    return tuple(found[module] for module in sorted(found))
+
+
 def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
     """Return the committed page."""
     lines = [
@@ -138,8 +150,8 @@ def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
         "`make mutants` changes one detail of the code at a time: a comparison, a constant, an argument, a text. It",
         "does so in the rules that decide which user is served what and what is on record, and runs the unit tests",
         "that reach the changed function. A mutant is killed when a test fails, and equivalent when no test could tell",
-        "it from the original. A complete run writes this page; the changes behind the reasons below are in",
-        "`tests/mutants/equivalent.toml`.",
+        "it from the original. A complete run writes this page, and a run of some modules their rows; the changes",
+        "behind the reasons below are in `tests/mutants/equivalent.toml`.",
         "",
         *table(rows),
         "",

@@ -5,8 +5,9 @@ tests in front have the terminal, what the others said is shown when all have en
 wait; types and simulations take at a low priority what the tests leave idle.
 
 Each worker of pytest imports every test that its part may run, for seconds of a core. So tests of whole processes and
-tests of clients and plugins, which import LangChain, are parts of their own. Budgets go with the processes: they count
-the live objects of their worker, and the thousands of tests in the other part would take most of that time.
+tests of clients and plugins, which import LangChain, are parts of their own, and two parts of one worker share the
+rest. Budgets go with the processes: they count the live objects of their worker, and the thousands of tests in another
+part would take most of that time.
 
 A few tests that failed are run once more when all parts have ended, alone on the machine. What passes then is reported
 as unstable and does not fail the run: a defect that is always there fails twice.
@@ -82,19 +83,23 @@ PROCESSES: Final = Part(
     (*PYTEST, "-n", "3", "--durations=15", "tests/system", "tests/budgets"),
     chooses=True,
 )
+# One worker each, not none: packing keeps the durations of what workers ran. And not two: each would import all of it.
+CALLS_AND_STORES: Final = Part(
+    "calls, stores", (*PYTEST, "-n", "1", "tests/rpc", "tests/adapters", "tests/packages"), chooses=True
+)
+ELSEWHERE: Final = ("rpc", "adapters", "packages", "simulation", "system", "budgets")
 # The folder has to be named: pytest ignores none of the paths that pyproject.toml lists.
 TESTS: Final = Part(
     "tests",
-    (*PYTEST, "-n", "2", "tests", "--ignore=tests/simulation", "--ignore=tests/system", "--ignore=tests/budgets"),
+    (*PYTEST, "-n", "1", "tests", *(f"--ignore=tests/{name}" for name in ELSEWHERE)),
     chooses=True,
 )
-# One worker, not none: packing keeps the durations of what workers ran.
 PACKAGES: Final = Part("packages", (*PYTEST, "-n", "1", "clients", "plugins"), chooses=True)
 # Not with the others: a process that has served gRPC must not be forked, and these need no worker of xdist.
 SIMULATIONS: Final = Part("simulations", (*PYTEST, "--durations=5", "tests/simulation"), chooses=True, nice=LOW)
 PLANS: Final[Mapping[str, Plan]] = {
     "check": Plan(FIRST, CHECK, (TYPES,)),
-    "test": Plan(FIRST, PROCESSES, (TESTS, PACKAGES, TYPES, SIMULATIONS), repeats=True),
+    "test": Plan(FIRST, PROCESSES, (CALLS_AND_STORES, TESTS, PACKAGES, TYPES, SIMULATIONS), repeats=True),
 }
 
 

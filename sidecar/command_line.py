@@ -110,7 +110,21 @@ def _token_tools() -> "TokenTools":
 def _plugin_tools() -> "PluginTools":
     from sidecar.cli.plugins.command import PluginTools  # noqa: PLC0415  only `plugins` needs it
 
+    _tell_ctrl_c_apart()
     return PluginTools(_built_ins, _policy, _plugin_sections)
+
+
+def _tell_ctrl_c_apart() -> None:
+    """Have Ctrl-C end a command that continues after a plugin has raised, even `KeyboardInterrupt`."""
+    import signal  # noqa: PLC0415  the same holds
+
+    from sidecar.policy.problems import Interrupted  # noqa: PLC0415  the same holds
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _environment() -> "FromEnvironment":
@@ -125,6 +139,7 @@ def _environment() -> "FromEnvironment":
 def _examine() -> "Examine":
     from sidecar.composition.doctor import examine  # noqa: PLC0415  only `doctor` needs it
 
+    _tell_ctrl_c_apart()
     return examine
 
 

@@ -1,7 +1,7 @@
 """Connects the operations to their dependencies, and lists the services of each listener."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +18,10 @@ from sidecar.composition.plugins.conversations import open_memory
 from sidecar.composition.plugins.from_settings import (
     dispatch_rules,
     flag_timing,
+    plugin_sections,
     report_files,
-    signing_keys,
 )
+from sidecar.composition.plugins.token_keys import followed_signing_keys
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
@@ -116,7 +117,7 @@ async def joined_operations(
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
     """Join everything that calls are answered with; also return the listeners, and what runs in the background."""
     settings = parts.settings
-    keys = signing_keys(settings.keys, parts.redactor)
+    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
     policy = checked_policy(settings, parts.replaced.plugins)
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
@@ -153,17 +154,25 @@ async def joined_operations(
     )
     principals, fetching = _principals(parts)
     plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
-    secured, watching = _over_tls(parts, plans)
-    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching]
+    secured, watching = _over_tls(parts, plans, policy)
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating]
 
 
-def _over_tls(parts: Components, plans: Sequence[ListenerPlan]) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-    """Return the listeners with mutual TLS, and what runs in the background for them."""
-    if not any(True for _ in parts.settings.tls.listeners.configured):
+def _over_tls(
+    parts: Components, plans: Sequence[ListenerPlan], policy: PolicyMap
+) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+    """Return the listeners with mutual TLS, and what follows certificates in the background."""
+    named = any("ca_file" in each or "client_certificate_file" in each for each in _sections_of_plugins(parts.settings))
+    if not named and not any(True for _ in parts.settings.tls.listeners.configured):
         return (), ()
-    from sidecar.composition.tls import secure_plans  # noqa: PLC0415  only where there are any
+    from sidecar.composition.tls import outgoing_files, secure_plans  # noqa: PLC0415  only where there are certificates
 
-    return secure_plans(parts, plans)
+    return secure_plans(parts, plans, outgoing_files(parts.settings, policy.host))
+
+
+def _sections_of_plugins(settings: Settings) -> Iterator[Mapping[str, Any]]:
+    for sections in plugin_sections(settings).values():
+        yield from sections.values()
 
 
 def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":

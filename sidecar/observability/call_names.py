@@ -65,7 +65,7 @@ CONNECTIONS_LIMITED: Final = "sidecar.connections_limited"
 """The process may open so few files that its listeners take fewer connections than configured: limit, connections."""
 
 TLS_CERTIFICATE_LEFT: Final = "sidecar.tls.certificate_left_seconds"
-"""Time until the server certificate expires. Gauge; alert below a third of `TLS_CERTIFICATE_LIFE`."""
+"""Time until a certificate expires. Gauge, label section; alert below a third of `TLS_CERTIFICATE_LIFE`."""
 
 TLS_CERTIFICATE_LIFE: Final = "sidecar.tls.certificate_life_seconds"
-"""For how long the server certificate is valid in all, from its beginning to its end. Gauge."""
+"""For how long a certificate is valid in all, from its beginning to its end. Gauge, label section."""

@@ -288,5 +288,8 @@ LOOP_RELEASED: Final = "sidecar.loop_released"
 KEY_MADE: Final = "sidecar.key_made"
 """No signing key is configured, so the sidecar created one that no other replica has."""
 
+KEYS_CHANGED: Final = "sidecar.keys_changed"
+"""Key files have changed, and the keys in them are in use: `setting` names them."""
+
 SPAN: Final = "sidecar.span"
 """A sampled span, where no OTLP endpoint is set."""

@@ -140,7 +140,12 @@ def _made(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) ->
     if inspect.iscoroutine(made):
         made.close()
         raise PluginProblem("its factory is async", where=where, remedy="make the factory a plain `def`")
-    missing = [name for name in methods if not callable(getattr(made, name, None))]
+    missing = guarded(
+        lambda: [name for name in methods if not callable(getattr(made, name, None))],
+        doing="looking at what it made",
+        where=where,
+        remedy=f"implement the protocol of a {spec.kind} in sidecar.policy",
+    )
     if missing:
         raise PluginProblem(
             f"its factory made a {type(made).__name__}, which lacks {', '.join(missing)}",

@@ -32,15 +32,20 @@ class Incompatible(PluginProblem):
     """A plugin was written for a major version of a contract that this sidecar does not speak."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """The user pressed Ctrl-C in a command that continues after a broken plugin. Plugins raise its base class."""
+
+
 def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
     """Call into a plugin and return what it returns.
 
     Raises:
-        PluginProblem: the plugin raised anything at all, other than a person's Ctrl-C.
+        PluginProblem: the plugin raised anything at all, `KeyboardInterrupt` included.
+        Interrupted: the user pressed Ctrl-C meanwhile.
     """
     try:
         return work()
-    except KeyboardInterrupt:
+    except Interrupted:
         raise
     except BaseException as error:  # the border: a plugin's SystemExit must not end the sidecar unexplained
         raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error

@@ -89,7 +89,10 @@ class PrincipalsSettings(JwksSettings):
 class OperatorKeySettings(Section):
     """A key whose role tokens are restricted to some roles and subjects."""
 
-    file: Path = setting(description="File with the public key (Ed25519, PEM).")
+    file: Path = setting(
+        description="File with the public key (Ed25519, PEM), or with several during a rotation. It is followed when "
+        "it changes."
+    )
     roles: tuple[Role, ...] = setting(min_length=1, description="Roles that its tokens may have.")
     subjects: tuple[str, ...] = setting(
         min_length=1,

@@ -246,7 +246,8 @@ class KeysSettings(Section):
 
     files: dict[str, Path] = setting(
         {},
-        description="Key files by key id, at least 32 bytes each. Unset: the sidecar creates a key at its start.",
+        description="Key files by key id. Each line is a key of at least 32 bytes; the first one signs, all verify. "
+        "The files are followed when they change. Unset: the sidecar creates a key at its start.",
     )
     signing: str = setting("", description="Id of the signing key; optional if there is only one.")
 

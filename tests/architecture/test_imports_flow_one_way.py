@@ -34,7 +34,15 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
 FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_names", "sidecar.rpc.errors")
 """Modules of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
 backwards. Neither is open to the inner three."""
-FOR_ADAPTERS: Final = ("sidecar.adapters.migrations", "sidecar.adapters.postgresql", "sidecar.adapters.sqlite")
+FOR_ADAPTERS: Final = (
+    "sidecar.adapters.idle_episodes",
+    "sidecar.adapters.memory_tables",
+    "sidecar.adapters.migrations",
+    "sidecar.adapters.postgresql",
+    "sidecar.adapters.rollout_tables",
+    "sidecar.adapters.sqlite",
+    "sidecar.adapters.statements",
+)
 """What several adapters stand on; they hold no port of their own."""
 THIRD_PARTY: Final[Mapping[str, frozenset[str]]] = {
     "core": frozenset({"msgspec", "jsonschema_rs", "subagents_errors", "subagents_legacy"}),

@@ -3,19 +3,20 @@
 import tomllib
 from fnmatch import fnmatch
 
-from scripts.mutation_report import EQUIVALENT, REPORT, Row, read_equivalents, report
+from scripts.mutation_report import EQUIVALENT, REPORT, read_equivalents, report, rows_in
 from tests.architecture.reading import REPOSITORY
 
 
 def test_the_report_is_of_this_list_and_of_these_modules() -> None:
     """Every reason of the list, every pattern of the tool's settings, and no mutant that lives without a reason."""
     text, known = REPORT.read_text(encoding="utf-8"), read_equivalents(EQUIVALENT.read_text(encoding="utf-8"))
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| core.")]
-    rows = [Row(f"sidecar.{line[0]}", *map(int, line[1:4])) for line in lines]
+    rows = rows_in(text)
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
     paths = [f"{row.module.replace('.', '/')}.py" for row in rows]
+    gone = [path for path in paths if not (REPOSITORY / path).exists()]
 
     assert report(rows, known) == text
+    assert gone == []
     assert [row.module for row in rows if row.surviving] == []
     for pattern in settings["only_mutate"]:
         assert any(fnmatch(path, pattern) for path in paths), pattern

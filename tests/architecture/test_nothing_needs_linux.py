@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.architecture.reading import REPOSITORY
+from tests.architecture.names_of_platforms import only_on_linux, uses_of_linux
+from tests.architecture.reading import REPOSITORY, modules, planted
 
 SHIPPED: Final = ("sidecar", "proto/python/subagents_*", "clients/*/subagents_*", "plugins/*/sidecar_*", "examples")
 ONLY_LINUX: Final = (
@@ -26,6 +27,12 @@ ONLY_LINUX: Final = (
     ),
     *("sched_getaffinity", "sched_setaffinity", "O_TMPFILE", "O_DIRECT |", "O_PATH", "CLOCK_BOOTTIME", "getrandom"),
 )
+DEVELOPED: Final = (
+    *("sidecar", "clients", "plugins", "examples", "scripts"),
+    *("proto/python/subagents_errors", "proto/python/subagents_legacy", "proto/python/subagents_tls"),
+)
+MEASURES: Final = ("scripts/bench.py:", "scripts/benchmark/serving.py:", "scripts/growth.py:")
+"""Benchmarks pin processes to cores and read `/proc`; CONTRIBUTING says that they need Linux."""
 WITHOUT: Final = """
 import os, resource, select, signal, socket, sys, time
 
@@ -94,6 +101,33 @@ def test_no_shipped_module_names_what_only_linux_has() -> None:
 def test_a_call_that_only_linux_has_is_found(line: str) -> None:
     """The check can fail."""
     assert list(only_linux(line))
+
+
+def test_no_module_takes_a_name_that_the_standard_library_has_on_linux_alone() -> None:
+    """Read from the stubs of the standard library, for macOS; tests and benchmarks may need Linux, and say so."""
+    assert {"epoll", "EPOLLIN"} <= only_on_linux("select")
+    assert {"memfd_create", "pidfd_open", "sched_getaffinity"} <= only_on_linux("os")
+    assert not {"fork", "kill", "SEEK_SET"} & only_on_linux("os")
+    ours = [module for module in modules(*DEVELOPED) if "tests" not in module.path.parts]
+    assert len(ours) > 600
+    assert [use for use in uses_of_linux(ours) if not use.startswith(MEASURES)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\nos.sched_getaffinity(0)",
+        "import select as s\ns.epoll()",
+        "from socket import SO_PEERCRED",
+        "import signal\nsignal.signal(signal.SIGPWR, print)",
+    ],
+)
+def test_a_name_that_only_linux_has_is_found(text: str, tmp_path: Path) -> None:
+    """Under another name, and imported by itself, too; with `getattr` it has a fallback."""
+    fallback = "import os\ngetattr(os, 'eventfd', None)\nos.getpid()"
+    root = planted(tmp_path, {"sidecar/a.py": text, "sidecar/b.py": fallback})
+    (use,) = uses_of_linux(modules(root=root))
+    assert use.startswith("sidecar/a.py:")
 
 
 def run_without_linux(program: str, *arguments: str) -> str:

@@ -1,10 +1,12 @@
 """The protos: their style, what released clients can read, and that the committed code is what they generate."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from scripts.check_protos import (
     RELEASED,
@@ -12,9 +14,13 @@ from scripts.check_protos import (
     outdated_files,
     problems_of_style,
     problems_with_release,
+    problems_with_rules,
     write_release,
 )
-from scripts.generate_protos import COMMITTED, PROTO_ROOT, protos
+from scripts.generate_protos import COMMITTED, PROTO_ROOT, TYPESCRIPT_RULES, described, protos
+
+LIMITED: Final = "principal = 3 [(buf.validate.field).string.max_len = 256]"
+"""A field of a bind with its rule, which does not go with another type."""
 
 
 def a_proto(root: Path, message: str) -> Path:
@@ -79,10 +85,10 @@ def test_a_change_that_released_clients_cannot_read_is_caught(tmp_path: Path) ->
         ("dispatch/v1/dispatch.proto", "rpc BindTurn(", "rpc Bind(", "RPC"),
         ("admin/v1/admin.proto", "service AdminService", "service SidecarService", "service"),
         ("tools/v1/tools.proto", "package subagents.tools.v1", "package subagents.tools.v2", "package"),
-        ("dispatch/v1/dispatch.proto", "  string episode_id = 2;", "", "field"),
-        ("dispatch/v1/dispatch.proto", "string principal = 3;", "string user = 3;", "field"),
-        ("dispatch/v1/dispatch.proto", "string principal = 3;", "bytes principal = 3;", "type"),
-        ("dispatch/v1/dispatch.proto", "string principal = 3;", "string principal = 30;", "field"),
+        ("dispatch/v1/dispatch.proto", "  string episode_id = 2 ", "  // ", "field"),
+        ("dispatch/v1/dispatch.proto", "string principal = 3 ", "string user = 3 ", "field"),
+        ("dispatch/v1/dispatch.proto", f"string {LIMITED}", "bytes principal = 3", "type"),
+        ("dispatch/v1/dispatch.proto", "string principal = 3 ", "string principal = 30 ", "field"),
         ("dispatch/v1/dispatch.proto", "  TURN_SOURCE_NOTIFICATION = 3;", "", "enum value"),
         ("dispatch/v1/dispatch.proto", "returns (stream DispatchResponse)", "returns (DispatchResponse)", "streaming"),
     ],
@@ -97,6 +103,30 @@ def test_each_break_of_the_real_contract_is_caught(
     assert buf("build", "-o", str(tmp_path / "changed.binpb"), root=tmp_path / "proto").returncode == 0
     found = problems_with_release(tmp_path / "proto", RELEASED)
     assert complaint.lower() in found.lower(), found
+
+
+def test_a_rule_may_be_loosened_and_never_tightened(tmp_path: Path) -> None:
+    """Each tightened rule is named: a client that is out would be refused. No rule, or a wider one, is no problem."""
+    shutil.copytree(PROTO_ROOT, tmp_path / "proto", ignore=shutil.ignore_patterns("python"))
+    proto = tmp_path / "proto/subagents/dispatch/v1/dispatch.proto"
+    spoil(proto, "string experiment_arm = 8 [(buf.validate.field).string.max_len = 128]", "string experiment_arm = 8")
+    spoil(proto, LIMITED, LIMITED.replace("256", "257"))
+    assert problems_with_rules(described(tmp_path / "proto")) == ""
+
+    spoil(proto, LIMITED.replace("256", "257"), LIMITED.replace("256", "255"))
+    spoil(proto, "arguments_json = 3;", "arguments_json = 3 [(buf.validate.field).string.max_bytes = 65536];")
+    spoil(proto, "string.max_bytes = 16384", "string.max_bytes = 16383")
+    spoil(proto, "enum.defined_only = true", "enum = {defined_only: true, not_in: [0]}")
+    spoil(proto, "min_items: 1, max_items: 64", "min_items: 2, max_items: 64")
+    named = problems_with_rules(described(tmp_path / "proto")).split()
+    assert sorted(each.removeprefix("subagents.dispatch.v1.") for each in named) == [
+        "BindTurnRequest.principal",
+        "DispatchRequest.calls",
+        "DispatchRequest.on_disconnect",
+        "DispatchRequest.prior_context",
+        "ToolCall.arguments_json",
+    ]
+    assert problems_with_rules(described()) == ""
 
 
 def test_a_release_adds_to_the_image_and_never_breaks_it(tmp_path: Path) -> None:
@@ -120,6 +150,30 @@ def test_the_image_of_the_last_release_is_whole() -> None:
     assert ours <= released
 
 
+def elements(files: Iterable[FileDescriptorProto]) -> set[str]:
+    """Return what files of ours declare, with types and numbers; without their rules, which may be loosened."""
+    found = set()
+    for file in files:
+        if file.package.startswith("subagents."):
+            for service in file.service:
+                found |= {f"{file.package} rpc {service.name}.{each.name}" for each in service.method}
+            for message in file.message_type:
+                found |= {f"{file.package} {message.name}.{one.name} {one.type} {one.number}" for one in message.field}
+            for enum in file.enum_type:
+                found |= {f"{file.package} {enum.name}.{value.name} {value.number}" for value in enum.value}
+    return found
+
+
+def test_until_the_first_release_the_image_is_that_of_the_present_protos() -> None:
+    """Else what was added last could be broken before it is out. Run `python -m scripts.check_protos --release`."""
+    image = elements(FileDescriptorSet.FromString(RELEASED.read_bytes()).file)
+    present = elements(described().file)
+    assert len(present) > 900
+    assert image <= present
+    if "\n## 0.1.0" not in (PROTO_ROOT.parent / "CHANGELOG.md").read_text("utf-8"):
+        assert present - image == set()
+
+
 def test_an_image_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     """The check must not pass because there is nothing to compare with."""
     assert RELEASED.is_file()
@@ -127,10 +181,13 @@ def test_an_image_that_is_missing_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_an_outdated_file_is_caught(tmp_path: Path) -> None:
-    """One file edited, one missing, one left over."""
+    """One file edited, one missing, one left over; another limit in TypeScript's rules."""
     shutil.copytree(COMMITTED / "subagents", tmp_path / "subagents", ignore=shutil.ignore_patterns("__pycache__"))
     v1 = Path("subagents/dispatch/v1")
     spoil(tmp_path / v1 / "dispatch_pb2.py", "DESCRIPTOR", "DESCRIPTION")
     (tmp_path / v1 / "dispatch_pb2.pyi").unlink()
     (tmp_path / v1 / "old_pb2.py").touch()
-    assert outdated_files(tmp_path) == [v1 / "dispatch_pb2.py", v1 / "dispatch_pb2.pyi", v1 / "old_pb2.py"]
+    table = tmp_path / TYPESCRIPT_RULES.name
+    table.write_text(TYPESCRIPT_RULES.read_text("utf-8").replace("256", "255", 1), "utf-8")
+    python = [v1 / "dispatch_pb2.py", v1 / "dispatch_pb2.pyi", v1 / "old_pb2.py"]
+    assert outdated_files(tmp_path, table) == [*python, Path(table.name)]

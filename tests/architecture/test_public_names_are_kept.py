@@ -65,7 +65,7 @@ def test_a_new_parameter_of_a_new_function_may_be_required() -> None:
     [
         ("index.ts", "BoundTurn, ", "", "typescript: BoundTurn"),
         ("turn.ts", "  async cancelCall(", "  async stopCall(", "typescript: BoundTurn.cancelCall"),
-        ("wire.ts", "  readonly sessionLane?:", "  readonly lane?:", "typescript: Options.sessionLane"),
+        ("connecting.ts", "  readonly sessionLane?:", "  readonly lane?:", "typescript: Options.sessionLane"),
         ("dispatch_stream.ts", "  get sequence()", "  private get sequence()", "typescript: DispatchStream.sequence"),
     ],
 )

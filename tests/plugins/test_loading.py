@@ -106,6 +106,10 @@ BROKEN = {
         HEAD + "@hookimpl\ndef sidecar_runners():\n    raise SystemExit(4)\n",
         ["hook `sidecar_runners` failed with SystemExit: 4"],
     ),
+    "interrupts in its hook": (
+        HEAD + "@hookimpl\ndef sidecar_runners():\n    raise KeyboardInterrupt\n",
+        ["hook `sidecar_runners` failed with KeyboardInterrupt"],
+    ),
     "raises in its hook": (
         HEAD + "@hookimpl\ndef sidecar_runners():\n    return 1 / 0\n",
         ["hook `sidecar_runners` failed with ZeroDivisionError"],

@@ -68,7 +68,7 @@ async def test_the_start_warns_of_a_key_for_everything_beside_one_with_limits(
     async with an_operated_sidecar() as bench:
         nobody, history = cast("Administer", None), bench.sidecar.operations.history
         services = OperatorServices(bench.rollout, nobody, history)
-        plan = operator_plan(read_settings(file, {}), services, Metrics(), bench.clock)
+        plan, _ = operator_plan(read_settings(file, {}), services, Metrics(), bench.clock, lambda *_: None)
     warned = [record for record in caplog.records if record.name == "sidecar.operators"]
 
     assert plan is not None

@@ -1,4 +1,4 @@
-"""Plants a defect in a copy of the sidecar and simulates until its promise is broken.
+"""Plants a defect in the sidecar and simulates until its promise is broken.
 
 `python -m tests.simulation.finding` does so for all defects and writes into each patch the seed that found it. With
 that seed each run begins, and need not search. A seed that no longer finds the defect costs time, and nothing else.
@@ -6,10 +6,9 @@ that seed each run begins, and need not search. A seed that no longer finds the 
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +17,7 @@ from typing import Final, TypeAlias
 from tests.architecture.reading import REPOSITORY
 from tests.simulation.promises import SCHEDULES
 from tests.simulation.running import say
+from tests.support.planted import replace
 
 PATCHES: Final = tuple(sorted((Path(__file__).parent / "defects").glob("*.patch")))
 SECONDS: Final = 240
@@ -52,19 +52,23 @@ def search_for(patch: Path) -> Sequence[str]:
 
 
 def run_with(patch: Path, module: Sequence[str]) -> tuple[int, str]:
-    """Return exit code and output of a Python module, named with its arguments, with the defect planted in a copy."""
+    """Return exit code and output of a Python module, named with its arguments, with the defect planted."""
     with TemporaryDirectory() as place:
         root = Path(place)
-        _copy(patch, root)
-        environment = {**ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(root.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        replace(re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE), root)
+        environment = {**ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(root.parent)}
         for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
             environment.pop(name, None)
         applied = _run(["git", "apply", "-p1", str(patch)], root, environment)
         if applied.returncode:
             return NO_LONGER_APPLIES, f"{patch.name} no longer applies; write it again:\n{applied.stderr}"
-        environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
-        done = _run([sys.executable, "-m", *module], root, environment)
-        return done.returncode, done.stdout + done.stderr
+        return run_replaced(place, module)
+
+
+def run_replaced(folder: str, module: Sequence[str]) -> tuple[int, str]:
+    """Return exit code and output of a Python module, with the files in a folder in place of ours."""
+    done = _run([sys.executable, "-m", "tests.support.planted", folder, *module], REPOSITORY, ENVIRONMENT)
+    return done.returncode, done.stdout + done.stderr
 
 
 def begin_with_all(patches: Sequence[Path], module_of: Callable[[Path], Sequence[str]]) -> Findings:
@@ -85,27 +89,9 @@ def _write_seed(patch: Path, seed: str) -> None:
     patch.write_text(named, encoding="utf-8")
 
 
-def _copy(patch: Path, root: Path) -> None:
-    """Copy the files that the patch changes, and link to all others: to whole folders where none changes."""
-    changed = re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
-    for name in ("sidecar", "tests", "examples"):
-        _copy_or_link(Path(name), root, {Path(each) for each in changed})
-
-
-def _copy_or_link(path: Path, root: Path, changed: Set[Path]) -> None:
-    if path in changed:
-        shutil.copy2(REPOSITORY / path, root / path)
-    elif any(each.is_relative_to(path) for each in changed):
-        (root / path).mkdir()
-        for entry in (REPOSITORY / path).iterdir():
-            _copy_or_link(path / entry.name, root, changed)
-    else:
-        (root / path).symlink_to(REPOSITORY / path)
-
-
-def _run(command: list[str], root: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
     )
 
 

@@ -7,11 +7,22 @@ moved on, plant the same defect anew and write the patch again (`git diff -U2`).
 
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.simulation.finding import FOUND, NO_LONGER_APPLIES, PATCHES, Findings, begin_with_all, header, search_for
+from tests.simulation.finding import (
+    FOUND,
+    NO_LONGER_APPLIES,
+    PATCHES,
+    Findings,
+    begin_with_all,
+    header,
+    run_replaced,
+    search_for,
+)
 from tests.simulation.promises import PROMISES, SCHEDULES
+from tests.support.planted import replace
 
 
 @cache
@@ -28,6 +39,16 @@ def test_the_defect_is_found(patch: Path) -> None:
     assert code != NO_LONGER_APPLIES, output
     assert code == FOUND, f"not found:\n{output}"
     assert f"BROKEN {header(patch, 'Breaks')}:" in output, output
+
+
+@pytest.mark.system
+def test_what_is_planted_unchanged_breaks_nothing() -> None:
+    """No promise is broken because half of the modules are imported anew."""
+    with TemporaryDirectory() as place:
+        replace(["sidecar/core/errors.py"], Path(place))
+        plays = ["tests.simulation.run", "--first", "--suite", "all", "--base", "0", "--schedules", "5"]
+        code, output = run_replaced(place, plays)
+    assert code == 0, output
 
 
 def test_there_are_at_least_fifteen_and_each_names_a_promise() -> None:

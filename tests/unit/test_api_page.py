@@ -21,6 +21,38 @@ def test_the_page_is_current_and_names_every_rpc_message_field_and_enum_value() 
             assert all(f"| `{value.name}` | {value.number} |" in text for value in enum.value)
 
 
+def test_every_service_says_how_to_reach_it() -> None:
+    """A stranger finds metadata, address and limits in its comment; in the first one all that a turn needs."""
+    said = {
+        service.name: " ".join(_service_comment(file, at).split())
+        for file in described()
+        for at, service in enumerate(file.service)
+    }
+    assert len(said) == len(PROTO_SERVICES)
+    for name, words in PROTO_SERVICES.items():
+        assert not [word for word in ("Metadata", "essages", *words) if word not in said[name]], said[name]
+
+
+def _service_comment(file: FileDescriptorProto, at: int) -> str:
+    (comment,) = (each.leading_comments for each in file.source_code_info.location if list(each.path) == [6, at])
+    return comment
+
+
+PROTO_SERVICES = {
+    "DispatchService": (
+        *("x-subagents-boot-secret", "`server.dispatch_socket`", "`traceparent`", "Tokens:", "Deadlines:"),
+        *("`dispatch.delivery_margin`", "Limits:", "64 calls", "While at least one remains", "`google.rpc.ErrorInfo`"),
+    ),
+    "SubAgentRunnerService": ("`targets`", "Unix socket", "`traceparent`", "deadline"),
+    "ToolGatewayService": ("x-subagents-grant", "`server.agents_socket`", "Limits:"),
+    "HistoryService": ("x-subagents-boot-secret", "`server.dispatch_socket`", "`operators.socket`", "`traceparent`"),
+    "LifecycleService": ("x-subagents-role-token", "`operators.socket`", "`traceparent`"),
+    "AdminService": ("x-subagents-role-token", "`operators.socket`", "`traceparent`"),
+    "EnricherService": ("x-ccs-on-behalf-of", "Unix socket", "`traceparent`", "deadline"),
+}
+"""What the comment of each service has to name, besides `Metadata` and the limit of messages."""
+
+
 def test_titles_are_unique_so_that_every_link_leads_to_its_message() -> None:
     """Two packages may have messages of one name; a page cannot have two anchors of one."""
     names = [each.name for file in described() for each in file.message_type]

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from copy import deepcopy
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -96,15 +97,33 @@ async def test_the_files_of_a_run_can_be_read_again(tmp_path: Path) -> None:
     found = as_json(report)
     found["run"]["scenario"] = "<script>alert(1)</script>"
 
-    page = page_of(found, found)
+    earlier = deepcopy(found)
+    name = next(iter(found["latency_us"]))
+    earlier["latency_us"] = {name: {"p50": 1_000, "p99": 8_000}}
+    found["latency_us"][name] |= {"p50": 2_000, "p99": 2_000}
+    earlier["operations"]["per_second_without_error"] = 100.0
+    found["operations"]["per_second_without_error"] = 75.0
+
+    page = page_of(found, earlier)
 
     assert whole.get_total_count() == 24
     assert whole.get_value_at_percentile(50) == pytest.approx(report.tally.whole.percentile(50) * 1e6, rel=0.01)
     assert "<script" not in page
     assert "http://" not in page.replace("http-equiv", "")
     assert page.count("<svg") == 3
-    assert "Compared with the earlier run" in page
+    assert compared(page) == [
+        ("operations / s", "100.00", "75.00", "bad", "-25.0%"),
+        (f"{name} p50, ms", "1.00", "2.00", "bad", "+100.0%"),
+        (f"{name} p99, ms", "8.00", "2.00", "good", "-75.0%"),
+    ]
     Balanced().check(page)
+
+
+def compared(page: str) -> list[tuple[str, ...]]:
+    """Return the rows of the comparison of two runs: what, earlier, now, whether it is worse, the change."""
+    _, _, table = page.partition("<h2>Compared with the earlier run</h2>")
+    rows = re.findall(r'<td>([^<]*)<td>([^<]*)<td>([^<]*)<td class="(\w*)">([^<]*)', table)
+    return [tuple(each.strip() for each in row) for row in rows]
 
 
 def test_a_log_counts_each_operation_also_if_several_took_the_same_time(tmp_path: Path) -> None:

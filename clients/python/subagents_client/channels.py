@@ -1,6 +1,7 @@
 """Which addresses the SDK connects to, and how it opens connections."""
 
 import ipaddress
+import logging
 from datetime import timedelta
 from typing import Final
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ import grpc
 from subagents_tls.channels import RotatingChannel
 from subagents_tls.files import TlsFiles, WatchedFiles
 
+LOG: Final = logging.getLogger("subagents_client")
 UNIX_SCHEMES = ("unix:", "unix-abstract:")
 
 
@@ -77,7 +79,8 @@ def open_channel(target: str, tls: TlsFiles | None = None) -> grpc.aio.Channel:
 
     Args:
         target: where to.
-        tls: certificates; they are read again when their files change. None: the connection is not encrypted.
+        tls: certificates; they are read again when their files change, and what is wrong with them then is logged.
+            None: the connection is not encrypted.
 
     Raises:
         ValueError: `target` is a Unix socket, which needs no TLS, or the files cannot be used.
@@ -86,7 +89,16 @@ def open_channel(target: str, tls: TlsFiles | None = None) -> grpc.aio.Channel:
         return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
     if target.startswith(UNIX_SCHEMES):
         raise ValueError(f"{target} is a Unix socket, which carries no TLS: leave `tls` out, or give a TCP address")
-    return RotatingChannel(target, WatchedFiles(tls), CHANNEL_OPTIONS)
+    return RotatingChannel(target, watched_files(tls), CHANNEL_OPTIONS)
+
+
+def watched_files(tls: TlsFiles) -> WatchedFiles:
+    """Return files that are followed; what is wrong with them is logged once, as a warning.
+
+    Raises:
+        ValueError: they cannot be used.
+    """
+    return WatchedFiles(tls, lambda problem: LOG.warning("certificates: %s", problem))
 
 
 def seconds(duration: timedelta) -> float:

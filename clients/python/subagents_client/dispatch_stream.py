@@ -32,6 +32,7 @@ from subagents_errors import (
     DeadlineExceeded,
     DependencyUnavailable,
     InternalError,
+    InvalidRequest,
     SubagentsError,
     UnknownDispatch,
 )
@@ -196,6 +197,9 @@ class DispatchStream:
             if frames is None:
                 return
             message = await frames.read()
+        except InvalidRequest as refused:  # here, before it was sent
+            self._give_up(refused)
+            return
         except grpc.aio.AioRpcError as failure:
             instance = _instance_of(self._frames)
             self._let_go()
@@ -216,24 +220,20 @@ class DispatchStream:
             await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
-            self._give_up(
-                DeadlineExceeded("the deadline has passed: give it a longer timeout, or raise Limits.dispatch")
-            )
+            self._give_up(DeadlineExceeded("the deadline has passed: give it more time, or raise Limits.dispatch"))
             return None
         assignment = self._assignment
         if self._stage is Stage.UNSENT and assignment.request is not None:
-            self._stage = Stage.SENT
             self._frames = self._wire.dispatch(assignment.request, left)
+            self._stage = Stage.SENT
             self._sent_to = _instance_of(self._frames)
         else:
-            self._frames = self._wire.resume(
-                dispatch_pb2.ResumeDispatchRequest(
-                    surface_token=assignment.surface_token,
-                    dispatch_id=assignment.dispatch_id,
-                    after_sequence=self._sequence,
-                ),
-                left,
+            request = dispatch_pb2.ResumeDispatchRequest(
+                surface_token=assignment.surface_token,
+                dispatch_id=assignment.dispatch_id,
+                after_sequence=self._sequence,
             )
+            self._frames = self._wire.resume(request, left)
         return self._frames
 
     def _take(self, frame: dispatch_pb2.DispatchFrame) -> None:

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
 from subagents.history.v1 import history_pb2, history_pb2_grpc
+from subagents_client.checking.requests import check_request
 from subagents_client.retrying import retry_idempotent
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.session.lane import Stream
@@ -82,8 +83,10 @@ class Wire:
         """Send a request that is safe to repeat and return its answer.
 
         Raises:
+            InvalidRequest: the request breaks a rule of the protos; it was not sent.
             SubagentsError: the last failure, once time or attempts are used up.
         """
+        check_request(request)
 
         async def send(left: float) -> Answer:
             operation = self._on_lane(OPERATIONS.get(name, ""), request, left)
@@ -98,12 +101,18 @@ class Wire:
         return await retry_idempotent(send, f"{name} at {self.target}", timeout, self.timeouts, self.runtime)
 
     def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
-        """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`."""
+        """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`.
+
+        Raises:
+            InvalidRequest: the request breaks a rule of the protos; it was not sent.
+        """
+        check_request(request)
         operation = self._on_lane("dispatch", request, left)
         return operation or self.stub.Dispatch(request, timeout=left, metadata=self._metadata)
 
     def resume(self, request: dispatch_pb2.ResumeDispatchRequest, left: float) -> Frames:
-        """Listen to a dispatch again. The stream must be cancelled by whoever holds it, in a `finally`."""
+        """Listen to a dispatch again. The stream must be cancelled by whoever holds it. Raises as `dispatch`."""
+        check_request(request)
         operation = self._on_lane("resume_dispatch", request, left)
         return operation or self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
 
@@ -123,10 +132,12 @@ class Wire:
 
     def watch(self, request: history_pb2.WatchEventsRequest) -> Watched:
         """Watch a turn for as long as it takes. The stream must be cancelled by whoever holds it, in a `finally`."""
+        check_request(request)
         return self.history.WatchEvents(request, metadata=self._metadata)
 
     def export(self, request: history_pb2.ExportReplayRequest, left: float) -> Exported:
         """Read an exported turn. The stream must be cancelled by whoever holds it, in a `finally`."""
+        check_request(request)
         return self.history.ExportReplay(request, timeout=left, metadata=self._metadata)
 
     async def connected(self, limit: float) -> bool:

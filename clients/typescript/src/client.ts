@@ -2,28 +2,30 @@
 
 import { randomUUID } from "node:crypto";
 
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 
+import { checkRequest } from "./checking.js";
+import type { Options } from "./connecting.js";
 import { errorFrom } from "./errors.js";
 import { BindTurnRequestSchema } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
-import type {
+import {
   ExportReplayRequestSchema,
   GetTurnRequestSchema,
-  GetTurnResponse,
+  type GetTurnResponse,
   ListEpisodesRequestSchema,
-  ListEpisodesResponse,
+  type ListEpisodesResponse,
   ListTurnsRequestSchema,
-  ListTurnsResponse,
+  type ListTurnsResponse,
   ReadEpisodeRequestSchema,
-  ReadEpisodeResponse,
+  type ReadEpisodeResponse,
   WatchEventsRequestSchema,
-  WatchEventsResponse,
+  type WatchEventsResponse,
   WriteSummaryRequestSchema,
-  WriteSummaryResponse,
+  type WriteSummaryResponse,
 } from "./generated/subagents/history/v1/history_pb.js";
 import { retried } from "./retrying.js";
 import { BoundTurn } from "./turn.js";
-import { type Options, Wire } from "./wire.js";
+import { Wire } from "./wire.js";
 
 /** A client of one sidecar: open it once, use it for many turns at a time, and close it. */
 export class SidecarClient {
@@ -88,32 +90,40 @@ export class History {
 
   /** Reads what is kept of a conversation; it is empty if nothing is kept. */
   async readEpisode(request: MessageInitShape<typeof ReadEpisodeRequestSchema>): Promise<ReadEpisodeResponse> {
-    return this.ask("ReadEpisode", (limits) => this.wire.history.readEpisode(request, limits));
+    return this.ask("ReadEpisode", ReadEpisodeRequestSchema, request, (limits) =>
+      this.wire.history.readEpisode(request, limits),
+    );
   }
 
   /** Replaces the rolling summary of a conversation, while a bind says that compaction is due. */
   async writeSummary(request: MessageInitShape<typeof WriteSummaryRequestSchema>): Promise<WriteSummaryResponse> {
-    return this.ask("WriteSummary", (limits) => this.wire.history.writeSummary(request, limits));
+    return this.ask("WriteSummary", WriteSummaryRequestSchema, request, (limits) =>
+      this.wire.history.writeSummary(request, limits),
+    );
   }
 
   /** Returns a page of turns, newest first. */
   async listTurns(request: MessageInitShape<typeof ListTurnsRequestSchema> = {}): Promise<ListTurnsResponse> {
-    return this.ask("ListTurns", (limits) => this.wire.history.listTurns(request, limits));
+    return this.ask("ListTurns", ListTurnsRequestSchema, request, (limits) =>
+      this.wire.history.listTurns(request, limits),
+    );
   }
 
   /** Returns all that is on record of a turn, or of some of its children. */
   async getTurn(request: MessageInitShape<typeof GetTurnRequestSchema>): Promise<GetTurnResponse> {
-    return this.ask("GetTurn", (limits) => this.wire.history.getTurn(request, limits));
+    return this.ask("GetTurn", GetTurnRequestSchema, request, (limits) => this.wire.history.getTurn(request, limits));
   }
 
   /** Returns the conversations on record, those used last first. */
   async listEpisodes(request: MessageInitShape<typeof ListEpisodesRequestSchema> = {}): Promise<ListEpisodesResponse> {
-    return this.ask("ListEpisodes", (limits) => this.wire.history.listEpisodes(request, limits));
+    return this.ask("ListEpisodes", ListEpisodesRequestSchema, request, (limits) =>
+      this.wire.history.listEpisodes(request, limits),
+    );
   }
 
   /** Returns everything that a replay of a turn needs, as JSON text for `sidecar replay --from`. */
   async exportReplay(request: MessageInitShape<typeof ExportReplayRequestSchema>): Promise<string> {
-    return this.ask("ExportReplay", async (limits) => {
+    return this.ask("ExportReplay", ExportReplayRequestSchema, request, async (limits) => {
       const pieces: string[] = [];
       for await (const piece of this.wire.history.exportReplay(request, limits)) {
         pieces.push(piece.documentJson);
@@ -128,13 +138,20 @@ export class History {
     signal?: AbortSignal,
   ): AsyncIterable<WatchEventsResponse> {
     try {
+      checkRequest(WatchEventsRequestSchema, create(WatchEventsRequestSchema, request));
       yield* this.wire.history.watchEvents(request, signal === undefined ? {} : { signal });
     } catch (thrown) {
       throw errorFrom(thrown, this.wire.where("WatchEvents"));
     }
   }
 
-  private async ask<T>(method: string, send: (limits: { timeoutMs: number }) => Promise<T>): Promise<T> {
+  private async ask<Desc extends DescMessage, T>(
+    method: string,
+    schema: Desc,
+    request: MessageInitShape<Desc>,
+    send: (limits: { timeoutMs: number }) => Promise<T>,
+  ): Promise<T> {
+    checkRequest(schema, create(schema, request));
     const { timeouts } = this.wire;
     return retried((timeoutMs) => send({ timeoutMs }), this.wire.where(method), timeouts.unaryMs, timeouts);
   }

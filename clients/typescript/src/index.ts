@@ -1,6 +1,7 @@
 // What applications import. The messages themselves: `subagents-client/proto/<package>/v1/<file>_pb.js`.
 
 export { History, SidecarClient } from "./client.js";
+export { type Options, type TlsFiles } from "./connecting.js";
 export { DispatchStream } from "./dispatch_stream.js";
 export { ERROR_DOMAIN, SidecarError } from "./errors.js";
 export {
@@ -22,4 +23,3 @@ export { type Call, type Dispatched, isAnswered, synthesised, toolMessage, toolM
 export { answered, approved, declined, type QuestionAnswer } from "./questions.js";
 export { DEFAULT_TIMEOUTS, type Timeouts } from "./retrying.js";
 export { BoundTurn, type DispatchContext, type TurnEnd } from "./turn.js";
-export { type Options } from "./wire.js";

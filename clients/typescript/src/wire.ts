@@ -1,37 +1,19 @@
-// One connection to one sidecar: the boot secret, deadlines, and the choice between the lane and the plain RPCs.
-
-import { readFileSync } from "node:fs";
-import { connect as connectSocket } from "node:net";
+// One connection to one sidecar: credentials, deadlines, and the choice between the lane and the plain RPCs.
 
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
+import { checkRequest } from "./checking.js";
+import { type Options, reached } from "./connecting.js";
 import { DispatchService } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
 import { HistoryService } from "./generated/subagents/history/v1/history_pb.js";
 import { Lane } from "./lane.js";
 import { Lanes } from "./lanes.js";
 import { Deadline, DEFAULT_TIMEOUTS, sleep, type Timeouts } from "./retrying.js";
 
-const BOOT_SECRET_HEADER = "x-subagents-boot-secret";
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 const RECONNECT_MS = 100;
-
-/** How to connect. */
-export interface Options {
-  /** Path of `server.dispatch_socket`. */
-  readonly socket: string;
-  /** Path of `server.boot_secret_file`; instead of `bootSecret`. */
-  readonly bootSecretFile?: string;
-  /** What the sidecar wrote there at its start. */
-  readonly bootSecret?: string;
-  /** Other timeouts than `DEFAULT_TIMEOUTS`. */
-  readonly timeouts?: Partial<Timeouts>;
-  /** Carry turns over one long stream where the sidecar offers it; nothing else differs. Default: true. */
-  readonly sessionLane?: boolean;
-  /** `traceparent` and `tracestate` of the current request. */
-  readonly traceHeaders?: () => Record<string, string>;
-}
 
 /** What a turn needs: the plain RPCs have it, and so has a lane. */
 export type TurnService = Pick<
@@ -43,26 +25,24 @@ export class Wire {
   readonly timeouts: Timeouts;
   readonly lanes: Lanes;
   readonly history: Client<typeof HistoryService>;
-  readonly socket: string;
+  private readonly place: string;
   private readonly plain: Client<typeof DispatchService>;
   private readonly sessions: Http2SessionManager;
   readonly traceHeaders: () => Record<string, string>;
 
   constructor(options: Options) {
-    this.socket = options.socket;
+    const { place, baseUrl, connect, headers } = reached(options);
+    this.place = place;
     this.timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
     this.traceHeaders = options.traceHeaders ?? (() => ({}));
-    const secret = secretOf(options);
     const withHeaders: Interceptor = (next) => (request) => {
-      request.header.set(BOOT_SECRET_HEADER, secret);
-      Object.entries(this.traceHeaders()).forEach(([name, value]) => request.header.set(name, value));
+      Object.entries({ ...headers, ...this.traceHeaders() }).forEach(([name, value]) => request.header.set(name, value));
       return next(request);
     };
-    const baseUrl = "http://sidecar"; // only a name: the connection is the socket
     this.sessions = new Http2SessionManager(
       baseUrl,
       { pingIntervalMs: 10_000, pingTimeoutMs: 3_000 }, // without pings a hung sidecar is noticed at the deadline only
-      { createConnection: () => connectSocket(options.socket) },
+      { createConnection: connect },
     );
     const transport = createGrpcTransport({
       baseUrl,
@@ -75,10 +55,16 @@ export class Wire {
     this.lanes = new Lanes(this.plain, options.sessionLane ?? true);
   }
 
-  /** Returns what carries a request, and which run of the sidecar answers; the plain RPCs do not say which. */
+  /**
+   * Returns what carries a request, and which run of the sidecar answers; the plain RPCs do not say which.
+   *
+   * @throws SidecarError the request breaks a rule of the protos
+   */
   via<Desc extends DescMessage>(schema: Desc, request: MessageInitShape<Desc>): [TurnService, string] {
+    const message = create(schema, request);
+    checkRequest(schema, message);
     const lane = this.lanes.current();
-    if (lane !== undefined && lane.takes(toBinary(schema, create(schema, request)).length)) {
+    if (lane !== undefined && lane.takes(toBinary(schema, message).length)) {
       return [lane, lane.hello.instanceId];
     }
     return [this.plain, ""];
@@ -100,7 +86,7 @@ export class Wire {
   }
 
   where(method: string): string {
-    return `${method} at ${this.socket}`;
+    return `${method} at ${this.place}`;
   }
 
   close(): void {
@@ -118,14 +104,4 @@ async function within<T>(promise: Promise<T>, milliseconds: number): Promise<T |
   } finally {
     clearTimeout(timer);
   }
-}
-
-function secretOf(options: Options): string {
-  if (options.bootSecretFile === undefined) {
-    return options.bootSecret ?? "";
-  }
-  if (options.bootSecret !== undefined) {
-    throw new TypeError("give bootSecret or bootSecretFile, not both");
-  }
-  return readFileSync(options.bootSecretFile, "utf8").trim();
 }

@@ -1,6 +1,7 @@
 """The TypeScript client as a package: packed, installed into an empty project, used there against a real sidecar."""
 
 import asyncio
+import base64
 import json
 import re
 import tarfile
@@ -11,10 +12,17 @@ from typing import Any, Final
 
 import pytest
 
+from subagents.dispatch.v1 import dispatch_pb2
+from subagents.history.v1 import history_pb2
+from subagents_client.runner import Run, RunnerHost
 from tests.support.asking_sub_agents import QUESTIONS, asks_once, message_of
+from tests.support.authority import AGENT, Authority, Issued
 from tests.support.cable import cable
 from tests.support.fake_runner import answers, waits_for
 from tests.support.harness import SECRET, SessionRules, SidecarForTests, running_sidecar_for_tests
+from tests.support.rule_cases import cases_of, message_type
+from tests.support.sidecar_process import place
+from tests.support.tls_sidecar import a_tls_sidecar
 from tests.support.typescript_package import PACKAGE, installed_project, ran
 
 PROGRAM: Final = PACKAGE / "tests" / "programs" / "behaviours.mjs"
@@ -59,12 +67,14 @@ class Program:
 
 
 @asynccontextmanager
-async def running(project: Path, case: str, socket: Path, folder: Path) -> AsyncIterator[Program]:
-    """Run one case of the program in the project."""
+async def running(
+    project: Path, case: str, socket: Path, folder: Path, credentials: Path | None = None
+) -> AsyncIterator[Program]:
+    """Run one case of the program in the project; `credentials` are a folder with certificates, or the boot secret."""
     (project / PROGRAM.name).write_text(PROGRAM.read_text("utf-8"), "utf-8")
     (folder / "secret").write_text(SECRET)
     pipe = asyncio.subprocess.PIPE
-    command = ("node", PROGRAM.name, case, str(socket), str(folder / "secret"))
+    command = ("node", PROGRAM.name, case, str(socket), str(credentials or folder / "secret"))
     process = await asyncio.create_subprocess_exec(*command, cwd=project, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         yield Program(process)
@@ -121,6 +131,45 @@ async def test_the_sample_of_the_readme_compiles_and_runs(project: Path) -> None
     assert record is not None
 
 
+async def test_over_tls_both_ends_are_checked_and_renewed_files_are_used(project: Path) -> None:
+    """A listed certificate does all that the boot secret does; every other connection ends without a turn.
+
+    The files of a client are read for each connection: one that was made with an unlisted certificate connects with the
+    listed one that has replaced it.
+    """
+    stranger = Authority("a stranger").issue(AGENT)
+    host = RunnerHost()
+
+    @host.sub_agent("shop")
+    async def shop(run: Run) -> str:
+        return "Two pairs."
+
+    with place() as folder:
+        async with host.serving(f"unix:{folder}/shop.sock"), a_tls_sidecar(folder) as served:
+            ours = served.authority
+            ours.issue(AGENT).written(folder / "client")
+            ours.issue("unlisted.example").written(folder / "unlisted")
+            ours.issue("unlisted.example").written(folder / "renewed")
+            Issued(ours.pem, stranger.certificate, stranger.key).written(folder / "stranger")
+            async with running(project, "secured", Path(served.address("dispatch")), folder, folder) as program:
+                dispatched = await program.line()
+                await program.line()
+                ours.issue(AGENT).written(folder / "renewed")
+                program.go_on()
+                tried, mistakes = await program.rest()
+    assert dispatched == {"outcomes": [["call-1", "SUCCEEDED", ""]], "synthesised": False, "texts": ["Two pairs."]}
+    assert tried == {
+        "unlisted": "CALLER_NOT_ALLOWED",
+        "misnamed": "no connection",
+        "strange": "no connection",
+        "renewed": "bound",
+    }
+    assert ["address needs tls" in mistakes[0], "give socket" in mistakes[1], "give either" in mistakes[2]] == [
+        True
+    ] * 3
+    assert "nowhere/ca.pem" in mistakes[3]
+
+
 async def test_a_wrong_request_says_which_field_is_wrong(project: Path) -> None:
     """The error has the sidecar's reason; the message says what failed, where and what to do."""
     async with running_sidecar_for_tests() as sidecar:
@@ -128,10 +177,34 @@ async def test_a_wrong_request_says_which_field_is_wrong(project: Path) -> None:
     assert failure["isError"]
     assert failure["answered"]
     assert failure["reason"] == "INVALID_REQUEST"
-    assert {"turn_id", "episode_id", "principal"} <= set(failure["fields"])
+    assert failure["fields"] == ["date"]
     assert "BindTurn at " in failure["message"]
     assert "correct the request" in failure["message"]
     assert schema == {"schema": "subagents.dispatch.v1.BindTurnRequest"}
+
+
+async def test_requests_are_checked_against_the_rules_before_they_are_sent(project: Path, tmp_path: Path) -> None:
+    """The cases are made from the protos, as for the sidecar and the Python SDK. There is no sidecar here."""
+    services = (dispatch_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
+    asked = {
+        method.input_type.full_name: method.input_type.name
+        for file in services
+        for service in file.services_by_name.values()
+        for method in service.methods
+        if method.name != "Session"
+    }
+    cases = [(name, case) for full, name in asked.items() for case in cases_of(message_type(full))]
+    assert {name for name, _ in cases} == set(asked.values())
+    raw = [(name, base64.b64encode(case.request.SerializeToString()).decode()) for name, case in cases]
+    (tmp_path / "rules.json").write_text(json.dumps(raw), "utf-8")
+    async with running(project, "rules", tmp_path / "nothing.sock", tmp_path) as program:
+        *checked, binding, reading = await program.rest()
+
+    for (name, case), fields in zip(cases, checked, strict=True):
+        assert fields == ([] if case.allowed else [case.field]), (name, case.field)
+    for failure, field in ((binding, "turn_id"), (reading, "turn_id")):
+        assert (failure["reason"], failure["fields"], failure["code"]) == ("INVALID_REQUEST", [field], 3)
+        assert "was not sent" in failure["message"]
 
 
 async def test_a_bind_outlasts_a_restart(project: Path) -> None:

@@ -3,26 +3,22 @@
 import os
 import ssl
 import stat
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-LOOK_SECONDS: Final = 1.0
-"""Least time between two looks at the files."""
-ATTEMPTS: Final = 3
-"""Reads of files that change while they are read."""
+from subagents_tls.validity import validity_of
+from subagents_tls.watching import LOOK_SECONDS, FilesProblem, FileWatch
+
+__all__ = ["LOOK_SECONDS", "TlsFiles", "TlsFilesProblem", "TlsMaterial", "WatchedFiles"]
+
 LARGEST: Final = 1024 * 1024
 """Bytes of one file; the public authorities together have 300 KiB."""
 
-Stamp = tuple[tuple[int, int, int, int], ...]
-"""Of each file: times of its content and of its mode and owner, size, inode."""
-
-
-class TlsFilesProblem(ValueError):
-    """Files cannot be used; says which and why, and nothing of their content."""
+TlsFilesProblem = FilesProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +63,16 @@ class TlsMaterial:
         return f"TlsMaterial(number={self.number})"
 
 
-class WatchedFiles:
-    """Follows files. What cannot be used is reported once and changes nothing: the last good set stays in use.
+class WatchedFiles(FileWatch[TlsMaterial]):
+    """Follows the files of one end.
 
-    Thread-safe. There is no task and no thread: a call of `current` looks at the files, at most once a second.
+    A certificate that expires without a successor is reported, too: the other end refuses it and does not say why.
 
     Args:
         files: what is followed.
-        report: told why new files are not used; must not raise.
+        report: told why new files are not used, and of a certificate that has expired; must not raise.
         monotonic: a clock.
+        now: the time that ends of certificates are compared with.
 
     Raises:
         TlsFilesProblem: they cannot be used.
@@ -86,64 +83,31 @@ class WatchedFiles:
         files: TlsFiles,
         report: Callable[[str], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.files = files
-        self.problem = ""
-        self._report = report
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._seen, self._material = _read_whole(files, 1)
-        self._next_look = monotonic() + LOOK_SECONDS
+        self._now = now
+        super().__init__(files.all, self._material, "certificates", report, monotonic)
+        self._check_end()
 
-    def current(self) -> TlsMaterial:
-        """Return what is to be used now."""
-        if self._monotonic() >= self._next_look:
-            with self._lock:
-                if self._monotonic() >= self._next_look:
-                    self._next_look = self._monotonic() + LOOK_SECONDS
-                    self._look()
-        return self._material
+    def _material(self, number: int) -> TlsMaterial:
+        files = self.files
+        material = TlsMaterial(
+            _read(files.ca_file), _read(files.certificate_file), _read(files.key_file, secret=True), number
+        )
+        _check(files, material)
+        self._validity = validity_of(material.certificate or b"")
+        return material
 
     def _look(self) -> None:
-        try:
-            seen = _stamp(self.files)
-            if seen == self._seen:
-                return
-            self._seen = seen  # even if they cannot be used: they are read again when they change again
-            self._seen, self._material = _read_whole(self.files, self._material.number + 1)
-            self.problem = ""
-        except TlsFilesProblem as problem:
-            if str(problem) != self.problem:
-                self.problem = str(problem)
-                self._report(f"{problem}; the former certificates stay in use")
+        super()._look()
+        self._check_end()
 
-
-def _read_whole(files: TlsFiles, number: int) -> tuple[Stamp, TlsMaterial]:
-    """Read all files as they were at one time: certificate and key are replaced one after the other."""
-    problem: TlsFilesProblem | None = None
-    for _ in range(ATTEMPTS):
-        before = _stamp(files)
-        try:
-            material = TlsMaterial(
-                _read(files.ca_file), _read(files.certificate_file), _read(files.key_file, secret=True), number
+    def _check_end(self) -> None:
+        if self._validity is not None and not self.problem and self._now() >= self._validity.ends:
+            self._tell(
+                f"{self.files.certificate_file} has expired ({self._validity.ends:%Y-%m-%d %H:%M} UTC): renew it"
             )
-            _check(files, material)
-            problem = None
-        except TlsFilesProblem as found:
-            problem = found
-        if _stamp(files) == before:
-            if problem is not None:
-                raise problem
-            return before, material
-    raise problem or TlsFilesProblem(f"{files.all[0]} and the files beside it change while they are read")
-
-
-def _stamp(files: TlsFiles) -> Stamp:
-    try:
-        found = [each.stat() for each in files.all]
-    except OSError as error:
-        raise TlsFilesProblem(f"{error.filename} cannot be read: {error.strerror}") from None
-    return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in found)
 
 
 def _read(path: Path | None, *, secret: bool = False) -> bytes | None:

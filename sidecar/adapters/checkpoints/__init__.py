@@ -8,8 +8,9 @@ from sidecar.adapters.checkpoints.keys import (
     key_id_of,
     public_key_file,
     read_or_make_signer,
-    read_public_key,
     read_public_keys,
+    read_public_keys_in,
+    read_signer,
 )
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "key_id_of",
     "public_key_file",
     "read_or_make_signer",
-    "read_public_key",
     "read_public_keys",
+    "read_public_keys_in",
+    "read_signer",
 ]

@@ -9,6 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,7 @@ class CheckpointFile:
 
     Args:
         path: of the file; made with mode 0644 if it is absent, in a folder of mode 0700 if that is absent, too.
-        signer: signs every line.
+        signer: signs every line; its key may be exchanged.
         report: told the kind and the text of what is wrong with lines, once for each that cannot be read.
     """
 
@@ -56,7 +57,8 @@ class CheckpointFile:
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append the statements, signed and linked; durable on return."""
-        self._tell(await asyncio.to_thread(self._append, statements))
+        signer = copy(self._signer)  # one key for all of them, even if it is exchanged meanwhile
+        self._tell(await asyncio.to_thread(self._append, statements, signer))
 
     def _tell(self, which: str) -> None:
         if which:
@@ -72,7 +74,7 @@ class CheckpointFile:
                 handle, damaged
             )
 
-    def _append(self, statements: Sequence[Statement]) -> str:
+    def _append(self, statements: Sequence[Statement], signer: Signer) -> str:
         with self._locked() as handle:
             lines, unfinished, damaged = _end_of(handle)
             if not lines and os.fstat(handle).st_size > LOOKS_BACK:
@@ -83,7 +85,7 @@ class CheckpointFile:
             written = b"\n" if unfinished else b""
             for statement in statements:
                 sequence += 1
-                text = line_text(signed_line(statement, sequence, previous, self._signer))
+                text = line_text(signed_line(statement, sequence, previous, signer))
                 previous = line_hash(text)
                 written += text + b"\n"
             _write_whole(handle, written)

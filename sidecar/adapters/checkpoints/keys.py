@@ -4,8 +4,9 @@ Both are PEM, so that other tools can read them, e.g. `openssl pkey -in KEY -tex
 """
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from sidecar.core.signatures import Verification
 
 KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024
-
+PUBLIC_KEYS: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----")
 
 CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes its public half to FILE.pub"
 
@@ -43,6 +44,10 @@ class Ed25519Signer:
     def sign(self, payload: bytes) -> str:
         """Return the signature in hex."""
         return self._key.sign(payload).hex()
+
+    def adopt(self, other: "Ed25519Signer") -> None:
+        """Sign with another key from the next call on; a copy of this signer keeps its key."""
+        self._key, self._key_id = other._key, other._key_id  # noqa: SLF001  of the same class
 
     def public_key(self) -> Ed25519PublicKey:
         """Return the public half."""
@@ -93,9 +98,25 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
         if not key_file.exists():
             fresh = Ed25519PrivateKey.generate()
             _appear(key_file, pem_of(PRIVATE, fresh.private_bytes_raw()), 0o600)
+        return read_signer(key_file)
+    except OSError as error:
+        raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
+
+
+def read_signer(key_file: Path) -> Ed25519Signer:
+    """Return the key in `key_file`. Its public half is added to the file beside it, which keeps those of former keys.
+
+    Raises:
+        KeyFileProblem: it cannot be read, others may read it, or it holds no Ed25519 key.
+    """
+    public = public_key_file(key_file)
+    try:
         signer = Ed25519Signer(_private_key(key_file))
-        if not public_key_file(key_file).exists():
-            _appear(public_key_file(key_file), signer.public_pem(), 0o644)
+        content = public.read_bytes() if public.exists() else b""
+        if content and signer.public_pem().strip() not in content:
+            _written(public, content.rstrip() + b"\n" + signer.public_pem(), 0o644).replace(public)
+        elif not content:
+            _appear(public, signer.public_pem(), 0o644)
     except OSError as error:
         raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
     return signer
@@ -103,22 +124,27 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
 
 def read_public_keys(files: Iterable[Path]) -> Ed25519Judge:
     """Return who knows the public keys in some files. Raises `KeyFileProblem`."""
-    return Ed25519Judge([read_public_key(file) for file in files])
+    return Ed25519Judge([key for file in files for key in read_public_keys_in(file)])
 
 
-def read_public_key(file: Path) -> Ed25519PublicKey:
-    """Return the public key in a file. Raises `KeyFileProblem`."""
+def read_public_keys_in(file: Path) -> Sequence[Ed25519PublicKey]:
+    """Return the public keys in a file, one or more. Raises `KeyFileProblem`."""
     try:
         with file.open("rb") as opened:
             content = opened.read(LARGEST)
     except OSError as error:
         how = f"; {CREATE}, and name FILE.pub here" if isinstance(error, FileNotFoundError) else ""
         raise KeyFileProblem(f"{file} cannot be read: {error.strerror}{how}") from None
-    usual = key_in(PUBLIC, content)
-    key = _public_key_in(content) if usual is None else Ed25519PublicKey.from_public_bytes(usual)
-    if key is None:
+    keys = [_public_key(block) for block in PUBLIC_KEYS.findall(content) or [content]]
+    found = [key for key in keys if key is not None]
+    if len(found) < len(keys):
         raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM; {CREATE}, and name FILE.pub here")
-    return key
+    return found
+
+
+def _public_key(content: bytes) -> Ed25519PublicKey | None:
+    usual = key_in(PUBLIC, content)
+    return _public_key_in(content) if usual is None else Ed25519PublicKey.from_public_bytes(usual)
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
@@ -162,6 +188,17 @@ def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
 def _appear(path: Path, content: bytes, mode: int) -> None:
     """Create a file completely or not at all; a file that another process has created stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = _written(path, content, mode)
+    try:
+        os.link(fresh, path)  # unlike a rename, never replaces what another process made meanwhile
+    except FileExistsError:
+        return
+    finally:
+        fresh.unlink()
+
+
+def _written(path: Path, content: bytes, mode: int) -> Path:
+    """Write a new file beside `path`, durably, and return it."""
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -169,9 +206,7 @@ def _appear(path: Path, content: bytes, mode: int) -> None:
             file.write(content)
             file.flush()
             os.fsync(handle)
-        try:
-            os.link(fresh, path)  # unlike a rename, never replaces what another process made meanwhile
-        except FileExistsError:
-            return
-    finally:
+    except BaseException:
         fresh.unlink()
+        raise
+    return fresh

@@ -1,18 +1,19 @@
 -- Conversations, each layer in a table of its own. A turn's rows are written once and never changed; an episode's row
--- holds its summary and what is known of its size. Times are text in UTC, so that they sort.
+-- holds its summary and what is known of its size. Times are
+-- microseconds since 1970.
 
 CREATE TABLE history_episodes (
     episode_no INTEGER PRIMARY KEY,
     principal TEXT NOT NULL,
     episode_id TEXT NOT NULL,
-    kept INTEGER NOT NULL,              -- turns in all
-    turns INTEGER NOT NULL,             -- after the summary
-    tokens INTEGER NOT NULL,            -- of the summary and the turns after it, estimated
-    last_at TEXT NOT NULL,
+    kept INTEGER NOT NULL DEFAULT 0,    -- turns in all
+    turns INTEGER NOT NULL DEFAULT 0,   -- after the summary
+    tokens INTEGER NOT NULL DEFAULT 0,  -- of the summary and the turns after it, estimated
+    last_at INTEGER NOT NULL,
     summary_revision INTEGER NOT NULL DEFAULT 0,
     summary_text TEXT NOT NULL DEFAULT '',
     summary_up_to TEXT NOT NULL DEFAULT '',
-    summary_at TEXT NOT NULL DEFAULT '',
+    summary_at INTEGER,
     UNIQUE (principal, episode_id)
 ) STRICT;
 
@@ -22,7 +23,7 @@ CREATE TABLE history_turns (
     turn_no INTEGER PRIMARY KEY,        -- rises with each turn kept
     episode_no INTEGER NOT NULL REFERENCES history_episodes ON DELETE CASCADE,
     turn_id TEXT NOT NULL,
-    ended_at TEXT NOT NULL,
+    ended_at INTEGER NOT NULL,
     user_message TEXT NOT NULL,
     narration TEXT NOT NULL,
     tokens INTEGER NOT NULL,

@@ -1,25 +1,20 @@
 """The episode memory port over a SQLite file. A write is durable when its call returns."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-import apsw
-
-from sidecar.adapters.memory_sqlite import rows
+from sidecar.adapters.memory_tables import TabledMemory
 from sidecar.adapters.migrations import load_migrations
 from sidecar.adapters.sqlite import Schema, SqliteEngine
 from sidecar.adapters.sqlite.known_keys import KnownKeys
-from sidecar.core.definitions.prompt_size import estimated_tokens
+from sidecar.adapters.sqlite.statements import run, time_of
+from sidecar.adapters.statements import Steps
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.history.compaction import outdated
-from sidecar.core.history.message_layers import check_bodies
-from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
-from sidecar.core.identifiers import Principal, Slot
+from sidecar.core.history.records import EpisodeKey, EpisodeSize, Summary, TurnHistory
+from sidecar.core.identifiers import Principal
 from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
@@ -28,9 +23,7 @@ EPISODES: Final = (
     "SELECT episode_no, principal || char(31) || episode_id FROM history_episodes"
     " WHERE episode_no > ? ORDER BY episode_no LIMIT ?"
 )
-SWEEP_SECONDS: Final = 3600.0
-AT_ONCE: Final = 100
-"""Episodes removed in one transaction: others write in between."""
+Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 
 
@@ -39,7 +32,7 @@ def schema() -> Schema:
     return Schema("conversations", APPLICATION_ID, load_migrations(PACKAGE))
 
 
-class SqliteMemory:
+class SqliteMemory(TabledMemory):
     """Conversations in one file, which this process alone has open. The file is opened by the first call.
 
     Args:
@@ -57,15 +50,14 @@ class SqliteMemory:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Open nothing yet."""
+        super().__init__(now, report, (StoreUnavailable, CommitUnknown))
         self._path = path
         self._keep_idle = keep_idle
         self._report = report
-        self._now = now
         self._opening = asyncio.Lock()
         self._engine: SqliteEngine | None = None
         self._known = KnownKeys(EPISODES, 0)
         self._loading: asyncio.Task[None] | None = None
-        self._sweeping: asyncio.Task[None] | None = None
         self._closed = False
 
     async def open(self) -> SqliteEngine:
@@ -77,7 +69,7 @@ class SqliteMemory:
                 self._engine = await SqliteEngine.open(self._path, schema(), self._report)
                 self._loading = asyncio.create_task(self._known.load(self._engine), name="load known episodes")
                 if self._keep_idle is not None:
-                    self._sweeping = asyncio.create_task(self._sweep(self._keep_idle), name="forget idle episodes")
+                    self._idle.start(self._keep_idle)
             return self._engine
 
     @property
@@ -87,63 +79,28 @@ class SqliteMemory:
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn; one that is kept already is left as it is."""
-        check_bodies(turn)
         self._known.note(_key(turn.episode))
-
-        def work(connection: apsw.Connection) -> EpisodeSize:
-            rows.insert_turn(connection, turn)
-            return rows.size_in(connection, turn.episode) or EpisodeSize()
-
-        return await (await self.open()).write(work)
-
-    async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
-        """Return the summary and the newest turns, oldest first."""
-        return await (await self.open()).read(partial(rows.contents_in, key=episode, most=most_turns))
-
-    async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
-        """Return the newest answers of one sub-agent, oldest first."""
-        return await (await self.open()).read(partial(rows.own_turns_in, key=episode, slot=slot, most=most))
+        return await super().append(turn)
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return how much the episode is."""
-        if self._known.lacks(_key(episode)):
-            return EpisodeSize()
-        return await (await self.open()).read(partial(rows.size_in, key=episode)) or EpisodeSize()
+        return EpisodeSize() if self._known.lacks(_key(episode)) else await super().size(episode)
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
         """Replace the summary if it is the next one."""
         self._known.note(_key(episode))
-
-        def work(connection: apsw.Connection) -> EpisodeSize:
-            present = rows.replace_summary(connection, episode, summary, estimated_tokens(summary.text))
-            if present is not None:
-                raise outdated(present)
-            return rows.size_in(connection, episode) or EpisodeSize()
-
-        return await (await self.open()).write(work)
-
-    async def forget_idle(self, idle: timedelta) -> int:
-        """Remove whole episodes that nothing was added to for so long; returns how many."""
-        engine, removed, before = await self.open(), 0, self._now() - idle
-        while gone := await engine.write(partial(rows.forget_idle, before=before, most=AT_ONCE)):
-            removed += gone
-        return removed
+        return await super().write_summary(episode, summary)
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, and rewrite the file so that no part of them remains."""
-        engine = await self.open()
-        removed = await engine.write(partial(rows.forget_user, principal=principal))
-        await engine.compact()
+        removed = await super().erase(principal)
+        await (await self.open()).compact()
         return removed
 
     async def close(self) -> None:
         """Give the file back; may be called twice."""
         self._closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
-            self._sweeping = None
+        await self._idle.close()
         async with self._opening:
             engine, self._engine = self._engine, None
         if engine is not None:
@@ -151,13 +108,14 @@ class SqliteMemory:
         if self._loading is not None:
             await self._loading  # which a closed file ends
 
-    async def _sweep(self, idle: timedelta) -> None:
-        while True:
-            try:
-                await self.forget_idle(idle)
-            except (StoreUnavailable, CommitUnknown) as error:
-                self._report("forget idle episodes", type(error).__name__)
-            await asyncio.sleep(SWEEP_SECONDS)
+    async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
+        return await (await self.open()).read(lambda connection: run(connection, work()))
+
+    async def _write(self, work: Callable[[], Steps[Result]]) -> Result:
+        return await (await self.open()).write(lambda connection: run(connection, work()))
+
+    def _time(self, value: Any) -> datetime:
+        return time_of(value)
 
 
 def _key(episode: EpisodeKey) -> str:

@@ -3,7 +3,13 @@
 from sidecar.adapters.postgresql.changes import Changes
 from sidecar.adapters.postgresql.connections import Connection, Connections, ConnectionTimeouts
 from sidecar.adapters.postgresql.failures import ConnectionLost, unavailable
-from sidecar.adapters.postgresql.opening import behind_transaction_pooler, pending_migrations, redacted_dsn, upgrade
+from sidecar.adapters.postgresql.opening import (
+    behind_transaction_pooler,
+    pending_migrations,
+    redacted_dsn,
+    upgrade,
+    upgrade_tables,
+)
 from sidecar.adapters.postgresql.statements import StatementExecutor
 
 __all__ = [
@@ -18,4 +24,5 @@ __all__ = [
     "redacted_dsn",
     "unavailable",
     "upgrade",
+    "upgrade_tables",
 ]

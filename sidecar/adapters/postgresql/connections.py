@@ -35,6 +35,9 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
     false)
 """
 """Not at start-up of the connection, where poolers refuse settings they do not know."""
+ARRAYS: Final = ("boolean", "integer", "bigint", "date", "timestamptz", "bytea", "jsonb")
+"""Of which statements have arrays."""
+KNOW_ARRAYS: Final = f"select {', '.join(f'${place}::{name}[]' for place, name in enumerate(ARRAYS, 1))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
             at_the_server = SERVER_FIRST * limits.statement
             times = [str(round(seconds * 1000)) for seconds in (limits.lock, at_the_server, at_the_server)]
             await connection.execute(TUNED, *times)
+            if limits.pooled:
+                await _know_arrays(connection)
             if await connection.fetchval("select pg_is_in_recovery()"):
                 raise StoreUnavailable("PostgreSQL is a standby: name the primary", retry_after=AGAIN)
             return connection
@@ -83,6 +88,17 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
         if isinstance(error, BROKEN):
             raise StoreUnavailable("PostgreSQL cannot be reached", retry_after=AGAIN) from None
         raise
+
+
+async def _know_arrays(connection: Connection) -> None:
+    """Have the driver ask the server for the types of arrays, which it does once for each connection.
+
+    It asks with a query that PostgreSQL compiles for seconds unless `jit` is off. Behind a pooler any statement may
+    reach a server connection on which it is on, so the driver asks here, in a transaction, which stays on one.
+    """
+    async with connection.transaction():
+        await connection.execute("set local jit = off")
+        await connection.fetchrow(KNOW_ARRAYS, *(None for _ in ARRAYS))
 
 
 class Connections:

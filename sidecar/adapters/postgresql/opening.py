@@ -14,6 +14,7 @@ from sidecar.adapters.postgresql.failures import AGAIN, BROKEN, unavailable
 from sidecar.core.errors import StoreUnavailable
 
 LEAST_VERSION: Final = 13
+TABLE: Final = "schema_migrations"
 LOCK: Final = 0x53494445
 """Of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
@@ -122,37 +123,49 @@ async def upgrade(dsn: str, migrations: Sequence[Migration], limits: ConnectionT
     try:
         if connection.get_server_version().major < LEAST_VERSION:
             raise DatabaseProblem(f"{redacted_dsn(dsn)} runs on a server older than PostgreSQL {LEAST_VERSION}")
-        return await _answered(_upgrade(connection, migrations, redacted_dsn(dsn)), SECONDS_TO_MIGRATE)
+        return await _answered(upgrade_tables(connection, migrations, redacted_dsn(dsn)), SECONDS_TO_MIGRATE)
     finally:
         connection.terminate()
 
 
-async def _upgrade(connection: Connection, migrations: Sequence[Migration], where: str) -> tuple[Migration, ...]:
-    if not pending(migrations, await _applied(connection), where):
+async def upgrade_tables(
+    connection: Connection, migrations: Sequence[Migration], where: str, table: str = TABLE, lock: int = LOCK
+) -> tuple[Migration, ...]:
+    """Apply the steps that the database lacks, in one transaction and one sidecar at a time; return them.
+
+    Args:
+        connection: outside a transaction.
+        migrations: all steps.
+        where: which database, for messages.
+        table: keeps which steps were applied.
+        lock: number of the advisory lock under which they are.
+
+    Raises:
+        DatabaseProblem: it is of another version.
+    """
+    if not pending(migrations, await _applied(connection, table), where):
         return ()  # so that a user who may not change the schema can start
     async with connection.transaction():
         await connection.execute("set local statement_timeout = 0; set local lock_timeout = 0")
-        await connection.execute(f"select pg_advisory_xact_lock({LOCK})")
+        await connection.execute(f"select pg_advisory_xact_lock({lock})")
         await connection.execute(
-            "create table if not exists schema_migrations (number integer primary key, name text not null,"
+            f"create table if not exists {table} (number integer primary key, name text not null,"
             " checksum text not null, applied_at timestamptz not null default now())"
         )
-        lacking = pending(migrations, await _applied(connection), where)
+        lacking = pending(migrations, await _applied(connection, table), where)
         for migration in lacking:
             await connection.execute(migration.sql)
             await connection.execute(
-                "insert into schema_migrations (number, name, checksum) values ($1, $2, $3)",
-                migration.number,
-                migration.name,
-                migration.checksum,
+                f"insert into {table} (number, name, checksum) values ($1, $2, $3)",  # noqa: S608 - a name of ours
+                *(migration.number, migration.name, migration.checksum),
             )
     return lacking
 
 
-async def _applied(connection: Connection) -> Mapping[int, str]:
-    if await connection.fetchval("select to_regclass('schema_migrations')") is None:
+async def _applied(connection: Connection, table: str = TABLE) -> Mapping[int, str]:
+    if await connection.fetchval("select to_regclass($1)", table) is None:
         return {}
-    rows: list[Any] = await connection.fetch("select number, checksum from schema_migrations")
+    rows: list[Any] = await connection.fetch(f"select number, checksum from {table}")  # noqa: S608 - a name of ours
     return {row["number"]: row["checksum"] for row in rows}
 
 

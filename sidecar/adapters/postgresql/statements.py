@@ -7,6 +7,8 @@ import asyncpg
 
 from sidecar.adapters.postgresql.connections import Connection, Connections
 from sidecar.adapters.postgresql.failures import AGAIN, ConnectionLost, unavailable
+from sidecar.adapters.postgresql.texts import escape_nul, unescape_nul
+from sidecar.adapters.statements import Steps
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.record.ports import CommitUnknown
 
@@ -75,3 +77,21 @@ class StatementExecutor:
             except asyncpg.PostgresError as error:
                 if error.sqlstate not in REPEATED or tries == TRIES:
                     raise unavailable(error, self._writing) from None
+
+
+async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
+    """Do work, statement after statement, with a function that runs one and returns its rows."""
+    rows: Any = None
+    while True:
+        try:
+            sql, *values = steps.send(rows)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        found = await fetch(sql, *(_storable(each) if isinstance(each, str) else each for each in values))
+        rows = [[unescape_nul(each) if isinstance(each, str) else each for each in row] for row in found]
+
+
+def _storable(text: str) -> str:
+    """Return a text as PostgreSQL can store it. U+0000 is kept in JSON text; in any other text it is replaced."""
+    return escape_nul(text).replace("\0", "\ufffd")

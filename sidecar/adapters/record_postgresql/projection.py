@@ -8,16 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
-
 from sidecar.adapters.postgresql import Connection, Connections, ConnectionTimeouts, StatementExecutor
 from sidecar.adapters.postgresql.failures import AGAIN
-from sidecar.core.decoding import from_json
-from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import DefinitionId, EpisodeId, InstanceId, Principal, Slot, TurnId
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, TurnId
 from sidecar.core.listing.changes import ReadPosition, Watermarks
+from sidecar.core.listing.row_columns import COLUMNS, columns_of, row_from, slots_from
 from sidecar.core.listing.turn_rows import EpisodeActivity, Newer, TurnLine, episode_rows, labels_asked, listed, use_of
 from sidecar.operations.record.ports import CommitUnknown
 
@@ -34,9 +31,6 @@ ASKED_AGAIN: Final = 10.0
 """Interval in seconds at which the lease is renewed and unprojected facts are searched."""
 KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 24))})"
 CLEAR: Final = "select lists_clear()"
-COLUMNS: Final = (
-    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls"
-)
 NEWEST_EPISODES: Final = """
 select episode_id, principal from listed_episodes where (last_at, episode_id, principal) < ($2, $3, $4)
   order by last_at desc, episode_id desc, principal desc limit $1
@@ -152,7 +146,7 @@ class PostgresProjection:
             f"select {COLUMNS} from {source} where {' and '.join(wanted)}"  # noqa: S608 - names and places only
             f" order by began_at desc, turn_id desc limit {query.limit + len(newer)}"
         )
-        rows = [_row(tuple(row)) for row in await self._asking.rows(sql, *values)]
+        rows = [row_from(tuple(row), _as_it_is) for row in await self._asking.rows(sql, *values)]
         return listed(rows, newer, query)
 
     async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
@@ -177,14 +171,12 @@ class PostgresProjection:
 
 
 def _values(line: TurnLine) -> tuple[Any, ...]:
-    row = line.row
-    if row is None:
-        return (line.turn_id, line.version, line.day, False, "", "", "", EPOCH, None, "[]", 0, 0, "[]", "[]", "[]")
-    slots, *labels = (
-        msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions, row.calls)
-    )
-    of, times = (row.episode_id, row.principal, row.state.value), (row.began_at, row.ended_at)
-    return (line.turn_id, line.version, line.day, True, *of, *times, slots, row.children, row.failed, *labels)
+    turn_id, *rest = columns_of(line.turn_id, line.row, _as_it_is, EPOCH)
+    return (turn_id, line.version, line.day, line.row is not None, *rest)
+
+
+def _as_it_is(time: datetime) -> datetime:
+    return time
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
@@ -192,24 +184,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(columns)]
 
 
-def _row(values: tuple[Any, ...]) -> TurnRow:
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
-        values
-    )
-    of = EpisodeId(episode_id), Principal(principal), TurnState(state)
-    labels = (
-        from_json(outcomes, tuple[Outcome, ...]),
-        from_json(definitions, tuple[DefinitionId, ...]),
-        from_json(calls, tuple[int, ...]),
-    )
-    return TurnRow(TurnId(turn_id), *of, began_at, ended_at, _slots(slots), children, failed, *labels)
-
-
 def _use(values: tuple[Any, ...]) -> EpisodeActivity:
     episode_id, principal, first_at, first_turn, last_at, turns, slots = values
     first = first_at, TurnId(first_turn)
-    return EpisodeActivity(EpisodeId(episode_id), Principal(principal), first, last_at, turns, _slots(slots))
-
-
-def _slots(text: str) -> tuple[Slot, ...]:
-    return tuple(Slot(slot) for slot in from_json(text, tuple[str, ...]))
+    return EpisodeActivity(EpisodeId(episode_id), Principal(principal), first, last_at, turns, slots_from(slots))

@@ -1,8 +1,10 @@
 """Reads for the verification, and removals by retention."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, date, datetime
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import apsw
 import msgspec
@@ -23,6 +25,8 @@ from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts, TurnIndex
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
+
+Result = TypeVar("Result")
 
 ROOTS: Final = """
 SELECT i.instance, r.day, r.number, r.root FROM roots r JOIN instances i ON i.number = r.instance
@@ -184,3 +188,39 @@ def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:
     removed = connection.changes()
     connection.execute("DELETE FROM purging")
     return removed
+
+
+class SqliteArchiveReads(ABC):
+    """Reads of an open file or of a copy. What may be many rows is read in pages, each of one state of the file."""
+
+    async def roots(self) -> Sequence[RootState]:
+        """Return the present state of each running root."""
+        return await self._read(roots)
+
+    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
+        """Iterate over all facts of the turns of a day."""
+        lowest, up_to = await self._read(lambda connection: bounds_of(connection, day))
+        page = partial(page_of_day, day=day, up_to=up_to)
+        after = lowest - 1
+        while found := await self._read(partial(page, after=after), f"the facts after {after}"):
+            for after, fact in found:  # noqa: B007  the last one is where the next page begins
+                yield fact
+
+    async def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Iterate over the ids of all turns."""
+        after = 0
+        while page := await self._read(partial(turn_page, after=after), f"the turns after {after}"):
+            for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
+                yield turn_id
+
+    async def markers(self) -> Sequence[FactsRemoved]:
+        """Return every marker of removed facts."""
+        return await self._read(stored_markers)
+
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+        return await self._read(stored_erasures)
+
+    @abstractmethod
+    async def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
+        """Do work on one state of the file; `what` it reads, for messages. Raises `StoreUnavailable`."""

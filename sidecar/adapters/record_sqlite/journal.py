@@ -1,7 +1,7 @@
 """The journal port over a SQLite file."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -10,13 +10,14 @@ import apsw
 
 from sidecar.adapters.record_sqlite import archive, changes_since, reading
 from sidecar.adapters.record_sqlite.appending import Appending
+from sidecar.adapters.record_sqlite.archive import SqliteArchiveReads
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.adapters.sqlite.known_keys import KnownKeys
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
-from sidecar.core.journal.entries import AttemptFrames, Stored
-from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
+from sidecar.core.journal.entries import AttemptFrames
+from sidecar.core.journal.markers import Erasure, FactsRemoved
 from sidecar.core.listing.changes import Changes, Watermarks
 
 EPISODES: Final = """
@@ -30,7 +31,7 @@ PAGE: Final = 50
 """Turns from before this start that one read of `left_behind` loads."""
 
 
-class SqliteJournal:
+class SqliteJournal(SqliteArchiveReads):
     """The journal in one file. The lock on the file excludes other processes, so all earlier instances are dead.
 
     Create it with `open`, or directly with an open engine.
@@ -173,31 +174,7 @@ class SqliteJournal:
         """Return the turns whose texts were erased."""
         return await self._read(changes_since.erased_turns)
 
-    # --- archive: long results are read in pages; each page is one consistent read
-
-    async def roots(self) -> Sequence[RootState]:
-        """Return the present state of each running root."""
-        return await self._read(archive.roots)
-
-    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
-        """Iterate over all facts of the turns of a day."""
-        lowest, up_to = await self._read(lambda connection: archive.bounds_of(connection, day))
-        page_of_day = partial(archive.page_of_day, day=day, up_to=up_to)
-        after = lowest - 1
-        while page := await self._read(partial(page_of_day, after=after)):
-            for after, fact in page:  # noqa: B007  the last one is where the next page begins
-                yield fact
-
-    async def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Iterate over the ids of all turns."""
-        after = 0
-        while page := await self._read(partial(archive.turn_page, after=after)):
-            for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
-                yield turn_id
-
-    async def markers(self) -> Sequence[FactsRemoved]:
-        """Return every marker of removed facts."""
-        return await self._read(archive.stored_markers)
+    # --- archive
 
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
         """Return the roots of the days that retention may remove."""
@@ -209,10 +186,6 @@ class SqliteJournal:
             return await self._engine.write(lambda connection: archive.remove(connection, markers))
         finally:
             self._end.forget()
-
-    async def erasures(self) -> Sequence[TextsErased]:
-        """Return the marker of every erasure."""
-        return await self._read(archive.stored_erasures)
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain `text`."""
@@ -234,7 +207,7 @@ class SqliteJournal:
         """Remove the runner frames of turns that ended before this time."""
         return await self._engine.write(lambda connection: archive.remove_frames(connection, ended_before))
 
-    async def _read(self, work: Callable[[apsw.Connection], Result]) -> Result:
+    async def _read(self, work: Callable[[apsw.Connection], Result], what: str = "") -> Result:
         return await self._engine.read(work)
 
 

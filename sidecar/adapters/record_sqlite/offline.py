@@ -4,10 +4,8 @@ Each page is read from one state of the file. Nothing is held between two pages,
 its write-ahead log.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -16,18 +14,17 @@ import apsw
 
 from sidecar.adapters.migrations import DatabaseProblem, pending
 from sidecar.adapters.record_sqlite import archive
+from sidecar.adapters.record_sqlite.archive import SqliteArchiveReads
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.opening import BUSY_MILLISECONDS
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.appends import RootState, TurnFacts
-from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import FactsRemoved, TextsErased
+from sidecar.core.journal.appends import TurnFacts
 
 Result = TypeVar("Result")
 
 
-class OfflineSqliteRecord:
+class OfflineSqliteRecord(SqliteArchiveReads):
     """The reads of a record for verifying. Created by `opened`. Every method raises `StoreUnavailable`."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
@@ -54,37 +51,12 @@ class OfflineSqliteRecord:
         finally:
             connection.close()
 
-    async def roots(self) -> Sequence[RootState]:
-        """Return the running roots."""
-        return self.read(archive.roots)
-
-    async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
-        """Go through all facts of the turns of a day."""
-        lowest, up_to = self.read(lambda connection: archive.bounds_of(connection, day))
-        page_of_day = partial(archive.page_of_day, day=day, up_to=up_to)
-        after = lowest - 1
-        while page := self.read(partial(page_of_day, after=after), f"the facts after {after}"):
-            for after, fact in page:  # noqa: B007  the last one is where the next page begins
-                yield fact
-
-    async def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Go through all turns."""
-        after = 0
-        while page := self.read(partial(archive.turn_page, after=after), f"the turns after {after}"):
-            for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
-                yield turn_id
-
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn, with their derived values."""
-        return self.read(lambda connection: archive.turn_as_stored(connection, turn_id), f"turn {turn_id}")
+        return await self._read(lambda connection: archive.turn_as_stored(connection, turn_id), f"turn {turn_id}")
 
-    async def markers(self) -> Sequence[FactsRemoved]:
-        """Return every marker."""
-        return self.read(archive.stored_markers)
-
-    async def erasures(self) -> Sequence[TextsErased]:
-        """Return the marker of every erasure."""
-        return self.read(archive.stored_erasures)
+    async def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
+        return self.read(work, what)
 
     def read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
         """Do work on one state of the file. Raises `StoreUnavailable`."""

@@ -8,11 +8,10 @@ import apsw
 import msgspec
 
 from sidecar.adapters.record_sqlite.rows import Row, Value, first, insert, microseconds, rows_of, time_of
-from sidecar.core.decoding import from_json
-from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import DefinitionId, EpisodeId, Principal, Slot, TurnId
+from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.identifiers import EpisodeId, Principal, TurnId
 from sidecar.core.listing.changes import ReadPosition, Watermarks
+from sidecar.core.listing.row_columns import COLUMNS, columns_of, row_from, slots_from
 from sidecar.core.listing.turn_rows import (
     EpisodeActivity,
     Newer,
@@ -24,9 +23,6 @@ from sidecar.core.listing.turn_rows import (
     use_of,
 )
 
-COLUMNS: Final = (
-    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls"
-)
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
 LABEL: Final = "OR IGNORE INTO labels (label, began_at, turn_id)"
 KEPT: Final = f"SELECT version, shown, {COLUMNS} FROM turns WHERE turn_id = ?"  # noqa: S608 - names only
@@ -95,7 +91,14 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
             continue
         if kept is not None and not _only_goes_on(kept, line.row):
             _take_out(connection, line.turn_id, episodes)
-        turns.append((line.version, line.day.isoformat(), int(line.row is not None), *_values(line)))
+        turns.append(
+            (
+                line.version,
+                line.day.isoformat(),
+                int(line.row is not None),
+                *columns_of(line.turn_id, line.row, microseconds, 0),
+            )
+        )
         if line.row is not None:
             began_at = microseconds(line.row.began_at)
             labels += [(label, began_at, line.turn_id) for label in labels_of(line.row)]
@@ -110,7 +113,7 @@ def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
     _, shown, *values = kept
     if row is None or not shown:
         return row is None and not shown
-    was = _row(tuple(values))
+    was = row_from(tuple(values), time_of)
     same = (was.began_at, was.episode_id, was.principal) == (row.began_at, row.episode_id, row.principal)
     return same and set(labels_of(was)) <= set(labels_of(row))
 
@@ -123,7 +126,7 @@ def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episo
     connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
     _, shown, *values = kept
     if shown:
-        row = _row(tuple(values))
+        row = row_from(tuple(values), time_of)
         places = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
         for place in places:
             connection.execute("DELETE FROM labels WHERE label = ? AND began_at = ? AND turn_id = ?", place)
@@ -135,46 +138,6 @@ def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> 
         connection.execute(USED, episode)
         if connection.changes() == 0:
             connection.execute(UNUSED, episode)
-
-
-def _values(line: TurnLine) -> tuple[Value, ...]:
-    row = line.row
-    if row is None:
-        return (line.turn_id, "", "", "", 0, None, "[]", 0, 0, "[]", "[]", "[]")
-    return (
-        row.turn_id,
-        row.episode_id,
-        row.principal,
-        row.state.value,
-        microseconds(row.began_at),
-        None if row.ended_at is None else microseconds(row.ended_at),
-        msgspec.json.encode(row.slots).decode(),
-        row.children,
-        row.failed,
-        msgspec.json.encode(row.outcomes).decode(),
-        msgspec.json.encode(row.definitions).decode(),
-        msgspec.json.encode(row.calls).decode(),
-    )
-
-
-def _row(values: Row) -> TurnRow:
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
-        values
-    )
-    return TurnRow(
-        turn_id=TurnId(turn_id),
-        episode_id=EpisodeId(episode_id),
-        principal=Principal(principal),
-        state=TurnState(state),
-        began_at=time_of(began_at),
-        ended_at=None if ended_at is None else time_of(ended_at),
-        slots=_slots(slots),
-        children=children,
-        failed=failed,
-        outcomes=from_json(outcomes, tuple[Outcome, ...]),
-        definitions=tuple(DefinitionId(each) for each in from_json(definitions, tuple[str, ...])),
-        calls=from_json(calls, tuple[int, ...]),
-    )
 
 
 def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[TurnId, int]:
@@ -211,7 +174,7 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
         # as many as the newer rows may take the place of
         (*(value for _, given in asked for value in given), query.limit + len(newer)),
     )
-    return listed(map(_row, rows), newer, query)
+    return listed((row_from(row, time_of) for row in rows), newer, query)
 
 
 def _given(value: str | None) -> tuple[Value, ...] | None:
@@ -235,8 +198,6 @@ def episodes(
 def _use(values: Row) -> EpisodeActivity:
     episode_id, principal, count, last_at, first_turn, slots = values
     began = time_of(int(first_turn[:DIGITS])), TurnId(first_turn[DIGITS:])
-    return EpisodeActivity(EpisodeId(episode_id), Principal(principal), began, time_of(last_at), count, _slots(slots))
-
-
-def _slots(text: str) -> tuple[Slot, ...]:
-    return tuple(Slot(slot) for slot in from_json(text, tuple[str, ...]))
+    return EpisodeActivity(
+        EpisodeId(episode_id), Principal(principal), began, time_of(last_at), count, slots_from(slots)
+    )

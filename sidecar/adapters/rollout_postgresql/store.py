@@ -1,61 +1,26 @@
 """The port of rollouts over the PostgreSQL database of the record."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import count
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from sidecar.adapters.postgresql import Changes, Connection, Connections, ConnectionTimeouts, StatementExecutor
-from sidecar.adapters.postgresql.texts import unescape_nul
-from sidecar.adapters.rollout_postgresql import writing
-from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, body, kept
-from sidecar.core.identifiers import Digest, InstanceId, Slot
-from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
-from sidecar.operations.rollout.audit.retention import OldAudit
+from sidecar.adapters.postgresql.statements import run
+from sidecar.adapters.rollout_tables import TabledRollouts
+from sidecar.adapters.statements import Steps
+from sidecar.core.identifiers import InstanceId
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.confirmed_writes import confirmed, confirmed_by
-from sidecar.operations.rollout.store.encoding import ANSWERS, DEFINITIONS, FLAGS, MARKERS, PINNED, ROLLOUTS
-from sidecar.operations.rollout.store.ports import (
-    AuditQuery,
-    AuditRow,
-    KeptDefinition,
-    RolloutWrite,
-    StoredAnswer,
-    StoredFlag,
-)
+from sidecar.operations.rollout.store.encoding import PINNED, text_of
 from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
-VERSION: Final = "select version from rollout_version"
-LINKED: Final = """
-select number, slot, kind, body, link from rollout_audit where number > $1 order by number limit $2
-"""
 CHANGED: Final = "select version + last_number from rollout_version"
 """What hints are given for: audit rows, too."""
 READERS: Final = 2
 SAID_AGAIN_AFTER: Final = timedelta(seconds=2)
 """A replica that still shows the same version writes so, and which turns it has bound by now, only this often."""
-
-AUDIT: Final = """
-select a.number, a.slot, a.kind, a.body, t.effective_at, u.number is null as exported
-from rollout_audit a left join rollout_transitions t using (number) left join rollout_unexported u using (number)
-where a.number > $1 and ($2::text is null or a.slot = $2) and ($3::text is null or a.definition_id = $3)
-  and ($4::timestamptz is null or a.at >= $4)
-order by a.number limit $5
-"""
-UNEXPORTED: Final = """
-select a.number, a.slot, a.kind, a.body, t.effective_at, false as exported
-from rollout_unexported u join rollout_audit a using (number) left join rollout_transitions t using (number)
-order by number limit $1
-"""
-EXPORTED: Final = """
-delete from rollout_unexported where number in
-  (select number from rollout_unexported where number = any($1::bigint[]) order by number for update)
-"""
 SHOW: Final = """
 insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp(), $5)
 on conflict (instance_id) do update set version = excluded.version, seen_at = excluded.seen_at,
@@ -68,9 +33,10 @@ REPLICAS: Final = """
 select instance_id, version, seen_at, heard_at >= clock_timestamp() - $1::interval as alive, pinned
 from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order by instance_id
 """
+Result = TypeVar("Result")
 
 
-class PostgresRollouts:
+class PostgresRollouts(TabledRollouts):
     """Rollouts over one connection that writes and one that listens. The schema is the record's: open that first.
 
     The database's clock decides which replicas are alive.
@@ -86,7 +52,7 @@ class PostgresRollouts:
         self, dsn: str, instance: InstanceId, limits: ConnectionTimeouts, readers: Connections | None = None
     ) -> None:
         """Begin without connections."""
-        self._instance = instance
+        super().__init__(instance)
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
         self._asking = StatementExecutor(
@@ -94,12 +60,6 @@ class PostgresRollouts:
         )
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
         self._subscriptions = ExitStack()
-        self._writes = count(1)
-
-    async def version(self) -> int:
-        """Return the newest version."""
-        version: int = await self._asking.value(VERSION)
-        return version
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Register `tell`, which is called soon after each committed change while `listen` runs."""
@@ -117,126 +77,46 @@ class PostgresRollouts:
         if self._own_readers is not None:
             self._own_readers.close()
 
-    async def rollouts(self) -> Sequence[SlotRollout]:
-        """Return all rollouts, by slot."""
-        return all_kept(ROLLOUTS, await self._asking.rows("select body from rollouts order by slot"))
-
-    async def rollout(self, slot: Slot) -> SlotRollout | None:
-        """Return one rollout."""
-        return kept(ROLLOUTS, await self._asking.value("select body from rollouts where slot = $1", slot))
-
-    async def write(self, change: RolloutWrite) -> None:
-        """Write one change. See the port."""
-        written = partial(self._written, partial(writing.write, change=change, write_id=self._next_id()))
-        if change.answer is not None:
-            await confirmed(written)
-        else:
-            await confirmed_by(partial(self._is_rollout, change), written)
-
-    async def answer(self, request_id: str) -> StoredAnswer | None:
-        """Return the stored answer to a request."""
-        return kept(ANSWERS, await self._asking.value(writing.ANSWER, request_id))
-
-    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
-        """Return audit rows, oldest first."""
-        wanted = (query.after, query.slot, query.definition_id, query.since, query.limit)
-        return [audit_row(row) for row in await self._asking.rows(AUDIT, *wanted)]
-
-    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
-        work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
-        return await confirmed(partial(self._asking.write, work))
-
-    async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that have not been handed on, oldest first."""
-        return [audit_row(row) for row in await self._asking.rows(UNEXPORTED, limit)]
-
-    async def exported(self, rows: Sequence[AuditRow]) -> None:
-        """Note that rows have been handed on."""
-        numbers = [row.number for row in rows]
-        await confirmed(partial(self._executed, EXPORTED, numbers))
-
-    async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest; one that is kept already costs a read."""
-        if await self.definition(definition.digest) is None:
-            await confirmed(partial(self._written, partial(writing.keep_definition, definition=definition)))
-
-    async def definition(self, digest: Digest) -> KeptDefinition | None:
-        """Return a kept definition."""
-        asked = "select body from kept_definitions where digest = $1"
-        return kept(DEFINITIONS, await self._asking.value(asked, digest))
-
-    async def flags(self) -> Sequence[StoredFlag]:
-        """Return the embedded flags, by name."""
-        return all_kept(FLAGS, await self._asking.rows("select body from rollout_flags order by name"))
-
-    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
-        """Set or create a flag. Raises `RevisionConflict`."""
-        flag = StoredFlag(name, on, expected_revision + 1, at, by)
-        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
-        return flag
-
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
 
-        async def said(connection: Connection) -> None:
-            if await connection.fetchval(SHOW, self._instance, version, at, SAID_AGAIN_AFTER, body(pinned.turns)):
-                await connection.execute(FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
+        def said() -> Steps[None]:
+            if (yield (SHOW, self._instance, version, at, SAID_AGAIN_AFTER, text_of(pinned.turns))):
+                yield (FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
-        await confirmed(partial(self._asking.write, said))
+        await self._confirmed(said)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas that have published recently, by id."""
-        return await self._said(LISTED_FOR)
+        return await self._read(_said(LISTED_FOR))
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last publication of each other replica."""
-        return [each for each in await self._said(within) if each.instance != self._instance]
+        return [each for each in await self._read(_said(within)) if each.instance != self._instance]
 
-    # --- retention
+    async def _read(self, steps: Steps[Result]) -> Result:
+        return await run(self._asking.rows, steps)
 
-    async def old_audit(self, before: datetime) -> OldAudit | None:
-        """Return the rows that may be removed."""
-        return await confirmed(partial(self._asking.write, partial(writing.old_audit, before=before)))
+    async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
+        async def transaction(connection: Connection) -> Result:
+            return await run(connection.fetch, work())
 
-    async def remove_audit(self, marker: AuditMarker) -> int:
-        """Store the marker and remove the rows that it covers."""
-        return await confirmed(partial(self._asking.write, partial(writing.remove_audit, marker=marker)))
+        return await self._asking.write(transaction)
 
-    async def audit_head(self) -> AuditHead:
-        """Return the head of the audit's chain."""
-        ((number, link),) = await self._asking.rows("select last_number, last_link from rollout_version")
-        return AuditHead(number, link)
-
-    async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
-        """Return the next rows of the audit with their links."""
-        rows = await self._asking.rows(LINKED, after, limit)
-        return [LinkedRow(number, slot, kind, unescape_nul(text), link) for number, slot, kind, text, link in rows]
-
-    async def audit_markers(self) -> tuple[AuditMarker, ...]:
-        """Return every marker, oldest first."""
-        rows = await self._asking.rows("select body from rollout_audit_markers order by number")
-        return tuple(all_kept(MARKERS, rows))
-
-    async def _said(self, within: timedelta) -> Sequence[Replica]:
-        rows = await self._asking.rows(REPLICAS, ALIVE_FOR, within)
-        return [Replica(InstanceId(row[0]), row[1], row[2], alive=row[3], pinned=PINNED.decode(row[4])) for row in rows]
-
-    async def _written(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        await self._asking.write(work)
+    def _changed(self) -> None:
         self._changes.announce()
 
-    async def _executed(self, sql: str, *values: object) -> None:
-        async def execute(connection: Connection) -> None:
-            await connection.execute(sql, *values)
+    def _purge(self, marker: AuditMarker) -> Steps[None]:
+        yield ("select rollout_purge($1, $2, $3)", marker.number, marker.before, text_of(marker))
 
-        await self._asking.write(execute)
+    def _time(self, value: Any) -> datetime:
+        time: datetime = value
+        return time
 
-    async def _is_rollout(self, change: RolloutWrite) -> bool:
-        return change.rollout is not None and await self.rollout(change.slot) == change.rollout
 
-    async def _is_flag(self, flag: StoredFlag) -> bool:
-        return kept(FLAGS, await self._asking.value(writing.FLAG, flag.name)) == flag
-
-    def _next_id(self) -> str:
-        return f"{self._instance}/{next(self._writes)}"
+def _said(within: timedelta) -> Steps[Sequence[Replica]]:
+    rows = yield (REPLICAS, ALIVE_FOR, within)
+    return [
+        Replica(InstanceId(instance), version, seen_at, alive=alive, pinned=PINNED.decode(pinned))
+        for instance, version, seen_at, alive, pinned in rows
+    ]

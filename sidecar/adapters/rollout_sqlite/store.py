@@ -2,39 +2,30 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import count
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-import apsw
-
-from sidecar.adapters.rollout_sqlite import reading, writing
+from sidecar.adapters.rollout_tables import TabledRollouts
 from sidecar.adapters.sqlite import SqliteEngine
-from sidecar.core.identifiers import Digest, InstanceId, Slot
-from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
+from sidecar.adapters.sqlite.statements import run, time_of
+from sidecar.adapters.statements import Steps
+from sidecar.core.identifiers import InstanceId
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.confirmed_writes import confirmed, confirmed_by
-from sidecar.operations.rollout.store.ports import (
-    AuditQuery,
-    AuditRow,
-    KeptDefinition,
-    RolloutWrite,
-    StoredAnswer,
-    StoredFlag,
-)
+from sidecar.operations.rollout.store.encoding import PINNED, text_of
 from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
-Result = TypeVar("Result")
-
 SAID_AGAIN_AFTER: Final = timedelta(seconds=5)
 """Turns that are as many as before are written again only so often."""
+SHOW: Final = "insert or replace into rollout_replicas values ($1, $2, $3, $4)"
+FORGET: Final = "delete from rollout_replicas where seen_at < $1"
+REPLICAS: Final = """
+select instance_id, version, seen_at, pinned from rollout_replicas where seen_at >= $1 order by instance_id
+"""
+Result = TypeVar("Result")
 
 
-class SqliteRollouts:
+class SqliteRollouts(TabledRollouts):
     """Rollouts in one file, which this process alone has open.
 
     Args:
@@ -44,77 +35,16 @@ class SqliteRollouts:
     """
 
     def __init__(self, engine: SqliteEngine, instance: InstanceId, clock: Clock) -> None:
+        super().__init__(instance)
         self._engine = engine
-        self._instance = instance
         self._clock = clock
         self._told: list[Callable[[], None]] = []
-        self._writes = count(1)
         self._shown: tuple[int, datetime] | None = None
         self._kept: tuple[PinnedTurnCount, datetime] | None = None
-
-    async def version(self) -> int:
-        """Return the newest version."""
-        return await self._engine.read(reading.version_in)
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` after every change; no other process can make one."""
         self._told.append(tell)
-
-    async def rollouts(self) -> Sequence[SlotRollout]:
-        """Return all rollouts, by slot."""
-        return await self._engine.read(reading.rollouts_in)
-
-    async def rollout(self, slot: Slot) -> SlotRollout | None:
-        """Return one rollout."""
-        return await self._engine.read(partial(reading.rollout_in, slot=slot))
-
-    async def write(self, change: RolloutWrite) -> None:
-        """Write one change. See the port."""
-        written = partial(self._written, partial(writing.write, change=change, write_id=self._next_id()))
-        if change.answer is not None:
-            await confirmed(written)
-        else:
-            await confirmed_by(partial(self._is_rollout, change), written)
-
-    async def answer(self, request_id: str) -> StoredAnswer | None:
-        """Return the stored answer to a request."""
-        return await self._engine.read(partial(reading.answer_in, request_id=request_id))
-
-    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
-        """Return audit rows, oldest first."""
-        return await self._engine.read(partial(reading.audit_in, query=query))
-
-    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
-        work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
-        return await confirmed(partial(self._engine.write, work))
-
-    async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that have not been handed on, oldest first."""
-        return await self._engine.read(partial(reading.unexported_in, limit=limit))
-
-    async def exported(self, rows: Sequence[AuditRow]) -> None:
-        """Note that rows have been handed on."""
-        await confirmed(partial(self._engine.write, partial(writing.exported, rows=rows)))
-
-    async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest; one that is kept already costs a read."""
-        if await self.definition(definition.digest) is None:
-            await confirmed(partial(self._written, partial(writing.keep_definition, definition=definition)))
-
-    async def definition(self, digest: Digest) -> KeptDefinition | None:
-        """Return a kept definition."""
-        return await self._engine.read(partial(reading.definition_in, digest=digest))
-
-    async def flags(self) -> Sequence[StoredFlag]:
-        """Return the embedded flags, by name."""
-        return await self._engine.read(reading.flags_in)
-
-    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
-        """Set or create a flag. Raises `RevisionConflict`."""
-        flag = StoredFlag(name, on, expected_revision + 1, at, by)
-        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
-        return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version that the binds of this process use, and the turns that it has bound.
@@ -124,9 +54,12 @@ class SqliteRollouts:
         self._shown = (version, at)
         before, kept_at = self._kept or (NOTHING_PINNED, at)
         if before.turns != pinned.turns or (pinned.turns and at - kept_at >= SAID_AGAIN_AFTER):
-            said = Replica(self._instance, version, at, alive=True, pinned=pinned.turns)
-            work = partial(writing.show, said=said, forgotten=at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
-            await confirmed(partial(self._engine.write, work))
+
+            def said() -> Steps[None]:
+                yield (SHOW, self._instance, version, at, text_of(pinned.turns))
+                yield (FORGET, at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
+
+            await self._confirmed(said)
             self._kept = (pinned, at)
 
     async def replicas(self) -> Sequence[Replica]:
@@ -138,43 +71,32 @@ class SqliteRollouts:
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last publications of earlier processes with this file."""
-        since = self._clock.now() - within
-        said = await self._engine.read(partial(reading.replicas_in, since=since))
-        return [each for each in said if each.instance != self._instance]
+        return [each for each in await self._read(_said(self._clock.now() - within)) if each.instance != self._instance]
 
-    # --- retention
+    async def _read(self, steps: Steps[Result]) -> Result:
+        return await self._engine.read(lambda connection: run(connection, steps))
 
-    async def old_audit(self, before: datetime) -> OldAudit | None:
-        """Return the rows that may be removed."""
-        return await self._engine.read(partial(reading.old_audit_in, before=before))
+    async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
+        return await self._engine.write(lambda connection: run(connection, work()))
 
-    async def remove_audit(self, marker: AuditMarker) -> int:
-        """Store the marker and remove the rows that it covers."""
-        return await confirmed(partial(self._engine.write, partial(writing.remove_audit, marker=marker)))
-
-    async def audit_head(self) -> AuditHead:
-        """Return the head of the audit's chain."""
-        return await self._engine.read(reading.audit_head_in)
-
-    async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
-        """Return the next rows of the audit with their links."""
-        return await self._engine.read(partial(reading.linked_audit_in, after=after, limit=limit))
-
-    async def audit_markers(self) -> tuple[AuditMarker, ...]:
-        """Return every marker, oldest first."""
-        return await self._engine.read(reading.markers_in)
-
-    async def _written(self, work: Callable[[apsw.Connection], Result]) -> Result:
-        result = await self._engine.write(work)
+    def _changed(self) -> None:
         for tell in self._told:
             tell()
-        return result
 
-    async def _is_rollout(self, change: RolloutWrite) -> bool:
-        return change.rollout is not None and await self.rollout(change.slot) == change.rollout
+    def _purge(self, marker: AuditMarker) -> Steps[None]:
+        yield ("insert into rollout_audit_markers values ($1, $2)", marker.number, text_of(marker))
+        yield ("insert into purging values ('retention of the audit of rollouts')",)
+        yield ("delete from rollout_audit where number <= $1", marker.number)
+        yield ("delete from rollout_answers where at < $1", marker.before)
+        yield ("delete from purging",)
 
-    async def _is_flag(self, flag: StoredFlag) -> bool:
-        return await self._engine.read(partial(reading.flag_in, name=flag.name)) == flag
+    def _time(self, value: Any) -> datetime:
+        return time_of(value)
 
-    def _next_id(self) -> str:
-        return f"{self._instance}/{next(self._writes)}"
+
+def _said(since: datetime) -> Steps[Sequence[Replica]]:
+    rows = yield (REPLICAS, since)
+    return [
+        Replica(InstanceId(instance), version, time_of(seen_at), alive=False, pinned=PINNED.decode(pinned))
+        for instance, version, seen_at, pinned in rows
+    ]

@@ -1,7 +1,7 @@
 """Time, randomness, ids, tasks and secrets of the real system; the simulation has its own."""
 
 from sidecar.adapters.system.entropy import SystemClock, SystemIds, SystemRandomness
-from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
+from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret, read_secrets
 from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor, reduce_gc_frequency
 from sidecar.adapters.system.tasks import OffLoop, OwnedTasks, closed
 
@@ -19,4 +19,5 @@ __all__ = [
     "reduce_gc_frequency",
     "read_or_make_secret",
     "read_secret",
+    "read_secrets",
 ]

@@ -24,6 +24,26 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
     Raises:
         SecretFileProblem: it cannot be read, is too short, or others may read it.
     """
+    secret = _text_in(path, shortest)
+    if len(secret) < shortest or not secret.isprintable():
+        how = _how(path) if shortest == SHORTEST else ""
+        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more{how}")
+    return secret
+
+
+def read_secrets(path: Path) -> tuple[str, ...]:
+    """Return the lines of a file with several secrets, without the spaces around them.
+
+    Raises:
+        SecretFileProblem: it cannot be read, others may read it, or a line is too short.
+    """
+    secrets = tuple(line.strip() for line in _text_in(path, SHORTEST).splitlines())
+    if not secrets or any(len(each) < SHORTEST or not each.isprintable() for each in secrets):
+        raise SecretFileProblem(f"{path} must hold lines of {SHORTEST} characters or more{_how(path)}")
+    return secrets
+
+
+def _text_in(path: Path, shortest: int) -> str:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
@@ -39,13 +59,9 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
         missing = isinstance(error, FileNotFoundError) and shortest == SHORTEST
         raise SecretFileProblem(f"{path} cannot be read: {error.strerror}{_how(path) if missing else ''}") from None
     try:
-        secret = from_ascii(content).strip()
+        return from_ascii(content).strip()
     except DecodeError:
         raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
-    if len(secret) < shortest or not secret.isprintable():
-        how = _how(path) if shortest == SHORTEST else ""
-        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more{how}")
-    return secret
 
 
 def _how(path: Path) -> str:

@@ -3,12 +3,12 @@
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from sidecar.adapters.system import SecretFileProblem, read_secret
+from sidecar.adapters.system import SecretFileProblem, read_secret, read_secrets
 from sidecar.core.decoding import DecodeError, from_ascii
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.settings import Settings
@@ -30,7 +30,7 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
     """Yield a finding for each file with a secret or a key."""
     secret = settings.server.boot_secret_file
     if secret.exists():
-        yield _secret("server.boot_secret_file", secret)
+        yield _secret("server.boot_secret_file", secret, read_secret)
     else:
         problem = _cannot_make(secret.parent)
         about = f"server.boot_secret_file {secret}"
@@ -38,12 +38,10 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
     if not settings.keys.files:
         remedy = "set `keys.files` where turns must outlive a restart, or where there are several replicas"
         yield warning("files", "keys.files", "no signing key: each start makes one that no other process has", remedy)
-    named: Mapping[str, Path] = {
-        **{f"keys.files.{name}": path for name, path in settings.keys.files.items()},
-        **{f"signatures.files.{name}": path for name, path in settings.signatures.files.items()},
-    }
-    for setting, path in named.items():
-        yield _secret(setting, path)
+    for name, path in settings.keys.files.items():
+        yield _secret(f"keys.files.{name}", path, read_secrets)
+    for name, path in settings.signatures.files.items():
+        yield _secret(f"signatures.files.{name}", path, read_secret)
     public = [*settings.operators.keys, *(key.file for key in settings.operators.key.values())]
     for path in public:
         yield _public_key(path)
@@ -85,9 +83,9 @@ def _is_locked(lock: Path) -> bool:
     return False
 
 
-def _secret(setting: str, path: Path) -> Finding:
+def _secret(setting: str, path: Path, read: Callable[[Path], object]) -> Finding:
     try:
-        read_secret(path)
+        read(path)
     except SecretFileProblem as problem:
         make = f"(umask 077; openssl rand -hex 32 > {path})"
         return error("files", setting, str(problem), f"correct it; `{make}` makes a new secret")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sidecar.adapters.flags_embedded import EMBEDDED_FLAGS
+from sidecar.adapters.system.tasks import closed
 from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.flag_states import FlagReport
 from sidecar.operations.bounded_wait import await_with_limit
@@ -36,13 +37,13 @@ async def examine_flags(
             if isinstance(backend, NamedFlagBackend):
                 backend.set_names(named)
             report = await await_with_limit(seconds, backend.fetch())
-        except Exception as problem:  # noqa: BLE001  the border of a plugin
+        except (Exception, SystemExit, GeneratorExit) as problem:  # noqa: BLE001  the border of a plugin
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
             found.append(error(AREA, spec.name, f"does not answer: {cause_of(problem)}", remedy))
         else:
             found += _known(spec.name, report, named)
         finally:
-            await backend.close()
+            await closed(backend.close)
     return found
 
 

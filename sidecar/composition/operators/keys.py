@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Struct
 
-from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_key
+from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_keys_in
 from sidecar.core.operators.key_limits import ANY_SUBJECT, KeyLimits
 from sidecar.core.roles import Role
 from sidecar.core.signatures import SignatureVerifier
@@ -32,17 +33,23 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
     Raises:
         SettingsProblem: one cannot be read, or is there twice with different limits.
     """
-    keys, limits = [], dict[str, KeyLimits]()
+    keys, limits = list[Ed25519PublicKey](), dict[str, KeyLimits]()
     for setting, file, allowed in _named(configured):
         try:
-            key = read_public_key(file)
+            found = read_public_keys_in(file)
         except KeyFileProblem as problem:
             raise SettingsProblem([f"{setting}: {problem}"]) from None
-        known = limits.setdefault(key_id_of(key), allowed)
-        if (known.roles, known.subjects) != (allowed.roles, allowed.subjects):
-            raise SettingsProblem([f"{setting}: the key in {file} is {known.name}, too; name each key once"])
-        keys.append(key)
+        for key in found:
+            known = limits.setdefault(key_id_of(key), allowed)
+            if (known.roles, known.subjects) != (allowed.roles, allowed.subjects):
+                raise SettingsProblem([f"{setting}: the key in {file} is {known.name}, too; name each key once"])
+        keys += found
     return OperatorKeys(Ed25519Judge(keys), limits)
+
+
+def operator_key_files(configured: OperatorSettings) -> tuple[Path, ...]:
+    """Return the files that hold the keys."""
+    return tuple(file for _, file, _ in _named(configured))
 
 
 def _named(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from sidecar.adapters.checkpoints import (
     CheckpointFile,
+    Ed25519Signer,
     KeyFileProblem,
     public_key_file,
     read_or_make_signer,
@@ -17,8 +18,9 @@ from sidecar.adapters.checkpoints import (
 )
 from sidecar.adapters.system import SystemIds
 from sidecar.cli.record.verify_log import lines_of
+from sidecar.composition.keys.key_files import KeyFiles
 from sidecar.composition.operators.issuer_keys import key_source
-from sidecar.composition.operators.keys import read_operator_keys
+from sidecar.composition.operators.keys import OperatorKeys, operator_key_files, read_operator_keys
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout
@@ -52,6 +54,7 @@ from sidecar.settings.operators import IssuerSettings
 if TYPE_CHECKING:
     from sidecar.operations.process.traffic import Traffic
 
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 MOST_CONNECTIONS: Final = 32
 """Of operators; `adapters/system/files.py` keeps file descriptors for them."""
 
@@ -69,22 +72,32 @@ def operator_plan(
     services: OperatorServices,
     metrics: Metrics,
     clock: Clock,
+    anomaly: Callable[[str, str], None],
     issuer: TokenVerifier | None = None,
-) -> ListenerPlan | None:
-    """Return the operators' listener; None without keys and issuer, because every token would be refused.
+) -> tuple[ListenerPlan | None, Sequence[Loop]]:
+    """Return the operators' listener, and what follows the files of its keys.
+
+    There is no listener without keys and issuer, because every token would be refused.
 
     Raises:
         SettingsProblem: a key cannot be read.
     """
     configured = settings.operators
-    keys, reports = read_operator_keys(configured), RefusalReports(metrics)
-    if not keys.limits and issuer is None:
-        return None
-    if keys.anybody_beside_others:
-        reports.keys_without_limits(keys.anybody_beside_others)
-    tokens = RoleTokens(keys.judge, configured.deployment, keys.limits)
+    reports = RefusalReports(metrics)
+    read = partial(read_operator_keys, configured)
+    files = KeyFiles("operators.keys", operator_key_files(configured), read, anomaly)
+    if not files.initial.limits and issuer is None:
+        return None, ()
+    tokens = RoleTokens(files.initial.judge, configured.deployment, files.initial.limits)
+
+    def adopt(keys: OperatorKeys) -> None:
+        tokens.accept(keys.judge, keys.limits)
+        if keys.anybody_beside_others:
+            reports.keys_without_limits(keys.anybody_beside_others)
+
+    adopt(files.initial)
     door = OperatorAuthoriser(tokens, clock, reports, RecordRefusedCalls(services.rollout.refusals), issuer)
-    return ListenerPlan(
+    plan = ListenerPlan(
         configured.socket,
         CallAdmission(CallerKind.OPERATOR, door=door),
         (LIFECYCLE_SERVICE, ADMIN_SERVICE, HISTORY_SERVICE),
@@ -97,6 +110,7 @@ def operator_plan(
         settings.server.reflection,
         connections=MOST_CONNECTIONS,
     )
+    return plan, (("operator keys", files.handing_to(adopt)),) if files.initial.limits else ()
 
 
 class OpenIssuer(Struct, frozen=True):
@@ -125,9 +139,6 @@ def open_issuer(configured: IssuerSettings, clock: Clock, report: Callable[[str,
     return OpenIssuer(IssuerTokens(keys, rules), keys.run)
 
 
-Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
-
-
 class OperatorAccess(Struct, frozen=True, kw_only=True):
     """The operators' listener and its services."""
 
@@ -152,8 +163,9 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         issuer = None if configured is None else open_issuer(configured, self.clock, self.anomaly)
         services = OperatorServices(self.rollout.operations, self._administer(), self.operations.history)
         opens = issuer.tokens if issuer is not None else None
-        plan = operator_plan(self.settings, services, self.metrics, self.clock, opens)
-        return () if plan is None else (plan,), () if issuer is None else (("operator_issuer", issuer.run),)
+        plan, loops = operator_plan(self.settings, services, self.metrics, self.clock, self.anomaly, opens)
+        fetching = () if issuer is None else (("operator_issuer", issuer.run),)
+        return () if plan is None else (plan,), (*loops, *fetching)
 
     def _administer(self) -> Administer:
         @asynccontextmanager
@@ -169,13 +181,16 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
                 raise RecordUnreadable(str(problem)) from None
             yield self.record.journal, self.record.rollouts, CheckpointSource([partial(lines_of, file)], judge)
 
-        kept: list[EraseUser] = []
+        kept: list[tuple[EraseUser, Ed25519Signer]] = []
 
         def eraser() -> EraseUser:
-            """Make it when it is first needed: hardly any sidecar ever erases."""
+            """Make it when it is first needed: hardly any sidecar ever erases. Its key is read again each time."""
+            signer = self._signer()
             if not kept:
-                kept.append(self._eraser())
-            return kept[0]
+                kept.append((self._eraser(signer), signer))
+            operation, its_signer = kept[0]
+            its_signer.adopt(signer)
+            return operation
 
         operations, rollout = self.operations, self.rollout.operations
         return Administer(
@@ -202,15 +217,19 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
 
         return read_traffic(self.metrics, self.operations)
 
-    def _eraser(self) -> EraseUser:
-        if self.settings.record.database == "memory" or self.record.lists is None:
+    def _signer(self) -> Ed25519Signer:
+        if self.settings.record.database == "memory":
             raise StoreUnavailable("the record is in memory; it is forgotten when the sidecar stops")
-        file, key_file = checkpoint_files(self.settings.record)
         try:
-            signer = read_or_make_signer(key_file)
+            return read_or_make_signer(checkpoint_files(self.settings.record)[1])
         except KeyFileProblem as problem:
             self.anomaly("erasure_key", str(problem))
             raise StoreUnavailable("the key that signs markers cannot be used; see the log") from None
+
+    def _eraser(self, signer: Ed25519Signer) -> EraseUser:
+        if self.record.lists is None:
+            raise StoreUnavailable("the record is in memory; it is forgotten when the sidecar stops")
+        file, _ = checkpoint_files(self.settings.record)
         _, projector = self.record.lists
         return EraseUser(
             self.record.journal,

@@ -1,14 +1,14 @@
 """Converts settings to the plain values that operations and plugins take."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sidecar.adapters.reports_directory import ReportsDirectory, ReportsDirectoryUnusable
-from sidecar.adapters.system import SecretFileProblem, read_secret
+from sidecar.adapters.system import SecretFileProblem, read_secret, read_secrets
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.binding.surface_token import KeySet, SigningKeys
 from sidecar.core.dispatching.cost_budget import CostBudgets
 from sidecar.core.dispatching.money import units
 from sidecar.core.dispatching.result_checks import ResultLimits
@@ -32,6 +32,7 @@ from sidecar.settings.sections import DefinitionsSettings
 
 MADE_KEY: Final = "made"
 KEY_BYTES: Final = 32
+Texts = TypeVar("Texts")
 
 
 def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
@@ -145,21 +146,26 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
     }
 
 
-def signing_keys(settings: KeysSettings, redactor: Redactor) -> SigningKeys:
-    """Read the keys. Without any, create a key that no other replica has, and log that.
+def made_keys() -> SigningKeys:
+    """Create a signing key that no other replica has, and log that."""
+    StructuredLog("sidecar.keys").warning(
+        names.KEY_MADE,
+        "no signing key is configured: turns do not outlive this process, and no other replica honours them; "
+        "set keys.files to change that",
+    )
+    return SigningKeys({MADE_KEY: secrets.token_bytes(KEY_BYTES)}, MADE_KEY)
+
+
+def signing_keys(settings: KeysSettings, redactor: Redactor) -> KeySet:
+    """Read the keys in the files.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.
     """
-    if not settings.files:
-        StructuredLog("sidecar.keys").warning(
-            names.KEY_MADE,
-            "no signing key is configured: turns do not outlive this process, and no other replica honours them; "
-            "set keys.files to change that",
-        )
-        return SigningKeys({MADE_KEY: secrets.token_bytes(KEY_BYTES)}, MADE_KEY)
-    keys = _keys_in("keys.files", settings.files, redactor)
-    return SigningKeys(keys, settings.signing or next(iter(keys)))
+    texts = _texts_in("keys.files", settings.files, read_secrets)
+    redactor.learn(each for every in texts.values() for each in every)
+    keys = {key_id: tuple(each.encode() for each in every) for key_id, every in texts.items()}
+    return KeySet(keys, settings.signing or next(iter(keys)))
 
 
 def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
@@ -169,9 +175,11 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
         SettingsProblem: lists every key file that cannot be used.
     """
     configured, policy = settings.signatures, settings.policy
+    secrets_of = _texts_in("signatures.files", configured.files, read_secret)
+    redactor.learn(secrets_of.values())
     own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
     return SignatureRules(
-        keys=_keys_in("signatures.files", configured.files, redactor),
+        keys={key_id: text.encode() for key_id, text in secrets_of.items()},
         connectors=tuple(configured.connectors),
         verticals=tuple(configured.verticals),
         tools=tuple(configured.tools),
@@ -180,18 +188,17 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
     )
 
 
-def _keys_in(setting: str, files: Mapping[str, Path], redactor: Redactor) -> dict[str, bytes]:
-    keys: dict[str, str] = {}
+def _texts_in(setting: str, files: Mapping[str, Path], read: Callable[[Path], Texts]) -> dict[str, Texts]:
+    texts: dict[str, Texts] = {}
     problems: list[str] = []
     for key_id, file in files.items():
         try:
-            keys[key_id] = read_secret(file)
+            texts[key_id] = read(file)
         except SecretFileProblem as problem:
             problems.append(f"{setting}.{key_id}: {problem}")
     if problems:
         raise SettingsProblem(problems)
-    redactor.learn(keys.values())
-    return {key_id: text.encode() for key_id, text in keys.items()}
+    return texts
 
 
 def _vocabulary(settings: Settings) -> Vocabulary:

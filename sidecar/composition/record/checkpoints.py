@@ -4,10 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_or_make_signer
+from sidecar.adapters.checkpoints import (
+    CheckpointFile,
+    Ed25519Signer,
+    KeyFileProblem,
+    read_or_make_signer,
+    read_signer,
+)
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
 from sidecar.operations.ports import Clock, Recorder
@@ -20,6 +27,7 @@ from sidecar.settings import SettingsProblem
 from sidecar.settings.checkpoints import RetentionSettings
 from sidecar.settings.record import RecordSettings
 
+KEY: Final = "record.checkpoints.key_file"
 LONGEST_LOOK: Final = 5.0
 """Seconds, at the start and at the end."""
 
@@ -55,7 +63,10 @@ async def guarded_record(
     try:
         signer = await asyncio.to_thread(read_or_make_signer, key_file)
     except KeyFileProblem as problem:
-        raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
+        raise SettingsProblem([f"{KEY}: {problem}"]) from None
+    from sidecar.composition.keys.key_files import KeyFiles  # noqa: PLC0415  `verify-log` follows no file
+
+    following = KeyFiles(KEY, (key_file,), partial(_signer_in, key_file), recorder.anomaly)
     place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(configured.retention)
     checkpointing = Checkpointing(
         journal, journal.instance, place, configured.checkpoints.interval, clock, recorder, rollouts
@@ -65,9 +76,21 @@ async def guarded_record(
     _show(metrics, checkpointing, removing, of_audit)
     await _look_in_time(checkpointing)  # from its first moment on a sidecar leaves a log that can be verified
     try:
-        yield [("checkpointing", checkpointing.run), ("retention", removing.run), ("audit retention", of_audit.run)]
+        yield [
+            ("checkpointing", checkpointing.run),
+            ("retention", removing.run),
+            ("audit retention", of_audit.run),
+            ("checkpoint key", following.handing_to(signer.adopt)),
+        ]
     finally:
         await _look_in_time(checkpointing)
+
+
+def _signer_in(key_file: Path) -> Ed25519Signer:
+    try:
+        return read_signer(key_file)
+    except KeyFileProblem as problem:
+        raise SettingsProblem([f"{KEY}: {problem}"]) from None
 
 
 async def _look_in_time(checkpointing: Checkpointing) -> None:

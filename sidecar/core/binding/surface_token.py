@@ -5,7 +5,7 @@ Opaque to clients: signed, not secret.
 """
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -58,45 +58,70 @@ class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     verified: bool = False
 
 
+class KeySet(msgspec.Struct, frozen=True):
+    """The keys of a deployment at one time.
+
+    Attributes:
+        secrets: by key id; at least 32 bytes each. The first one of the id `signing` signs, all verify.
+        signing: id of the key that signs.
+    """
+
+    secrets: Mapping[str, Sequence[bytes]]
+    signing: str
+
+    def __post_init__(self) -> None:
+        """Refuse keys that are too short, and a signing key that is not there. Raises `ValueError`."""
+        if not self.secrets.get(self.signing):
+            raise ValueError(f"the signing key {self.signing!r} is not among the keys")
+        short = [key_id for key_id, every in self.secrets.items() if any(len(each) < SHORTEST_KEY for each in every)]
+        if short:
+            raise ValueError(f"keys need 32 bytes or more; too short: {', '.join(sorted(short))}")
+
+
 class SigningKeys:
-    """The keys of a deployment: one signs, all verify.
+    """Signs and verifies with the keys of a deployment, which may be exchanged.
 
     Args:
-        keys: secret bytes by key id; at least 32 bytes each.
+        keys: secret bytes by key id, or several of one id; at least 32 bytes each.
         signing: id of the key that signs.
 
     Raises:
         ValueError: a key is too short, or `signing` is not among them.
     """
 
-    def __init__(self, keys: Mapping[str, bytes], signing: str) -> None:
+    def __init__(self, keys: Mapping[str, bytes | Sequence[bytes]], signing: str) -> None:
         """Keep the keys."""
-        if signing not in keys:
-            raise ValueError(f"the signing key {signing!r} is not among the keys")
-        short = [key_id for key_id, secret in keys.items() if len(secret) < SHORTEST_KEY]
-        if short:
-            raise ValueError(f"keys need 32 bytes or more; too short: {', '.join(sorted(short))}")
-        self._keys = dict(keys)
-        self._signing = signing
+        every = {key_id: (each,) if isinstance(each, bytes) else tuple(each) for key_id, each in keys.items()}
+        self._held = KeySet(every, signing)
+
+    def adopt(self, keys: KeySet) -> None:
+        """Sign and verify with other keys from the next call on."""
+        self._held = keys
 
     def sign(self, purpose: str, body: bytes) -> str:
         """Return `<version>.<key id>.<body>.<mac>`; `purpose` keeps one kind of token from passing as another."""
-        head = f"{VERSION}.{self._signing}.{base64url(body)}"
-        return f"{head}.{base64url(self._mac(self._signing, purpose, head))}"
+        held = self._held
+        head = f"{VERSION}.{held.signing}.{base64url(body)}"
+        return f"{head}.{base64url(_mac(held.secrets[held.signing][0], purpose, head))}"
 
     def open(self, purpose: str, token: str) -> bytes | None:
         """Return the signed body, or None if the token is not one of ours."""
         parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
-        if len(parts) != PARTS or parts[0] != VERSION or parts[1] not in self._keys:
+        if len(parts) != PARTS or parts[0] != VERSION:
             return None
+        secrets = self._held.secrets.get(parts[1], ())
         head = token[: -len(parts[3]) - 1]
         mac, body = _decode(parts[3]), _decode(parts[2])
-        if mac is None or body is None or not hmac.compare_digest(mac, self._mac(parts[1], purpose, head)):
+        if mac is None or body is None:
             return None
-        return body
+        for secret in secrets:
+            if hmac.compare_digest(mac, _mac(secret, purpose, head)):
+                return body
+        return None
 
-    def _mac(self, key_id: str, purpose: str, head: str) -> bytes:
-        return hmac.digest(self._keys[key_id], f"{purpose}\x1f{head}".encode(), sha256)
+
+def _mac(secret: bytes, purpose: str, head: str) -> bytes:
+    return hmac.digest(secret, f"{purpose}\x1f{head}".encode(), sha256)
 
 
 def sign_token(claims: SurfaceClaims, keys: SigningKeys) -> str:

@@ -100,9 +100,12 @@ class RoleTokens:
     def __init__(
         self, judge: SignatureVerifier, deployment: str, limits: Mapping[str, KeyLimits] | None = None
     ) -> None:
-        self._judge = judge
         self._deployment = deployment
-        self._limits = limits or {}
+        self._accepted = judge, limits or {}
+
+    def accept(self, judge: SignatureVerifier, limits: Mapping[str, KeyLimits]) -> None:
+        """Accept other keys from the next call on, and no token of a key that is not among them."""
+        self._accepted = judge, limits
 
     def open(self, token: str, now: datetime) -> RoleClaims:
         """Return what a token says.
@@ -117,12 +120,13 @@ class RoleTokens:
         if claims is None:
             raise invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
         signed = _signed(f"{VERSION}.{parts[1]}")
-        if self._judge.judge(claims.kid, signed, parts[2]) is not Verification.FITS:
+        judge, limits = self._accepted
+        if judge.judge(claims.kid, signed, parts[2]) is not Verification.FITS:
             raise invalid("signature", "it is not signed by a key that this sidecar accepts (operators.keys)")
-        self._check(claims, now)
+        self._check(claims, now, limits.get(claims.kid))
         return claims
 
-    def _check(self, claims: RoleClaims, now: datetime) -> None:
+    def _check(self, claims: RoleClaims, now: datetime, limits: KeyLimits | None) -> None:
         """Look at what a genuine token says."""
         if claims.aud != self._deployment:
             raise invalid("audience", "it is for another deployment; mint one for this one")
@@ -132,7 +136,6 @@ class RoleTokens:
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):
             raise invalid("expired", "it has expired; mint another one")
-        limits = self._limits.get(claims.kid)
         if limits is not None and not limits.allow(claims.role, claims.sub):
             what = f"{limits.described()}, not for {claims.role} as {claims.sub}"
             raise invalid("key", f"{what}; mint another one, or use another key", key=claims.kid)

@@ -36,7 +36,7 @@ async def test_what_was_closed_last_is_signed_at_the_stop(tmp_path: Path) -> Non
         recorder = MeasuringRecorder(metrics)
         clock = SystemClock()
         async with guarded_record(said, record, MemoryRollouts(clock), clock, recorder, metrics) as loops:
-            assert [name for name, _ in loops] == ["checkpointing", "retention", "audit retention"]
+            assert [name for name, _ in loops] == ["checkpointing", "retention", "audit retention", "checkpoint key"]
             await OpenedRecord(record).append(a_whole_turn("turn-1"))
             assert f'{_plain(names.CHECKPOINTS)}{{result="written"}} 0.0' in shown(metrics)
     finally:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.memory_postgresql import PostgresMemory
+from sidecar.adapters.postgresql import ConnectionTimeouts
 from sidecar.core.history.isolation import own_turns_of
 from sidecar_conformance.episode_memory import EpisodeMemoryBench, EpisodeMemorySuite
 from sidecar_conformance.memory_bench import BEGAN, EPISODE, OTHER_EPISODE, REWARDS, SHOP, a_turn
@@ -23,8 +24,8 @@ class PostgresBench(EpisodeMemoryBench):
         self.dsn = dsn
 
     def make(self) -> PostgresMemory:
-        """Make one."""
-        return PostgresMemory(self.dsn)
+        """Make one that waits long for a connection: a hundred turns share two of them, also on a busy machine."""
+        return PostgresMemory(self.dsn, limits=ConnectionTimeouts(connect=30.0, pooled=True))
 
 
 class TestPostgres(EpisodeMemorySuite):

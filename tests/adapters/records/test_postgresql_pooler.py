@@ -6,6 +6,7 @@ import pytest
 
 from scripts.benchmark.scale.pooler import POOL, pooler, program
 from sidecar.adapters.postgresql import ConnectionTimeouts, behind_transaction_pooler
+from sidecar.adapters.postgresql.connections import connected
 from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal
 from sidecar.core.identifiers import InstanceId, TurnId
 from tests.adapters.records.bench import OpenedRecord
@@ -14,6 +15,12 @@ from tests.support.record_builders import a_whole_turn
 
 TRIES = 5
 TURNS = 20
+ARRAYS = """
+select distinct format_type(type.oid, null) from pg_proc made
+  cross join unnest(made.proargtypes::oid[] || made.prorettype) given join pg_type type on type.oid = given
+where type.typcategory = 'A' and made.pronamespace = current_schema()::regnamespace order by 1
+"""
+"""Of what the schema's functions take and return."""
 
 
 async def test_a_pooler_without_other_work_is_found_out(postgres: PostgresServer, postgres_dsn: str) -> None:
@@ -57,6 +64,24 @@ async def test_two_sidecars_append_through_a_pooler(postgres: PostgresServer, po
 
     assert told == ["transaction_pooler"] * 2
     assert len(records) < POOL
+
+
+async def test_a_connection_of_a_pooler_knows_every_array_before_it_is_used(dsn: str) -> None:
+    """Else the driver would ask for types where `jit` may be on: that took five seconds, the limit of a statement."""
+    connection = await connected(dsn, ConnectionTimeouts(pooled=True))
+    try:
+        arrays = [name for (name,) in await connection.fetch(ARRAYS)]
+        asked: list[str] = []
+        connection.add_query_logger(lambda made: asked.append(made.query))
+        given = [f"select null::{name}" for name in arrays]
+        for statement in given:
+            await connection.fetchval(statement)
+        await asyncio.sleep(0)  # the driver tells of a query in the next pass
+    finally:
+        connection.terminate()
+
+    assert {"boolean[]", "jsonb[]", "bytea[]"} <= set(arrays)
+    assert asked == given
 
 
 def _database(dsn: str) -> str:

@@ -215,6 +215,35 @@ async def test_a_slot_without_an_address_says_where_to_write_it() -> None:
     assert "set `[targets.slots] gifts`" in failed.value.fault.remedy
 
 
+class EndsTheProcess(Offered):
+    """A runner and a connector whose factories raise what would end the event loop of the sidecar."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
+    def _runner(self, config: RunnerConfig) -> MadeRunner:
+        raise self._error
+
+    def _connector(self, settings: Mapping[str, Any]) -> MadeConnector:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()], ids=repr)
+async def test_a_factory_that_would_end_the_process_fails_its_own_calls_only(error: BaseException) -> None:
+    """Runner and connector are made at the first call that needs them, inside the sidecar's event loop."""
+    offered = policy(EndsTheProcess(error))
+    broken = ChosenRunners(offered, {}, TARGETS, GatewayAddresses("")).runner_for(card("gifts"))
+    with pytest.raises(RunnerError, match=f"making it failed with {type(error).__name__}"):
+        _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
+    connectors = ChosenConnectors(offered, {})
+    await connectors.prepare([card("shop")])
+    call = EnricherCall(ToolId("find"), "", "", "", Principal("user"), "{}", None, timedelta(seconds=1))
+    refused = await connectors.connector_for(card("shop"), "find").enrich(call)
+    assert isinstance(refused, EnricherRefused)
+    assert refused.kind is RefusalKind.UNAVAILABLE
+
+
 async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> None:
     """The tool's, else the vertical's, else the default."""
     chosen = ChosenConnectors(policy(Offered()), {})

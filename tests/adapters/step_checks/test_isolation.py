@@ -33,16 +33,19 @@ class Allows:
         return PolicyAnswer()
 
 
-def cannot_be_made(_settings: Mapping[str, Any]) -> Any:
-    """Raise what a factory should not."""
-    raise SystemExit("no licence")
+ENDS_PROCESSES = [kind("no licence") for kind in (SystemExit, KeyboardInterrupt, GeneratorExit)]
+"""What a factory should not raise."""
 
 
 class Checks:
     """A plugin with a right and a broken one of each kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: BaseException = ENDS_PROCESSES[0]) -> None:
         self.made: list[Gate] = []
+        self._error = error
+
+    def _cannot_be_made(self, _settings: Mapping[str, Any]) -> Any:
+        raise self._error
 
     def _gate(self, _settings: Mapping[str, Any]) -> GateClient:
         self.made.append(Gate(answer_to))
@@ -51,7 +54,7 @@ class Checks:
     @hookimpl
     def sidecar_gate_clients(self) -> Sequence[GateClientSpec]:
         """Offer them."""
-        factories: dict[str, Callable[[Mapping[str, Any]], Any]] = {"right": self._gate, "broken": cannot_be_made}
+        factories: dict[str, Callable[[Mapping[str, Any]], Any]] = {"right": self._gate, "broken": self._cannot_be_made}
         return [
             GateClientSpec(name=name, contract="gate-client/1", summary=name, factory=factory)
             for name, factory in factories.items()
@@ -62,7 +65,7 @@ class Checks:
         """Offer them."""
         factories: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "right": lambda settings: Allows(),
-            "broken": cannot_be_made,
+            "broken": self._cannot_be_made,
         }
         return [
             LifecyclePolicySpec(name=name, contract="lifecycle-policy/1", summary=name, factory=factory)
@@ -76,10 +79,11 @@ def resolved(checks: Checks, default: PolicyNames, rewards: PolicyNames) -> Poli
     return resolve_policy(PolicySettings(default, {REWARDS: rewards}), host)
 
 
-async def test_a_client_that_cannot_be_made_holds_the_gates_of_its_own_vertical_only() -> None:
+@pytest.mark.parametrize("error", ENDS_PROCESSES, ids=lambda error: type(error).__name__)
+async def test_a_client_that_cannot_be_made_holds_the_gates_of_its_own_vertical_only(error: BaseException) -> None:
     """The start goes on, somebody is told, and the reason is in the answer."""
     told: list[tuple[str, str]] = []
-    policy = resolved(Checks(), PolicyNames(gates="right"), PolicyNames(gates={"pre_merge": "broken"}))
+    policy = resolved(Checks(error), PolicyNames(gates="right"), PolicyNames(gates={"pre_merge": "broken"}))
     gates = ChosenGates(policy, {}, lambda what, why: told.append((what, why)))
 
     shops, merge, ramp = (
@@ -91,16 +95,17 @@ async def test_a_client_that_cannot_be_made_holds_the_gates_of_its_own_vertical_
     assert ramp is not None
     assert (await shops.ask(QUESTION)).verdict == "pass"
     assert (await ramp.ask(QUESTION)).verdict == "pass"
-    with pytest.raises(GateUnavailable, match=r"could not be made: .*SystemExit: no licence"):
+    with pytest.raises(GateUnavailable, match=rf"could not be made: .*{type(error).__name__}: no licence"):
         await merge.ask(QUESTION)
     assert [(kind, detail.partition(":")[0]) for kind, detail in told] == [("gate_client_broken", "broken")]
     await gates.close()
 
 
-async def test_a_policy_that_cannot_be_made_denies_the_steps_of_its_own_vertical_only() -> None:
+@pytest.mark.parametrize("error", ENDS_PROCESSES, ids=lambda error: type(error).__name__)
+async def test_a_policy_that_cannot_be_made_denies_the_steps_of_its_own_vertical_only(error: BaseException) -> None:
     """With the reason."""
     told: list[tuple[str, str]] = []
-    policy = resolved(Checks(), PolicyNames(lifecycle=("right",)), PolicyNames(lifecycle=("platform", "broken")))
+    policy = resolved(Checks(error), PolicyNames(lifecycle=("right",)), PolicyNames(lifecycle=("platform", "broken")))
     policies = ChosenPolicies(policy, {}, lambda what, why: told.append((what, why)))
 
     ((_, shops),) = policies.of_vertical(SHOP)
@@ -108,7 +113,8 @@ async def test_a_policy_that_cannot_be_made_denies_the_steps_of_its_own_vertical
 
     assert shops.check(changed()) == PolicyAnswer()
     assert name == "broken"
-    assert "so set_ramp is denied: making it failed with SystemExit: no licence" in rewards.check(changed()).denied
+    denied = f"so set_ramp is denied: making it failed with {type(error).__name__}: no licence"
+    assert denied in rewards.check(changed()).denied
     assert [(kind, detail.partition(":")[0]) for kind, detail in told] == [("policy_broken", "broken")]
 
 

@@ -1,5 +1,6 @@
 """PEM files are read as a set that fits together; what cannot be used changes nothing and is said once."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from subagents_client.runner.tls import HostTls
 from subagents_tls.files import LOOK_SECONDS, TlsFiles, TlsFilesProblem, WatchedFiles
 from subagents_tls.identities import problem_with_identity
-from tests.support.authority import AGENT, LOCAL, Authority, Issued
+from tests.support.authority import AGENT, DAY, LOCAL, Authority, Issued
 
 
 class SteppedSeconds:
@@ -53,6 +54,45 @@ def test_a_pair_that_does_not_fit_yet_is_not_used_until_it_does(tmp_path: Path) 
     second.written(tmp_path)
     clock.pass_look()
     assert (watched.current().key, watched.problem) == (second.key, "")
+
+
+def test_a_certificate_that_expires_is_told_once_and_its_successor_ends_that(tmp_path: Path) -> None:
+    """The files do not change at that moment, and the other end of a connection only refuses it."""
+    authority, clock, told = Authority(), SteppedSeconds(), list[str]()
+    now = [dt.datetime.now(dt.UTC)]
+    watched = WatchedFiles(authority.issue(*LOCAL).written(tmp_path), told.append, clock, lambda: now[0])
+    assert told == []
+    now[0] += DAY
+    for _ in range(2):
+        clock.pass_look()
+        watched.current()
+    assert [watched.problem] == told
+    assert "tls.crt has expired (" in watched.problem
+    authority.issue(*LOCAL, life=(-DAY, 3 * DAY)).written(tmp_path)
+    clock.pass_look()
+    assert (watched.current().number, watched.problem) == (2, "")
+
+
+def test_a_certificate_that_has_expired_at_the_start_is_told_at_once(tmp_path: Path) -> None:
+    """It is used all the same: whatever renews it may come later than the start."""
+    told = list[str]()
+    WatchedFiles(Authority().issue(*LOCAL, life=(-2 * DAY, -DAY)).written(tmp_path), told.append)
+    assert len(told) == 1
+    assert "has expired" in told[0]
+
+
+def test_files_that_come_back_as_they_were_are_no_problem_any_more(tmp_path: Path) -> None:
+    """A volume that was away for a moment, with the same content, times and inodes."""
+    clock, told = SteppedSeconds(), list[str]()
+    watched = WatchedFiles(Authority().issue(*LOCAL).written(tmp_path / "tls"), told.append, clock)
+    (tmp_path / "tls").rename(tmp_path / "away")
+    clock.pass_look()
+    watched.current()
+    assert "cannot be read" in watched.problem
+    (tmp_path / "away").rename(tmp_path / "tls")
+    clock.pass_look()
+    watched.current()
+    assert (watched.problem, len(told)) == ("", 1)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.support.fork_server.shown import FILLED, Room, own_room
 
 WARM: Final = (
     *("sidecar", "sidecar_gates_manifest", "sidecar_runner_langchain", "subagents_client", "subagents_evals"),
-    *("subagents_loadgen", "examples", "scripts.benchmark"),
+    *("subagents_loadgen", "examples", "scripts.benchmark", "tests.support.simulation"),
 )
 """Our packages whose every module is imported beforehand; the examples bring LangChain along."""
 WARM_TOO: Final = ("asyncpg", "uvicorn", "typer.rich_utils")

@@ -47,7 +47,7 @@ def nobody_sees_somebody_elses_data(facts: Facts) -> Iterator[str]:
         "a sub-agent": repr([[run.request.arguments_json, run.request.contract_json] for run in seen.runner.runs])
         + repr([tool.answer for tool in _tools(facts)]),
         "a frame": repr([frame for listener in seen.watched.listeners for _, frame in listener.frames]),
-        "the records": repr(list(seen.store.records.values())),
+        "the records": repr(list(facts.records.values())),
         "telemetry": repr(seen.recorder.told),
     }
     for place, text in places.items():

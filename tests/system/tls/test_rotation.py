@@ -10,14 +10,19 @@ from typing import Any
 import grpc
 import pytest
 
+from sidecar.composition.parts import Overrides
+from sidecar.composition.running import running_sidecar
+from sidecar.observability import names
+from sidecar.observability.metrics import Counter
+from sidecar.settings import read_settings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 from subagents_client.runner import Run, RunnerHost
 from subagents_tls.channels import RotatingChannel
 from subagents_tls.files import WatchedFiles
-from tests.support.authority import AGENT, LOCAL, Authority, Issued
+from tests.support.authority import AGENT, DAY, LOCAL, Authority, Issued
 from tests.support.requests import a_bind, some_calls
-from tests.support.sidecar_process import next_look, place
+from tests.support.sidecar_process import next_look, place, settings_file
 from tests.support.tls_sidecar import TlsSidecar, a_tls_sidecar
 
 
@@ -115,6 +120,12 @@ async def until_used(watched: WatchedFiles) -> None:
             await next_look()
 
 
+def problem_of(served: TlsSidecar, section: str) -> str:
+    """Return what the page of readiness says of certificates, by the section of the settings that names them."""
+    problem: str = served.sidecar.readiness.detail()["tls"]["certificates"][section]["problem"]
+    return problem
+
+
 async def test_files_that_do_not_fit_change_nothing_and_are_told(folder: Path) -> None:
     """A new certificate with another key: the former pair is served, and the page of readiness says why."""
     async with a_tls_sidecar(folder) as served:
@@ -122,9 +133,68 @@ async def test_files_that_do_not_fit_change_nothing_and_are_told(folder: Path) -
         torn = served.authority.issue(*LOCAL)
         Issued(torn.authority, torn.certificate, served.authority.issue(*LOCAL).key).written(folder / "server")
         async with asyncio.timeout(20):
-            while not served.sidecar.readiness.detail()["tls"]["problem"]:
+            while not problem_of(served, "tls"):
                 await next_look()
-        assert "does not fit the key" in served.sidecar.readiness.detail()["tls"]["problem"]
+        assert "does not fit the key" in problem_of(served, "tls")
         await until_served(served, Issued(b"", good, b""))
         channel = await served.channel("dispatch", served.authority.issue(AGENT))
         assert (await bind(channel, "t-1")).surface_token
+
+
+OUTGOING = """
+[runners.grpc]
+plugin = "grpc"
+ca_file = "{folder}/runner/ca.pem"
+client_certificate_file = "{folder}/runner/tls.crt"
+client_key_file = "{folder}/runner/tls.key"
+
+[connectors.rest]
+plugin = "rest"
+ca_file = "{folder}/service/ca.pem"
+"""
+
+
+def anomalies(served: TlsSidecar, kind: str) -> float:
+    """Return how often an anomaly has been counted."""
+    counter = next(each for each in served.sidecar.metrics if each.name == names.ANOMALIES)
+    assert isinstance(counter, Counter)
+    return counter.series.get((kind,), 0)
+
+
+async def test_certificates_of_outgoing_connections_are_told_when_they_are_missing_or_have_expired(
+    folder: Path,
+) -> None:
+    """The runner and the connectors go on with the former ones; without a word the operator would learn of it late."""
+    authority = Authority()
+    authority.issue("sidecar.example").written(folder / "runner")
+    async with a_tls_sidecar(folder, OUTGOING.format(folder=folder), authority) as served:
+        assert "service/ca.pem cannot be read: No such file" in problem_of(served, "connectors.rest")
+        authority.issue("sidecar.example").written(folder / "service")
+        assert (problem_of(served, "connectors.rest"), problem_of(served, "runners.grpc")) == ("", "")
+
+        (folder / "runner" / "tls.crt").unlink()
+        async with asyncio.timeout(20):
+            while "tls.crt cannot be read: No such file" not in problem_of(served, "runners.grpc"):
+                await next_look()
+        authority.issue("sidecar.example", life=(-2 * DAY, -DAY)).written(folder / "runner")
+        async with asyncio.timeout(20):
+            while "tls.crt has expired" not in problem_of(served, "runners.grpc"):
+                await next_look()
+        authority.issue("sidecar.example").written(folder / "runner")
+        async with asyncio.timeout(20):
+            while problem_of(served, "runners.grpc"):
+                await next_look()
+        await next_look()
+        assert anomalies(served, "tls_files_unusable") == 3
+
+
+async def test_a_sidecar_that_listens_on_sockets_only_follows_its_client_certificates_too(folder: Path) -> None:
+    """Nothing else would say that the certificate for a runner host has expired."""
+    authority = Authority()
+    authority.issue("sidecar.example", life=(-2 * DAY, -DAY)).written(folder / "runner")
+    authority.issue("sidecar.example").written(folder / "service")
+    settings = read_settings(settings_file(folder, OUTGOING.format(folder=folder)), {})
+    async with running_sidecar(settings, replaced=Overrides()) as sidecar:
+        shown = sidecar.readiness.detail()["tls"]
+    assert (shown["addresses"], shown["certificates"]["connectors.rest"]["problem"]) == ({}, "")
+    assert "tls.crt has expired" in shown["certificates"]["runners.grpc"]["problem"]

@@ -1,7 +1,7 @@
 """Every event of a child, whole, and every refusal of the log, word for word: both are read by people and programs."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -9,11 +9,11 @@ import pytest
 
 from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.chain import event_link, opening_link
-from sidecar.core.executing.events import MOST_OF_A_KIND
+from sidecar.core.executing.events import ATTEMPT, MOST_OF_A_KIND, ChildEvent
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
 from sidecar.core.journal.making.child_log import ChildLog
-from sidecar.core.journal.marks import What
+from sidecar.core.journal.marks import Values, What
 from tests.support.derived_events import OPENED_AT, events_of
 from tests.support.requirement import requirement
 
@@ -221,3 +221,50 @@ def test_events_of_a_kind_that_are_on_record_count_once_each() -> None:
     for _ in range(64):
         log.repeatable(NOW, What.TOOL_REFUSED, "x", "no")
     assert log.waiting == 24
+
+
+def an_attempt(details: str, sequence: int = 3) -> ChildEvent:
+    """Return that an attempt began, as it is on record."""
+    named = (ChildId("k1"), TurnId("t1"), sequence, ATTEMPT, NOW, "sidecar", "an attempt")
+    return ChildEvent("e", *named, details, "", "")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "newest"), [(['{"number": 4}'], 4), (["{}"], 1), (["{}", "{}"], 2), (['{"number": 4}', "{}"], 5)]
+)
+def test_a_log_goes_on_with_the_number_of_the_newest_attempt(attempts: list[str], newest: int) -> None:
+    """An event that says none is one more."""
+    log = a_log()
+    log.go_on_after(an_attempt(details, 3 + place) for place, details in enumerate(attempts))
+    assert (log.attempts, log.progress(NOW, []).attempts) == (newest, newest)
+    assert log.has(What.ATTEMPT)
+    assert not log.has(What.BUDGET_STOPPED)
+
+
+def test_a_log_whose_marks_are_on_record_goes_on_after_nothing() -> None:
+    """It has events, though no mark waits."""
+    log = a_log(lambda log: log.attempt(NOW, 2, AttemptId("a2")))
+    log.progress(NOW, [])
+    assert log.waiting == 0
+    with pytest.raises(ChildClosed, match="the log has events already"):
+        log.go_on_after([])
+
+
+def test_a_fact_takes_marks_with_their_values_and_whole_microseconds() -> None:
+    """And the number of the newest attempt. Once all is on record, nothing waits."""
+    log = a_log(lambda log: log.attempt(NOW, 2, AttemptId("a2")), waiting, accepted)
+    values: list[Values] = []
+    progress = log.progress(NOW - timedelta(microseconds=1500), values, take=False)
+    assert [type(mark.after) for mark in progress.marks] == [int] * 3
+    assert [mark.after for mark in progress.marks] == [1500] * 3
+    assert progress.attempts == 2
+    assert values == [(2, "a2"), ("succeeded", 1, False, 5), ()]
+    assert log.waiting == 3
+    log.clear()
+    assert log.waiting == 0
+
+
+def test_no_attempt_is_possible_after_the_work() -> None:
+    """The refusal says what the child is."""
+    with pytest.raises(ChildClosed, match="no attempt is possible for a child that is failed"):
+        a_log(failed).attempt(NOW, 2, AttemptId("a2"))

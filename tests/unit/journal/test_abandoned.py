@@ -11,8 +11,9 @@ from sidecar.core.binding.surface import Candidate
 from sidecar.core.binding.surface_token import SurfaceClaims, cohort_of
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
+from sidecar.core.executing.events import EFFECT_SENT
 from sidecar.core.executing.records import ChildOpened, DispatchOpened
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import (
@@ -233,6 +234,55 @@ def test_a_delegated_child_is_no_childs_outcome_of_the_call() -> None:
         (DelegationSettled(DispatchId("d1"), (progress(8, What.FAILED),)), Texts(values=(LOST,))),
         settled("d1", [settlement(0, told("k1"))], (progress(7, What.FAILED),)),
     ]
+
+
+def with_effect(child: StoredChild) -> StoredChild:
+    """Return a running child that sent an effect, whose result is not on record."""
+    log = EventLog(child.opened.child_id, TURN, child.opened.slot, child.opened.step_idx, child.opened.link)
+    log.go_on_after(child.events)
+    sent = log.noted(OPENED, EFFECT_SENT, "an effect was sent", key="ik1-0")
+    return msgspec.structs.replace(child, events=(*child.events, sent))
+
+
+def test_every_delegated_child_that_ran_is_lost_in_one_fact() -> None:
+    """Two of them, in the order of the record."""
+    dispatch = a_dispatch("d1", "c1", owner=ME)
+    parent = a_child("k1", "d1", "c1", RUNNING)
+    below = [a_child(f"k{step}", "d1", "c1", RUNNING, parent="k1", step=step) for step in (8, 9)]
+    (first, texts), _ = settling(a_turn([dispatch], parent, *below), dispatch, NOW, ME)
+    assert first == DelegationSettled(DispatchId("d1"), (progress(8, What.FAILED), progress(9, What.FAILED)))
+    assert texts == Texts(values=(LOST, LOST))
+
+
+def test_the_call_of_a_child_that_waits_for_its_parent_is_lost_without_its_progress() -> None:
+    """The child waits on; only the call has an outcome."""
+    dispatch = a_dispatch("d1", "c1", owner=ME)
+    turn = a_turn([dispatch], a_child("k1", "d1", "c1", WAITING))
+    assert settling(turn, dispatch, NOW, ME) == [settled("d1", [settlement(0, told("k1"))])]
+
+
+@requirement("SX-25")
+def test_a_child_with_an_effect_whose_result_is_unknown_is_lost_as_that() -> None:
+    """In the event of the child and in the outcome of the call, when the sidecar is lost and when the parent is."""
+    unknown, dispatch = CallFailure.EFFECT_UNKNOWN, a_dispatch("d1", "c1", owner=ME, first=3)
+    turn = a_turn([dispatch], with_effect(a_child("k1", "d1", "c1", RUNNING, step=3)))
+    [(body, texts)] = settling(turn, dispatch, NOW, ME)
+    assert isinstance(body, CallsSettled)
+    assert [(call.place, call.reason) for call in body.calls] == [(0, unknown)]
+    assert texts.values == ((str(unknown), "sidecar_lost"),)
+
+    (body, _), (_, texts) = closing(turn, NOW, ME).said
+    assert isinstance(body, CallsSettled)
+    assert [(call.place, call.reason) for call in body.calls] == [(0, unknown)]
+    assert texts.values == ((str(unknown), "sidecar_lost"), ("parent_lost",))
+
+
+def test_the_routing_decision_of_a_lost_turn_says_what_its_calls_used() -> None:
+    """As their outcomes do."""
+    used = Usage(3, 4)
+    dispatch = a_dispatch("d1", "c1", owner=ME, outcomes=(told("k1", usage=used),))
+    (call,) = closing(a_turn([dispatch], a_child("k1", "d1", "c1", CLOSED)), NOW, ME).routing.calls
+    assert call.usage == used
 
 
 @requirement("SX-26", "SX-31")

@@ -100,6 +100,7 @@ def test_a_turn_called_if_a_call_was_of_a_sub_agent_and_the_end_names_calls(
     assert state.index is not None
     assert state.index.called is (called and routed)
     assert state.index.ended_at == end.draft.at
+    assert state.index.expires_at == some_claims().expires_at
     assert state.index.episode_id == EPISODE
 
 

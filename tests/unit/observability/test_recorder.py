@@ -11,6 +11,7 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.money import units
 from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.envelopes.verdicts import WithholdReason
@@ -316,6 +317,23 @@ def test_tokens_are_counted_and_those_of_a_cache_only_where_a_provider_says() ->
         'sidecar_child_tokens_total{kind="cached",sub_agent_id="shop"} 150.0',
         'sidecar_child_tokens_total{kind="input",sub_agent_id="rewards"} 7.0',
         'sidecar_child_tokens_total{kind="output",sub_agent_id="rewards"} 3.0',
+    }
+
+
+def test_money_is_counted_by_slot_definition_and_arm_and_an_unknown_cost_by_itself() -> None:
+    """In US dollars; an unknown cost adds nothing to them."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    for arm, cost in (("active", units(0.5)), ("active", units(0.25)), ("target", units(2)), ("active", None)):
+        recorder.money_spent("shop", "shop-2", arm, cost)
+    recorder.money_spent("shop", "shop-1", "control", units(0.125))
+
+    told = {line for line in page(metrics).splitlines() if line.startswith("sidecar_child_cost")}
+    assert told == {
+        'sidecar_child_cost_usd_total{arm="active",definition_id="shop-2",sub_agent_id="shop"} 0.75',
+        'sidecar_child_cost_usd_total{arm="target",definition_id="shop-2",sub_agent_id="shop"} 2.0',
+        'sidecar_child_cost_usd_total{arm="control",definition_id="shop-1",sub_agent_id="shop"} 0.125',
+        'sidecar_child_cost_unknown_total{definition_id="shop-2",sub_agent_id="shop"} 1.0',
     }
 
 

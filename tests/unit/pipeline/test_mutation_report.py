@@ -12,7 +12,10 @@ from scripts.mutation_report import (
     change_of,
     compare,
     read_equivalents,
+    report,
+    rows_in,
     table,
+    with_newer,
 )
 
 LIST = """
@@ -101,3 +104,13 @@ def test_the_table_ends_with_the_sum() -> None:
         "| core.b | 2 | 2 | 0 | 0 |",
         "| all | 11 | 9 | 1 | 1 |",
     ]
+
+
+def test_a_run_of_some_modules_replaces_their_rows_of_the_report() -> None:
+    """Others stay, and a module that has gone has no row."""
+    before = rows_in(report([Row("sidecar.core.a", 9, 7, 2), Row("sidecar.core.b", 5, 5, 0)], KNOWN))
+    assert before == (Row("sidecar.core.a", 9, 7, 2), Row("sidecar.core.b", 5, 5, 0))
+    newer, added = Row("sidecar.core.b", 6, 6, 0), Row("sidecar.core.0", 1, 1, 0)
+    present = {"sidecar.core.0", "sidecar.core.a", "sidecar.core.b"}
+    assert with_newer(before, [newer, added], present) == (added, before[0], newer)
+    assert with_newer(before, [newer], {"sidecar.core.b"}) == (newer,)

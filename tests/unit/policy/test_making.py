@@ -1,6 +1,7 @@
 """Settings are checked before a plugin is made, and a factory's mistakes stop the start with a clear message."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -73,9 +74,22 @@ def test_a_plugin_without_settings_refuses_any() -> None:
     assert "its settings are: none" in refusal(flags("plain"), {"x": 1})
 
 
-def raising(settings: Mapping[str, Any]) -> Any:
-    """Exit instead of making anything."""
-    raise SystemExit("no licence")
+def raising(error: BaseException) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a factory that raises."""
+
+    def make(settings: Mapping[str, Any]) -> Any:
+        raise error
+
+    return make
+
+
+class Shy:
+    """An object that exits when it is looked at."""
+
+    @property
+    def fetch(self) -> Any:
+        """Exit."""
+        raise SystemExit("look away")
 
 
 async def asynchronous(settings: Mapping[str, Any]) -> Any:
@@ -85,7 +99,11 @@ async def asynchronous(settings: Mapping[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("factory", "expected"),
     [
-        (raising, "making it failed with SystemExit: no licence"),
+        (raising(SystemExit("no licence")), "making it failed with SystemExit: no licence"),
+        (raising(KeyboardInterrupt()), "making it failed with KeyboardInterrupt"),
+        (raising(GeneratorExit()), "making it failed with GeneratorExit"),
+        (raising(asyncio.CancelledError()), "making it failed with CancelledError"),
+        (lambda settings: Shy(), "looking at what it made failed with SystemExit: look away"),
         (asynchronous, "its factory is async"),
         (lambda settings: None, "its factory made a NoneType, which lacks fetch, changed, close"),
         (QuietConnector, "its factory made a QuietConnector, which lacks fetch, changed"),

@@ -183,6 +183,7 @@ async def test_a_no_is_counted_and_the_other_gates_are_asked_even_so() -> None:
         (Gate(raises(GateUnavailable("it is\naway"))), "held: it is away"),
         (Gate(raises(KeyError("boom"))), "held: its client raised KeyError"),
         (Gate(raises(SystemExit(1))), "held: its client raised SystemExit"),
+        (Gate(raises(KeyboardInterrupt())), "held: its client raised KeyboardInterrupt"),
         (Hanging(answer_to), "held: it did not answer within 0.02 s"),
     ],
 )

@@ -11,6 +11,7 @@ import grpc
 
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
 from subagents_client.channels import UNIX_SCHEMES, open_channel, refuse_remote
+from subagents_client.checking.requests import check_request
 from subagents_client.errors import error_from
 from subagents_client.outcomes import Component, Outcome
 from subagents_client.runner.answers import DataUnavailable, Delegated, OwnComponent, OwnTurn, ToolData
@@ -48,6 +49,7 @@ class Gateways:
         self, target: str, grant: str, request: tools_pb2.CallToolRequest, left: float
     ) -> ToolData | DataUnavailable:
         """Call one tool; as `Run.call_tool`."""
+        check_request(request)
         refuse_remote(target, allowed=self._allow_remote)
         async with self._line(target) as channel:
             stub = tools_pb2_grpc.ToolGatewayServiceStub(channel)
@@ -61,6 +63,7 @@ class Gateways:
         """Read own earlier turns; as `Run.read_own_turns`."""
         refuse_remote(target, allowed=self._allow_remote)
         request = tools_pb2.ReadOwnTurnsRequest(max_turns=max_turns)
+        check_request(request)
         async with self._line(target) as channel:
             stub = tools_pb2_grpc.ToolGatewayServiceStub(channel)
             try:
@@ -71,6 +74,7 @@ class Gateways:
 
     async def delegate(self, target: str, grant: str, request: tools_pb2.DelegateRequest, left: float) -> Delegated:
         """Ask another sub-agent; as `Run.delegate`."""
+        check_request(request)
         refuse_remote(target, allowed=self._allow_remote)
         async with self._line(target) as channel:
             stub = tools_pb2_grpc.ToolGatewayServiceStub(channel)

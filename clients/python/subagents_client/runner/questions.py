@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from subagents.runner.v1 import runner_pb2
 from subagents_client.asking.messages import ANSWERERS, DECISIONS, KINDS
 from subagents_client.asking.questions import Answerer, Decision, QuestionKind
+from subagents_client.checking.requests import check_request
 
 
 class AsksBack(Exception):
@@ -37,7 +38,7 @@ class AsksBack(Exception):
         self.about_json = "" if about is None else json.dumps(about, ensure_ascii=False, allow_nan=False)
 
     def to_message(self) -> runner_pb2.QuestionAsked:
-        """Return it as the sidecar is told."""
+        """Return it as the sidecar is told. Raises `InvalidRequest` if it is longer than a question may be."""
         message = runner_pb2.QuestionAsked(
             kind=f"QUESTION_KIND_{self.kind.name}",
             text=self.text,
@@ -47,6 +48,7 @@ class AsksBack(Exception):
         )
         if self.expires_in is not None:
             message.expires_in.FromTimedelta(self.expires_in)
+        check_request(message)
         return message
 
 

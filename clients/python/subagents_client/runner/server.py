@@ -16,7 +16,9 @@ from grpc_health.v1.health import aio as health_aio
 
 from subagents_client.channels import MOST_MESSAGE_BYTES, refuse_remote, unix_path
 from subagents_client.runner.addresses import check_address
+from subagents_client.runner.attempts import reject_run
 from subagents_client.runner.tls import HostTls
+from subagents_errors import CallerNotAllowed
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),  # two hosts on one port would share its calls without a word
@@ -34,6 +36,37 @@ TLS_OPTIONS: Final = (("grpc.max_connection_age_ms", 3_600_000),)
 """Calls after an hour need a new connection, hence a new handshake: a certificate is looked at again."""
 CLOSING_SECONDS: Final = 1.0
 """How long the server may take to close once nothing runs any more."""
+
+
+class ListedCallersHealth(health_aio.HealthServicer):
+    """Health over TLS, for the callers that the host lists: it tells which host serves what, and when it stops."""
+
+    def __init__(self, tls: HostTls) -> None:
+        super().__init__()
+        self._tls = tls
+
+    async def Check(  # noqa: N802  names of gRPC
+        self, request: health_pb2.HealthCheckRequest, context: Any
+    ) -> health_pb2.HealthCheckResponse:
+        """Tell the health of a service once."""
+        await self._admit(context)
+        return await super().Check(request, context)
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802  a name of gRPC
+        """Tell the health of a service, and each change."""
+        await self._admit(context)
+        await super().Watch(request, context)
+
+    async def List(self, _: object, context: Any) -> None:  # noqa: N802  a name of gRPC
+        """Refuse: gRPC has no implementation of it for asyncio."""
+        await self._admit(context)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "use Check or Watch")
+
+    async def _admit(self, context: Any) -> None:
+        try:
+            self._tls.check(context)
+        except CallerNotAllowed as error:
+            await reject_run(context, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +106,7 @@ async def listening(
     check_address(target)
     with exclusive_lock(target):
         server = grpc.aio.server(options=SERVER_OPTIONS if tls is None else SERVER_OPTIONS + TLS_OPTIONS)
-        health = health_aio.HealthServicer()
+        health = health_aio.HealthServicer() if tls is None else ListedCallersHealth(tls)
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, dict(handlers))])
         try:

@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc
 
-from subagents_client.channels import UNIX_SCHEMES
+from subagents_client.channels import UNIX_SCHEMES, watched_files
 from subagents_errors import CallerNotAllowed
-from subagents_tls.files import TlsFiles, WatchedFiles
+from subagents_tls.files import TlsFiles
 from subagents_tls.identities import identities_of, problem_with_identity
 from subagents_tls.servers import server_credentials
 
@@ -40,7 +40,7 @@ class HostTls:
         """Return what the server is bound with. Raises `ValueError`: a Unix socket, or files that cannot be used."""
         if target.startswith(UNIX_SCHEMES):
             raise ValueError(f"{target} is a Unix socket, which carries no TLS: leave `tls` out, or use a TCP address")
-        return server_credentials(WatchedFiles(self.files))
+        return server_credentials(watched_files(self.files))
 
     def check(self, context: Any) -> None:
         """Refuse a caller that is not listed. Raises `CallerNotAllowed`."""

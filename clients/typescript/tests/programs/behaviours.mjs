@@ -1,6 +1,10 @@
 // What the tests ask of the installed client: `node behaviours.mjs CASE SOCKET SECRET_FILE`; prints a JSON object a line.
 
+import { readFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { createInterface } from "node:readline";
+
+import { fromBinary } from "@bufbuild/protobuf";
 
 import {
   Answerer,
@@ -17,7 +21,10 @@ import {
   toolMessages,
   TurnSource,
 } from "subagents-client";
-import { BindTurnRequestSchema } from "subagents-client/proto/dispatch/v1/dispatch_pb.js";
+import * as dispatch from "subagents-client/proto/dispatch/v1/dispatch_pb.js";
+import * as history from "subagents-client/proto/history/v1/history_pb.js";
+
+import { checkRequest } from "./node_modules/subagents-client/dist/checking.js";
 
 const [wanted, socket, bootSecretFile] = process.argv.slice(2);
 const input = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -55,13 +62,77 @@ const cases = {
     sidecar.close();
   },
 
-  /** A wrong request: the reason, and what is wrong in which field. */
+  /** Over TLS: with its certificate, with one that the sidecar does not list, by a wrong name, of a stranger. */
+  async secured() {
+    const [address, folder] = [socket, bootSecretFile];
+    const files = (name, more = {}) => ({
+      caFile: `${folder}/${name}/ca.pem`,
+      certificateFile: `${folder}/${name}/tls.crt`,
+      keyFile: `${folder}/${name}/tls.key`,
+      ...more,
+    });
+    const tried = async (tls) => {
+      const sidecar = new SidecarClient({ address, tls, timeouts: { bindMs: 3_000 } });
+      const failure = await sidecar.bindTurn(WHO).catch((error) => error);
+      sidecar.close();
+      return failure instanceof SidecarError ? failure.reason || "no connection" : "bound";
+    };
+    const sidecar = new SidecarClient({ address, tls: files("client") });
+    const dispatched = await sidecar.withTurn(WHO, (turn) => turn.dispatchAndWait([call(1, "ask_shop")]));
+    show({ ...outcomes(dispatched), texts: toolMessages(dispatched).map(({ text }) => text) });
+    sidecar.close();
+    show({
+      unlisted: await tried(files("unlisted")),
+      misnamed: await tried(files("client", { serverName: "another.example" })),
+      strange: await tried(files("stranger")),
+      renewed: await (async () => {
+        const again = new SidecarClient({ address, tls: files("renewed") });
+        await cue({ ready: true });
+        const turn = await again.bindTurn(WHO);
+        await turn.end();
+        again.close();
+        return "bound";
+      })(),
+    });
+    const mistakes = [{ address }, { tls: files("client") }, { address, tls: files("client"), bootSecret: "x" }, { address, tls: files("nowhere") }];
+    show(
+      mistakes.map((options) => {
+        try {
+          return new SidecarClient(options) && "accepted";
+        } catch (error) {
+          return error.message;
+        }
+      }),
+    );
+  },
+
+  /** Requests that break a rule, and requests at a limit: the fields that are refused; then two, without any sidecar. */
+  async rules() {
+    for (const [name, raw] of JSON.parse(readFileSync(`${dirname(bootSecretFile)}/rules.json`, "utf8"))) {
+      const schema = dispatch[`${name}Schema`] ?? history[`${name}Schema`];
+      try {
+        checkRequest(schema, fromBinary(schema, Buffer.from(raw, "base64")));
+        show([]);
+      } catch (error) {
+        show(Object.keys(error.fields));
+      }
+    }
+    const sidecar = connected();
+    const binding = await sidecar.bindTurn({ ...WHO, turnId: "turn 2" }).catch((error) => error);
+    const reading = await sidecar.history.getTurn({ turnId: "" }).catch((error) => error);
+    for (const { code, fields, message, reason } of [binding, reading]) {
+      show({ code, fields: Object.keys(fields), message, reason });
+    }
+    sidecar.close();
+  },
+
+  /** A request that keeps to the rules and is wrong: the reason, and what is wrong in which field. */
   async mistake() {
     const sidecar = connected();
-    const failure = await sidecar.bindTurn({ turnId: "turn 2" }).catch((error) => error);
+    const failure = await sidecar.bindTurn({ ...WHO, date: "2026-02-30" }).catch((error) => error);
     const { reason, fields, code, answered } = failure;
     show({ isError: failure instanceof SidecarError, reason, fields: Object.keys(fields), code, answered, message: failure.message });
-    show({ schema: BindTurnRequestSchema.typeName });
+    show({ schema: dispatch.BindTurnRequestSchema.typeName });
     sidecar.close();
   },
 

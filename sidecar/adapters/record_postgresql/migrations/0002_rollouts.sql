@@ -65,12 +65,14 @@ create table rollout_flags (
   body text collate "C" not null
 );
 
--- `seen_at` is the replica's clock, `heard_at` the database's: whether it is alive is decided by one clock.
+-- `seen_at` is the replica's clock, `heard_at` the database's: whether it is alive is decided by one clock. `pinned` is how
+-- many open turns it had bound to each definition: JSON, counts by digest.
 create table rollout_replicas (
   instance_id text collate "C" primary key,
   version bigint not null,
   seen_at timestamptz not null,
-  heard_at timestamptz not null
+  heard_at timestamptz not null,
+  pinned text collate "C" not null default '{}'
 ) with (fillfactor = 50);
 
 create table rollout_audit_markers (

@@ -66,6 +66,15 @@ CREATE TABLE rollout_audit_markers (
   body TEXT NOT NULL
 ) STRICT;
 
+-- How many open turns each process had bound to each definition: the one that has the file, and those that had it before.
+-- `pinned` is JSON, counts by digest; `seen_at` is in microseconds since 1970.
+CREATE TABLE rollout_replicas (
+  instance_id TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  seen_at INTEGER NOT NULL,
+  pinned TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TRIGGER rollout_audit_stay BEFORE UPDATE ON rollout_audit
   BEGIN SELECT RAISE(ABORT, 'the audit of rollouts is append-only'); END;
 CREATE TRIGGER rollout_audit_are_kept BEFORE DELETE ON rollout_audit WHEN NOT EXISTS (SELECT 1 FROM purging)

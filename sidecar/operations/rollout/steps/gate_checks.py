@@ -101,7 +101,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             problem = _plain(away.detail)
         except Exception as error:  # noqa: BLE001  a plugin may raise anything; the gate does not pass
             problem = f"its client raised {type(error).__name__}"
-        except (SystemExit, GeneratorExit) as error:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
         else:
             return self._believed(question, answer)

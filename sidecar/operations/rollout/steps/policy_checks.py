@@ -116,7 +116,7 @@ class Policies:
             answer = await self._ask_one(policy, asked)
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
             return self._broken(name, f"raised {type(error).__name__}")
-        except (SystemExit, GeneratorExit) as error:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             return self._broken(name, f"raised {type(error).__name__}")
         if not isinstance(answer, PolicyAnswer):
             return self._broken(name, f"answered a {type(answer).__name__}")

@@ -26,7 +26,11 @@ if _version_not_supported:
 
 
 class EnricherServiceStub:
-    """Answers enricher calls. Served by a data service; the sidecar calls it, and serves it nowhere.
+    """Answers enricher calls. Served by a data service at the target that the tool's declaration names, a Unix socket or a TCP
+    address; the sidecar calls it, and serves it nowhere.
+
+    Metadata: `x-ccs-on-behalf-of`; `traceparent` and `tracestate` if the turn is traced. The deadline is the tool's timeout.
+    Messages: an answer has at most the connector's `max_body_bytes` (1 MiB by default).
     """
 
     def __init__(self, channel):
@@ -43,7 +47,11 @@ class EnricherServiceStub:
 
 
 class EnricherServiceServicer:
-    """Answers enricher calls. Served by a data service; the sidecar calls it, and serves it nowhere.
+    """Answers enricher calls. Served by a data service at the target that the tool's declaration names, a Unix socket or a TCP
+    address; the sidecar calls it, and serves it nowhere.
+
+    Metadata: `x-ccs-on-behalf-of`; `traceparent` and `tracestate` if the turn is traced. The deadline is the tool's timeout.
+    Messages: an answer has at most the connector's `max_body_bytes` (1 MiB by default).
     """
 
     def Enrich(self, request, context):
@@ -80,7 +88,11 @@ def add_EnricherServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EnricherService:
-    """Answers enricher calls. Served by a data service; the sidecar calls it, and serves it nowhere.
+    """Answers enricher calls. Served by a data service at the target that the tool's declaration names, a Unix socket or a TCP
+    address; the sidecar calls it, and serves it nowhere.
+
+    Metadata: `x-ccs-on-behalf-of`; `traceparent` and `tracestate` if the turn is traced. The deadline is the tool's timeout.
+    Messages: an answer has at most the connector's `max_body_bytes` (1 MiB by default).
     """
 
     @staticmethod

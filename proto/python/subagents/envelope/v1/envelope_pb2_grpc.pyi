@@ -13,7 +13,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class EnricherServiceStub:
-    """Answers enricher calls. Served by a data service; the sidecar calls it, and serves it nowhere."""
+    """Answers enricher calls. Served by a data service at the target that the tool's declaration names, a Unix socket or a TCP
+    address; the sidecar calls it, and serves it nowhere.
+
+    Metadata: `x-ccs-on-behalf-of`; `traceparent` and `tracestate` if the turn is traced. The deadline is the tool's timeout.
+    Messages: an answer has at most the connector's `max_body_bytes` (1 MiB by default).
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Enrich: _aio.UnaryUnaryMultiCallable[_envelope_pb2.EnricherRequest, _envelope_pb2.EnricherResponse]
@@ -31,7 +36,12 @@ class EnricherServiceStub:
     """
 
 class EnricherServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Answers enricher calls. Served by a data service; the sidecar calls it, and serves it nowhere."""
+    """Answers enricher calls. Served by a data service at the target that the tool's declaration names, a Unix socket or a TCP
+    address; the sidecar calls it, and serves it nowhere.
+
+    Metadata: `x-ccs-on-behalf-of`; `traceparent` and `tracestate` if the turn is traced. The deadline is the tool's timeout.
+    Messages: an answer has at most the connector's `max_body_bytes` (1 MiB by default).
+    """
 
     @_abc_1.abstractmethod
     def Enrich(

@@ -31,7 +31,7 @@ class ToolGatewayServiceStub:
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
     the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
-    at a time on one connection.
+    at a time on one connection; messages of `limits.message_bytes` (4 MiB by default).
     """
 
     def __init__(self, channel):
@@ -63,7 +63,7 @@ class ToolGatewayServiceServicer:
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
     the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
-    at a time on one connection.
+    at a time on one connection; messages of `limits.message_bytes` (4 MiB by default).
     """
 
     def CallTool(self, request, context):
@@ -133,7 +133,7 @@ class ToolGatewayService:
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
     the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
-    at a time on one connection.
+    at a time on one connection; messages of `limits.message_bytes` (4 MiB by default).
     """
 
     @staticmethod

@@ -18,7 +18,7 @@ class ToolGatewayServiceStub:
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
     the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
-    at a time on one connection.
+    at a time on one connection; messages of `limits.message_bytes` (4 MiB by default).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -52,7 +52,7 @@ class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
     the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `limits.agent_streams` calls
-    at a time on one connection.
+    at a time on one connection; messages of `limits.message_bytes` (4 MiB by default).
     """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,1 @@
+"""Checks what is sent against the rules of the protos."""

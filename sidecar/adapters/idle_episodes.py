@@ -1,0 +1,62 @@
+"""Removes whole episodes that nothing was added to for long, every hour, from a memory that others use meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+SWEEP_SECONDS: Final = 3600.0
+AT_ONCE: Final = 100
+"""Episodes removed in one transaction: others write in between."""
+
+
+class IdleEpisodes:
+    """Forgets them, until it is closed.
+
+    Args:
+        remove: removes at most so many episodes that nothing was added to since a time, in one transaction.
+        now: the wall clock.
+        report: told what could not be done; for a log.
+        failures: exceptions of `remove` after which the next hour tries again.
+    """
+
+    def __init__(
+        self,
+        remove: Callable[[datetime, int], Awaitable[int]],
+        now: Callable[[], datetime],
+        report: Callable[[str, str], None],
+        failures: tuple[type[Exception], ...],
+    ) -> None:
+        self._remove = remove
+        self._now = now
+        self._report = report
+        self._failures = failures
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def start(self, idle: timedelta) -> None:
+        """Begin to remove those that are idle for so long."""
+        self._sweeping = asyncio.create_task(self._sweep(idle), name="forget idle episodes")
+
+    async def forget(self, idle: timedelta) -> int:
+        """Remove all that are idle for so long; returns how many."""
+        removed, before = 0, self._now() - idle
+        while gone := await self._remove(before, AT_ONCE):
+            removed += gone
+        return removed
+
+    async def close(self) -> None:
+        """End; may be called twice."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+            self._sweeping = None
+
+    async def _sweep(self, idle: timedelta) -> None:
+        while True:
+            try:
+                await self.forget(idle)
+            except self._failures as error:
+                self._report("forget idle episodes", type(error).__name__)
+            await asyncio.sleep(SWEEP_SECONDS)

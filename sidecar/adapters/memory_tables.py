@@ -1,0 +1,248 @@
+"""Conversations in tables that SQLite and PostgreSQL have alike, and the episode memory port over them.
+
+An episode's row is written first by whatever adds to it. PostgreSQL locks it then, so that `turn_no` rises in the order
+in which turns are kept.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from sidecar.adapters.idle_episodes import IdleEpisodes
+from sidecar.adapters.statements import Steps, insert
+from sidecar.core.definitions.prompt_size import estimated_tokens
+from sidecar.core.history.compaction import outdated, tokens_of
+from sidecar.core.history.message_layers import check_bodies, references_of
+from sidecar.core.history.records import (
+    EpisodeContents,
+    EpisodeKey,
+    EpisodeSize,
+    OwnTurn,
+    SubAgentAnswer,
+    Summary,
+    ToolMessage,
+    TurnHistory,
+)
+from sidecar.core.identifiers import Principal, Slot
+
+BEGUN: Final = """
+insert into history_episodes as kept (principal, episode_id, last_at) values ($1, $2, $3)
+on conflict (principal, episode_id) do update
+  set last_at = case when excluded.last_at > kept.last_at then excluded.last_at else kept.last_at end
+returning episode_no, summary_revision
+"""
+TURN: Final = """
+insert into history_turns (episode_no, turn_id, ended_at, user_message, narration, tokens)
+values ($1, $2, $3, $4, $5, $6) on conflict do nothing returning turn_no
+"""
+ADDED: Final = """
+update history_episodes set kept = kept + 1, turns = turns + 1, tokens = tokens + $1 where episode_no = $2
+returning turns, tokens
+"""
+SIZE: Final = "select turns, tokens from history_episodes where principal = $1 and episode_id = $2"
+EPISODE: Final = """
+select episode_no, kept, summary_revision, summary_text, summary_up_to, summary_at from history_episodes
+where principal = $1 and episode_id = $2
+"""
+NEWEST: Final = """
+select turn_no, turn_id, ended_at, user_message, narration from history_turns
+where episode_no = $1 order by turn_no desc limit $2
+"""
+ANSWERS: Final = """
+select a.turn_no, a.sub_agent_id, a.call_id, a.asked, a.narration
+from history_turns t join history_answers a on a.turn_no = t.turn_no
+where t.episode_no = $1 and t.turn_no >= $2 order by a.turn_no, a.place
+"""
+MESSAGES: Final = """
+select m.turn_no, m.turn_id, m.sub_agent_id, m.call_id, m.position, m.name, m.tool_input, m.component_data
+from history_turns t join history_tool_messages m on m.turn_no = t.turn_no
+where t.episode_no = $1 and t.turn_no >= $2 order by m.turn_no, m.place
+"""
+OWN: Final = """
+select e.episode_no, a.turn_no, t.turn_id, t.ended_at, a.call_id, a.asked, a.narration
+from history_episodes e join history_answers a on a.episode_no = e.episode_no
+  join history_turns t on t.turn_no = a.turn_no
+where e.principal = $1 and e.episode_id = $2 and a.sub_agent_id = $3 order by a.turn_no desc, a.place desc limit $4
+"""
+OWN_MESSAGES: Final = """
+select m.turn_no, m.turn_id, m.sub_agent_id, m.call_id, m.position, m.name, m.tool_input, ''
+from history_turns t join history_tool_messages m on m.turn_no = t.turn_no
+where t.episode_no = $1 and t.turn_no >= $2 and m.sub_agent_id = $3 order by m.turn_no, m.place
+"""
+SUMMARY: Final = """
+update history_episodes set summary_revision = $1, summary_text = $2, summary_up_to = $3, summary_at = $4,
+  (turns, tokens) = (
+    select count(*), cast($5 as bigint) + coalesce(sum(t.tokens), 0) from history_turns t
+    where t.episode_no = $6 and t.turn_no > coalesce(
+      (select c.turn_no from history_turns c where c.episode_no = $6 and c.turn_id = $3), 0))
+where episode_no = $6 returning turns, tokens
+"""
+FORGET_IDLE: Final = """
+delete from history_episodes where episode_no in
+  (select episode_no from history_episodes where last_at < $1 order by last_at limit $2 {})
+returning episode_no
+"""
+FORGET_USER: Final = "delete from history_episodes where principal = $1 returning episode_no"
+
+Result = TypeVar("Result")
+Time = Callable[[Any], datetime]
+"""Turns a time of the database into one of ours."""
+
+
+def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
+    """Keep a turn, unless the episode has one of that id; return the size of the episode."""
+    key, tokens = turn.episode, tokens_of(turn)
+    ((episode_no, _),) = yield (BEGUN, key.principal, key.episode_id, turn.ended_at)
+    of_turn = (episode_no, turn.turn_id, turn.ended_at, turn.user_message, turn.narration, tokens)
+    for (turn_no,) in (yield (TURN, *of_turn)):
+        answers = [
+            (turn_no, place, episode_no, each.sub_agent_id, each.call_id, each.asked, each.narration)
+            for place, each in enumerate(turn.answers)
+        ]
+        yield from insert("history_answers", answers)
+        messages = [
+            (
+                *(turn_no, place, each.turn_id, each.sub_agent_id, each.call_id, each.position, each.name),
+                *(each.tool_input_json, each.component_data_json),
+            )
+            for place, each in enumerate(turn.tool_messages)
+        ]
+        yield from insert("history_tool_messages", messages)
+        ((turns, tokens),) = yield (ADDED, tokens, episode_no)
+        return EpisodeSize(turns, tokens)
+    return (yield from size_of_episode(key))
+
+
+def size_of_episode(key: EpisodeKey) -> Steps[EpisodeSize]:
+    """Return how much an episode is."""
+    rows = yield (SIZE, key.principal, key.episode_id)
+    return EpisodeSize(*rows[0]) if rows else EpisodeSize()
+
+
+def contents(key: EpisodeKey, most: int, time: Time) -> Steps[EpisodeContents]:
+    """Return the summary and the newest turns, oldest first."""
+    episode = yield (EPISODE, key.principal, key.episode_id)
+    if not episode:
+        return EpisodeContents()
+    episode_no, kept, revision, text, up_to, written_at = episode[0]
+    summary = Summary(revision, text, up_to, time(written_at)) if revision else None
+    newest = yield (NEWEST, episode_no, most)
+    since = newest[-1][0] if newest else 0
+    answers = _by_turn((yield (ANSWERS, episode_no, since)))
+    messages = _by_turn((yield (MESSAGES, episode_no, since)))
+    turns = tuple(
+        TurnHistory(
+            episode=key,
+            turn_id=turn_id,
+            ended_at=time(ended_at),
+            user_message=user_message,
+            narration=narration,
+            answers=tuple(SubAgentAnswer(*each) for each in answers.get(turn_no, ())),
+            tool_messages=tuple(ToolMessage(*each) for each in messages.get(turn_no, ())),
+        )
+        for turn_no, turn_id, ended_at, user_message, narration in reversed(newest)
+    )
+    return EpisodeContents(summary, turns, kept)
+
+
+def own_turns(key: EpisodeKey, slot: Slot, most: int, time: Time) -> Steps[tuple[OwnTurn, ...]]:
+    """Return one sub-agent's newest answers. No row of another sub-agent, session or user leaves the database."""
+    newest = yield (OWN, key.principal, key.episode_id, slot, most)
+    messages = _by_turn((yield (OWN_MESSAGES, *newest[-1][:2], slot))) if newest else {}
+    found = []
+    for _, turn_no, turn_id, ended_at, call_id, asked, narration in reversed(newest):
+        made = [ToolMessage(*each) for each in messages.get(turn_no, ())]
+        references = references_of([each for each in made if each.call_id == call_id])
+        found.append(OwnTurn(turn_id, slot, time(ended_at), asked, narration, references))
+    return tuple(found)
+
+
+def replace_summary(key: EpisodeKey, summary: Summary) -> Steps[EpisodeSize]:
+    """Write the next summary; return the size of the episode. Raises `SummaryOutdated` if another one was written."""
+    ((episode_no, present),) = yield (BEGUN, key.principal, key.episode_id, summary.written_at)
+    if summary.revision != present + 1:
+        raise outdated(present)
+    written = (summary.revision, summary.text, summary.up_to_turn_id, summary.written_at)
+    rows = yield (SUMMARY, *written, estimated_tokens(summary.text), episode_no)
+    return EpisodeSize(*rows[0])
+
+
+def _gone(sql: str, *values: Any) -> Steps[int]:
+    rows = yield (sql, *values)
+    return len(rows)
+
+
+def _by_turn(rows: Sequence[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
+    found: dict[int, list[Sequence[Any]]] = {}
+    for turn_no, *rest in rows:
+        found.setdefault(turn_no, []).append(rest)
+    return found
+
+
+class TabledMemory(ABC):
+    """The port, without what differs between databases.
+
+    Args:
+        now: the wall clock.
+        report: told what could not be done; for a log.
+        failures: exceptions of a database that is away for a while.
+
+    Attributes:
+        skip_locked: of a statement that removes idle episodes, so that two sidecars do not wait for each other.
+    """
+
+    skip_locked = ""
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        report: Callable[[str, str], None],
+        failures: tuple[type[Exception], ...],
+    ) -> None:
+        self._idle = IdleEpisodes(self._forget, now, report, failures)
+
+    async def append(self, turn: TurnHistory) -> EpisodeSize:
+        """Keep a turn; one that is kept already is left as it is."""
+        check_bodies(turn)
+        return await self._write(partial(insert_turn, turn))
+
+    async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
+        """Return the summary and the newest turns, oldest first."""
+        return await self._read(partial(contents, episode, most_turns, self._time))
+
+    async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
+        """Return the newest answers of one sub-agent, oldest first."""
+        return await self._read(partial(own_turns, episode, slot, most, self._time))
+
+    async def size(self, episode: EpisodeKey) -> EpisodeSize:
+        """Return how much the episode is."""
+        return await self._read(partial(size_of_episode, episode))
+
+    async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
+        """Replace the summary if it is the next one."""
+        return await self._write(partial(replace_summary, episode, summary))
+
+    async def forget_idle(self, idle: timedelta) -> int:
+        """Remove whole episodes that nothing was added to for so long; returns how many."""
+        return await self._idle.forget(idle)
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove every episode of a user; returns how many."""
+        return await self._write(partial(_gone, FORGET_USER, principal))
+
+    async def _forget(self, before: datetime, most: int) -> int:
+        return await self._write(partial(_gone, FORGET_IDLE.format(self.skip_locked), before, most))
+
+    @abstractmethod
+    async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
+        """Do what only reads, on one state of the database."""
+
+    @abstractmethod
+    async def _write(self, work: Callable[[], Steps[Result]]) -> Result:
+        """Do `work` in one transaction."""
+
+    @abstractmethod
+    def _time(self, value: Any) -> datetime:
+        """Return a time of the database as one of ours."""

@@ -1,0 +1,129 @@
+"""Writes rollouts, each within one transaction."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from sidecar.adapters.rollout_tables import reading
+from sidecar.adapters.statements import Steps, value
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.verifying.audit_chain import AuditHead, audit_link
+from sidecar.operations.rollout.audit.retention import check_marker
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.encoding import kind_of, text_of, transition_key
+from sidecar.operations.rollout.store.flag_writes import FlagWrite
+from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
+from sidecar.operations.rollout.store.store_rules import check_whole, existing_write, refuse_other_revision
+
+LOCK: Final = "update rollout_version set version = version returning last_number, last_link"
+"""First in each write that counts: PostgreSQL then runs such writes one after the other, as SQLite does anyway."""
+ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
+RAISE_VERSION: Final = "update rollout_version set version = version + 1"
+WRITTEN: Final = "select 1 from rollout_audit where write_id = $1 limit 1"
+PUT: Final = """
+insert into rollouts values ($1, $2, $3)
+on conflict (slot) do update set revision = excluded.revision, body = excluded.body
+"""
+PUT_FLAG: Final = """
+insert into rollout_flags values ($1, $2, $3)
+on conflict (name) do update set revision = excluded.revision, body = excluded.body
+"""
+KEEP: Final = "insert into kept_definitions values ($1, $2) on conflict do nothing returning digest"
+IS_TRANSITION: Final = "select 1 from rollout_transitions where digest = $1 and target_state = $2"
+TRANSITION: Final = "insert into rollout_transitions (digest, target_state, number) values ($1, $2, $3)"
+AUDIT: Final = "insert into rollout_audit values ($1, $2, $3, $4, $5, $6, $7, $8)"
+EFFECTIVE: Final = """
+update rollout_transitions set effective_at = $1, noted_by = $2
+where digest = $3 and target_state = $4 and effective_at is null
+"""
+NOTED: Final = "select 1 from rollout_transitions where digest = $1 and target_state = $2 and noted_by = $3"
+
+
+def write(change: RolloutWrite, write_id: str) -> Steps[None]:
+    """Keep one change. Raises `RevisionConflict` and `RequestIdReused`."""
+    check_whole(change)
+    ((number, link),) = yield (LOCK,)
+    if (yield (WRITTEN, write_id)):
+        return
+    answer = change.answer
+    if answer is not None and existing_write((yield from reading.answer(answer.request_id)), answer):
+        return
+    stored = yield from value("select revision from rollouts where slot = $1", change.slot)
+    refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
+    if isinstance(change, FlagWrite):
+        yield from _put_flag(change.flag)
+    if change.rollout is not None:
+        yield (PUT, change.slot, change.rollout.revision, text_of(change.rollout))
+    head = yield from _audited(change, [*change.transitions, *change.events], AuditHead(number, link), write_id)
+    yield (ADVANCE, int(change.rollout is not None), head.number, head.link)
+    if answer is not None:
+        yield ("insert into rollout_answers values ($1, $2, $3)", answer.request_id, answer.at, text_of(answer))
+
+
+def set_flag(flag: StoredFlag) -> Steps[None]:
+    """Set or create a flag; the one that is there has the revision before. Raises `RevisionConflict`."""
+    yield (LOCK,)
+    yield from _put_flag(flag)
+
+
+def keep_definition(definition: KeptDefinition) -> Steps[None]:
+    """Keep a definition, if it is not kept already."""
+    yield (LOCK,)
+    if (yield (KEEP, definition.digest, text_of(definition))):
+        yield (RAISE_VERSION,)
+
+
+def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> Steps[Sequence[str]]:
+    """Note that transitions took effect; return those that this call noted, also if it did so when it came before."""
+    ours = set()
+    for event_id in sorted(set(event_ids)):  # in one order, so that two replicas never wait for each other
+        key = transition_key(event_id)
+        yield (EFFECTIVE, at, noted_by, *key)
+        if (yield (NOTED, *key, noted_by)):
+            ours.add(event_id)
+    return [event_id for event_id in dict.fromkeys(event_ids) if event_id in ours]
+
+
+def exported(rows: Sequence[AuditRow]) -> Steps[None]:
+    """Note that rows have been handed on."""
+    for number in sorted(row.number for row in rows):  # in one order, as above
+        yield ("delete from rollout_unexported where number = $1", number)
+
+
+def remove_audit(marker: AuditMarker, purge: Steps[None]) -> Steps[int]:
+    """Remove the rows that a marker covers. Raises `RecordConflict`.
+
+    Args:
+        marker: of the rows.
+        purge: stores the marker and removes the rows, in the way that the database's triggers allow.
+    """
+    yield (LOCK,)
+    if (yield from reading.audit_marker(marker.number)) != marker:  # else it came before, and its answer was lost
+        check_marker(marker, (yield from reading.old_audit(marker.before)))
+        yield from purge
+    return marker.rows
+
+
+def _put_flag(flag: StoredFlag) -> Steps[None]:
+    stored = yield from reading.flag(flag.name)
+    refuse_other_revision(f"the flag {flag.name}", flag.revision - 1, stored.revision if stored else 0)
+    yield (PUT_FLAG, flag.name, flag.revision, text_of(flag))
+    yield (RAISE_VERSION,)
+
+
+def _audited(
+    change: RolloutWrite, bodies: Iterable[TransitionEvent | RolloutEvent], head: AuditHead, write_id: str
+) -> Steps[AuditHead]:
+    """Write audit rows behind `head`, but not for transitions that are kept already; return the head then."""
+    for body in bodies:
+        number = head.number + 1
+        if isinstance(body, TransitionEvent):
+            key = transition_key(body.event_id)
+            if (yield (IS_TRANSITION, *key)):
+                continue
+            yield (TRANSITION, *key, number)
+        kind, text = kind_of(body), text_of(body)
+        head = AuditHead(number, audit_link(head.link, number, change.slot, kind, text))
+        yield (AUDIT, number, change.slot, body.subagent_id, kind, body.at, write_id, text, head.link)
+        yield ("insert into rollout_unexported values ($1)", number)
+    return head

@@ -1,0 +1,31 @@
+"""Runs work that is written for either kind of database; SQLite keeps times as microseconds since 1970."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from sidecar.adapters.statements import Steps
+
+Result = TypeVar("Result")
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def run(connection: apsw.Connection, steps: Steps[Result]) -> Result:
+    """Do it, inside a transaction of one of the engine's threads."""
+    rows: Any = None
+    while True:
+        try:
+            sql, *values = steps.send(rows)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        kept = [(each - EPOCH) // MICROSECOND if isinstance(each, datetime) else each for each in values]
+        rows = connection.execute(sql, kept).fetchall()
+
+
+def time_of(microseconds: int) -> datetime:
+    """Return the time that is kept as so many microseconds."""
+    return EPOCH + microseconds * MICROSECOND

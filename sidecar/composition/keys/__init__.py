@@ -1,0 +1,1 @@
+"""Keys that change under a running sidecar."""

@@ -1,0 +1,72 @@
+"""Key files that change under a running sidecar: read again, and handed to their users as a set."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+from sidecar.settings import SettingsProblem
+from subagents_tls.watching import LOOK_SECONDS, FilesProblem, FileWatch
+
+Keys = TypeVar("Keys")
+
+
+class KeyFiles(Generic[Keys]):
+    """Follows the key files of one setting. Files that cannot be used change nothing and are reported.
+
+    Args:
+        setting: names them, for messages.
+        paths: the files.
+        read: reads them all; raises `SettingsProblem`.
+        anomaly: logs and counts what the operator should know.
+
+    Attributes:
+        initial: the keys at the start.
+
+    Raises:
+        SettingsProblem: they cannot be used at the start.
+    """
+
+    def __init__(
+        self, setting: str, paths: Sequence[Path], read: Callable[[], Keys], anomaly: Callable[[str, str], None]
+    ) -> None:
+        read()  # its problem says more than that of the watch: the setting, and how a key is made
+        self._setting = setting
+        self._read = read
+        broken = partial(self._broken, anomaly)
+        try:
+            self._watch = FileWatch(paths, self._read_again, "keys", broken)
+        except FilesProblem as problem:
+            raise SettingsProblem([f"{setting}: {problem}"]) from None
+        self.initial = self._watch.current()
+        self._adopted = self._watch.number
+
+    def handing_to(self, adopt: Callable[[Keys], None]) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Return a loop that hands each new set of keys to their user; owned by the supervisor."""
+        return partial(self._run, adopt)
+
+    def look(self, adopt: Callable[[Keys], None]) -> None:
+        """Look once, and hand the keys over if they have changed."""
+        keys = self._watch.current()
+        if self._watch.number != self._adopted:
+            self._adopted = self._watch.number
+            adopt(keys)
+            text = f"the files of {self._setting} have changed; the keys in them are in use now"
+            StructuredLog("sidecar.keys").info(names.KEYS_CHANGED, text, setting=self._setting)
+
+    async def _run(self, adopt: Callable[[Keys], None]) -> None:
+        while True:
+            self.look(adopt)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _read_again(self, _: int) -> Keys:
+        try:
+            return self._read()
+        except SettingsProblem as problem:
+            raise FilesProblem("; ".join(problem.problems)) from None
+
+    def _broken(self, anomaly: Callable[[str, str], None], problem: str) -> None:
+        anomaly("key_files_unusable", problem if problem.startswith(self._setting) else f"{self._setting}: {problem}")

@@ -1,0 +1,67 @@
+"""The columns of a turn's row in databases, in order. Lists are JSON text; times are what a database compares."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.stored_record import TurnRow, TurnState
+from sidecar.core.identifiers import DefinitionId, EpisodeId, Principal, Slot, TurnId
+
+COLUMNS: Final = (
+    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls"
+)
+
+Time = TypeVar("Time")
+
+
+def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], Time], never: Time) -> tuple[Any, ...]:
+    """Return the values of a row; of a turn that lists leave out, values that say nothing.
+
+    Args:
+        turn_id: of the row, if there is one.
+        row: as lists show it.
+        time: turns a time into that of the database.
+        never: any time, for a turn that is left out.
+    """
+    if row is None:
+        return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]")
+    slots, *labels = [
+        msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions, row.calls)
+    ]
+    times = time(row.began_at), None if row.ended_at is None else time(row.ended_at)
+    return (turn_id, row.episode_id, row.principal, row.state.value, *times, slots, row.children, row.failed, *labels)
+
+
+def row_from(values: tuple[Any, ...], time: Callable[[Any], datetime]) -> TurnRow:
+    """Return the row that was kept.
+
+    Args:
+        values: of `COLUMNS`.
+        time: turns a time of the database into one of ours.
+    """
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
+        values
+    )
+    return TurnRow(
+        turn_id=TurnId(turn_id),
+        episode_id=EpisodeId(episode_id),
+        principal=Principal(principal),
+        state=TurnState(state),
+        began_at=time(began_at),
+        ended_at=None if ended_at is None else time(ended_at),
+        slots=slots_from(slots),
+        children=children,
+        failed=failed,
+        outcomes=from_json(outcomes, tuple[Outcome, ...]),
+        definitions=from_json(definitions, tuple[DefinitionId, ...]),
+        calls=from_json(calls, tuple[int, ...]),
+    )
+
+
+def slots_from(text: str) -> tuple[Slot, ...]:
+    """Return the slots that a column holds."""
+    return from_json(text, tuple[Slot, ...])
