@@ -1,4 +1,4 @@
-"""Tests of load, fairness, labels and data services find what they are for: defects are planted one by one, as patches.
+"""The tests of load, fairness, labels and data services find what they are for: defects are planted from patches.
 
 A patch begins with a sentence, and names the folder, the module and the test that it breaks. Where one no longer
 applies, plant the same defect anew and write the patch again (`git diff -U2`).
