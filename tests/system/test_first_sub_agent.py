@@ -23,15 +23,26 @@ PORT: Final = "8480"
 INSTALLING: Final = "pip install -r requirements.txt"
 HEALTH: Final = "sidecar health --config sidecar.toml"
 ASKING: Final = 'python ask.py "Is there a trip to Lisbon?"'
+ASKING_WEATHER: Final = 'python ask.py --sub-agent city-weather "Will it rain?"'
 STOPPING: Final = "kill $(jobs -p)"
-SECONDS: Final = 120.0
+SECONDS: Final = 240.0
 UNTIL: Final = """
 until sidecar health --config sidecar.toml >health 2>&1; do kill -0 $!; done
-until [ -S .run/travel.sock ]; do kill -0 %2; done
+until [ -S .run/travel.sock ]; do kill -0 $!; done
 cat health
 echo '=== python ask.py, too early'
 python ask.py && exit 1
 """
+
+UNTIL_AGAIN: Final = """
+until [ -S .run/city-weather.sock ] && [ "$(grep -c 'the sidecar answers' .run/dev.log)" -ge 2 ]; do
+    kill -0 $!
+    sidecar health --config sidecar.toml >health 2>&1 || true
+done
+python -m pytest -q
+python ask.py --sub-agent city-weather && exit 1
+"""
+"""`sidecar dev` starts the sidecar again; until then the one before would answer."""
 
 
 @pytest.fixture
@@ -63,25 +74,28 @@ def listening_elsewhere(repository: Path) -> None:
         file.write_text(text.replace(PORT, port), "utf-8")
 
 
-@pytest.mark.seconds(120)
+@pytest.mark.seconds(240)
 def test_the_written_readme_leads_to_a_dispatch(repository: Path) -> None:
-    """Every command but the installation is typed as it is written; before the ramp no user is offered the tool."""
+    """Every command but the installation is typed as it is written; before its ramp no user is offered a sub-agent."""
     listening_elsewhere(repository)
     script = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nset -e\n"
     commands = commands_of((repository / "README.md").read_text("utf-8"))
     assert {INSTALLING, HEALTH, ASKING, STOPPING} <= set(commands)
+    waits = iter((UNTIL, UNTIL_AGAIN))
     for command in commands:
         if command != INSTALLING:
-            script += f"echo '=== {command}'\n" + (UNTIL if command == HEALTH else f"{command}\n")
+            script += f"echo '=== {command}'\n" + (next(waits) if command == HEALTH else f"{command}\n")
     code, out = typed_in(repository, f"{script}wait", SECONDS)
     said = {each.partition("\n")[0]: each.partition("\n")[2] for each in out.split("=== ")[1:]}
 
-    assert code == 0, out + (repository / ".run" / "sidecar.log").read_text()
+    assert code == 0, out + (repository / ".run" / "dev.log").read_text()
     assert "valid: 2 agents" in said["sidecar validate config --strict"]
-    assert "ready (200)" in said[HEALTH]
+    assert "ready (200)" in out
     assert "ask_travel is not offered to user-1" in said["python ask.py, too early"]
     assert "done: promoted" in said['sidecar subagent promote travel --reason "routing measured"']
     assert "done: live 99 %" in said['sidecar subagent ramp travel 99 --reason "first users" --wait']
+    assert "ask_city-weather is not offered to user-1" in said[HEALTH]
+    assert said[ASKING_WEATHER] == "ask_city-weather: succeeded\ncity-weather was asked: Will it rain?\n"
     assert said[ASKING] == "ask_travel: succeeded\nI found: Weekend in Lisbon for 18,000 points.\n"
 
 
