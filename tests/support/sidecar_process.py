@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -12,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +42,7 @@ path = "{folder}/record/record.sqlite"
 [definitions]
 path = "{folder}/config"
 git_commits = false
+expected = ["support"]
 
 [dispatch]
 fan_out_cap = 3
@@ -189,6 +188,7 @@ async def started(
         interpreter: of another environment, in which the sidecar is installed; None: this one.
     """
     process = await asyncio.create_subprocess_exec(
+        *(() if files is None else ("/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(files))),
         *(
             str(interpreter or sys.executable),
             *python,
@@ -202,7 +202,6 @@ async def started(
         cwd=ROOT if interpreter is None else folder,  # so that nothing of the repository is imported there
         env={**os.environ, **(environment or {})},
         limit=1024 * 1024,
-        preexec_fn=None if files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files)),
     )
     running = SidecarProcess(process, folder)
     reading = asyncio.create_task(running.read())

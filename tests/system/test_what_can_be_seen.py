@@ -15,7 +15,7 @@ from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
 from subagents_client import Integration, SidecarClient, SubagentsError, ToolCall, TurnRequest, Verdict
 from subagents_client.runner import Run, RunnerHost
 from tests.support.requirement import requirement
-from tests.support.sidecar_process import SidecarProcess, place, serving, started
+from tests.support.sidecar_process import SidecarProcess, next_look, place, serving, started
 
 pytestmark = pytest.mark.system
 
@@ -298,7 +298,11 @@ async def test_calls_and_rpcs_show_who_failed_and_why(folder: Path) -> None:
             stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
             with pytest.raises(grpc.aio.AioRpcError):
                 await stub.CloseChild(dispatch_pb2.CloseChildRequest(), timeout=5)
+        refused = measured_rpc("rpc", "CloseChild", "UNAUTHENTICATED", "BOOT_SECRET_WRONG")
         page = (await sidecar.page("/metrics")).text
+        while refused not in page:  # it is measured when it has ended, which its client may know first
+            await next_look()
+            page = (await sidecar.page("/metrics")).text
     calls = {line for line in page.splitlines() if line.startswith("sidecar_child_calls_total{")}
     assert calls == {
         'sidecar_child_calls_total{arm="active",definition_id="shop",outcome="failed",reason="RUNNER_FAILED",'
@@ -307,7 +311,6 @@ async def test_calls_and_rpcs_show_who_failed_and_why(folder: Path) -> None:
         'sub_agent_id=""} 1.0',
     }
     assert measured_rpc("rpc", "BindTurn", "OK") in page
-    assert measured_rpc("rpc", "CloseChild", "UNAUTHENTICATED", "BOOT_SECRET_WRONG") in page
 
 
 def ends_with(method: str) -> Callable[[dict[str, Any]], bool]:
