@@ -91,7 +91,7 @@ async def test_a_name_that_is_to_come_is_announced(folder: Path) -> None:
     file = settings_file(folder, LATER)
     assert await refused(file) == ["policy.verticals: no definition has a vertical `travel`"]
 
-    file.write_text(file.read_text().replace("git_commits", 'expected = ["travel"]\ngit_commits'))
+    file.write_text(file.read_text().replace('expected = ["support"]', 'expected = ["travel"]'))
     async with running_sidecar(read_settings(file, {})) as sidecar:
         assert sidecar.settings.definitions.expected == ("travel",)
 
