@@ -50,7 +50,7 @@ def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A time during which somebody listened. `unclear`: seconds after it in which the sidecar may not know its end."""
+    """A time during which a client listened. `unclear`: seconds after it in which the sidecar may not know its end."""
 
     began: float
     end: float
