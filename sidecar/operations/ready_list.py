@@ -28,7 +28,7 @@ class LaidOut(msgspec.Struct, frozen=True):
         settled: an outcome that has happened already; outcomes that settle at the same time share one fact.
     """
 
-    go_on: Continuation
+    resume: Continuation
     opening: Draft | None = None
     happened: Draft | None = None
     settled: SettledCall | None = None

@@ -160,39 +160,39 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = NotifyingStore(ports.store, hints)
-    outside = _outside(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
+    dependencies = _dependencies(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
-    restore = RestoreTurn(rules, outside)
+    restore = RestoreTurn(rules, dependencies)
     find = FindTurn(turns, restore, ports.fetch_card)
-    run_child, spending = RunChild(rules, outside), Spending(rules, outside)
-    carry_out = ExecuteDispatch(outside, run_child, spending)
+    run_child, spending = RunChild(rules, dependencies), Spending(rules, dependencies)
+    execute = ExecuteDispatch(dependencies, run_child, spending)
     continue_work = partial(_continue_work, store, ports.clock, keys, rules.record_timeout.total_seconds())
-    take_over = TakeOver(rules, outside, restore, carry_out, turns, continue_work)
-    going = DispatchRecovery(find, restore, take_over, continue_work)
-    end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
+    take_over = TakeOver(rules, dependencies, restore, execute, turns, continue_work)
+    recovery = DispatchRecovery(find, restore, take_over, continue_work)
+    end_turn = EndTurn(rules, dependencies, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
         dispatch_calls=DispatchCalls(
-            rules, outside, going, facts, carry_out, turns, DailyCalls(counts), _places(rules, ports)
+            rules, dependencies, recovery, facts, execute, turns, DailyCalls(counts), _places(rules, ports)
         ),
-        resume_dispatch=ResumeDispatch(going),
-        cancel_call=CancelCall(rules, outside, going),
-        close_child=CloseChild(rules, outside, going),
+        resume_dispatch=ResumeDispatch(recovery),
+        cancel_call=CancelCall(rules, dependencies, recovery),
+        close_child=CloseChild(rules, dependencies, recovery),
         end_turn=end_turn,
-        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
-        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, outside, turns)),
-        delegate=Delegate(outside, turns, run_child, spending),
+        end_turn_for_operator=EndTurnForOperator(rules, dependencies, turns, keys, find=find, end_turn=end_turn),
+        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, dependencies, turns)),
+        delegate=Delegate(dependencies, turns, run_child, spending),
         history=history,
         turns=turns,
         grants=grants,
         binding=binding,
-        reaper=Reaper(rules, outside, turns, end_turn),
-        lost_work=SettleOrphans(rules, outside, turns, keys, going),
+        reaper=Reaper(rules, dependencies, turns, end_turn),
+        lost_work=SettleOrphans(rules, dependencies, turns, keys, recovery),
         breakers=run_child.breakers,
     )
 
@@ -236,7 +236,7 @@ def _bound(ports: Ports, surface: Surface) -> None:
     ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 
 
-def _outside(ports: Ports, store: Store, grants: GrantTable, questions: QuestionDesk) -> TurnDependencies:
+def _dependencies(ports: Ports, store: Store, grants: GrantTable, questions: QuestionDesk) -> TurnDependencies:
     return TurnDependencies(
         clock=ports.clock,
         ids=ports.ids,

@@ -46,8 +46,8 @@ from subagents_errors import CallFailure
 class Delegate:
     """The operation. Not safe to repeat: each call is another child."""
 
-    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
-        self._out, self._spending = outside, spending
+    def __init__(self, dependencies: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
+        self._deps, self._spending = dependencies, spending
         self._turns = turns
         self._run_child = run_child
         self._calls: dict[ChildId, DelegatedCall] = {}
@@ -67,24 +67,24 @@ class Delegate:
             GrantInvalid, GrantSpent, InvalidRequest, StoreUnavailable.
             DelegationRefused: `reason` in its metadata is one of `DelegationRefusal`.
         """
-        parent = self._out.grants.claim(grant).child
-        above = self._errand_of(parent)
+        parent = self._deps.grants.claim(grant).child
+        above = self._context_of(parent)
         try:
             call, new = self._accept(parent, above, tool_name, arguments_json, time_left)
         except (DelegationRefused, InvalidRequest) as refused:
             self._note_refusal(parent, tool_name, refused)
             raise
         try:
-            work = self._carry_out(parent, new, call)
-            outcome = await shield_until_done(self._out.spawner, work, f"delegated {new.child.child_id}")
+            work = self._execute(parent, new, call)
+            outcome = await shield_until_done(self._deps.spawner, work, f"delegated {new.child.child_id}")
         except asyncio.CancelledError:
             call.delegation.cancel(CallFailure.CALL_CANCELLED)  # the caller no longer waits
             raise
         # The attempt may have ended meanwhile: then its grant no longer permits the answer.
-        self._out.grants.claim(grant)
+        self._deps.grants.claim(grant)
         return outcome
 
-    def _errand_of(self, parent: Child) -> CallContext:
+    def _context_of(self, parent: Child) -> CallContext:
         """Return what the child is run for. Raises `GrantSpent` if that is over."""
         turn = self._turns.known(parent.log.run_id)
         above: CallContext | None = self._calls.get(parent.child_id)
@@ -101,7 +101,7 @@ class Delegate:
         refusal = delegation_refusal(parent.contract)
         if refusal is not None:
             raise _refused(refusal)
-        turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
+        turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._deps.ids.new("child"))
         planned = self._planned(above, child_id, tool_name, arguments_json)
         if self._spending.limits and self._spending.refusal(turn, planned):
             raise _refused(DelegationRefusal.COST_BUDGET)
@@ -115,7 +115,7 @@ class Delegate:
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.take_steps(1)
-        call = DelegatedCall(planned, errand=above, parent=parent, settle_at=ends_at, lenders=lenders)
+        call = DelegatedCall(planned, context=above, parent=parent, settle_at=ends_at, lenders=lenders)
         ledger.delegate(child_id, call.delegation)
         self._calls[child_id] = call
         return call, make_delegated_child(parent, above, planned, contract)
@@ -140,11 +140,11 @@ class Delegate:
         if parent.wall_clock_at is not None:
             bounds.append(parent.wall_clock_at)
         if time_left is not None:
-            bounds.append(self._out.clock.monotonic() + time_left.total_seconds())
+            bounds.append(self._deps.clock.monotonic() + time_left.total_seconds())
         return min(bounds)
 
     def _left(self, parent: Child, ends_at: float) -> RemainingBudget:
-        now, wall_clock_at = self._out.clock.monotonic(), parent.wall_clock_at
+        now, wall_clock_at = self._deps.clock.monotonic(), parent.wall_clock_at
         return RemainingBudget(
             time_ms=int((ends_at - now) * 1000),
             wall_clock_ms=None if wall_clock_at is None else int((wall_clock_at - now) * 1000),
@@ -153,7 +153,7 @@ class Delegate:
             delegations=parent.ledger.made,
         )
 
-    async def _carry_out(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
+    async def _execute(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
         """Open, run, join and close the delegation; it is over when this returns."""
         child = new.child
         if parent.frames is not None:
@@ -184,9 +184,9 @@ class Delegate:
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
         """Run it to its outcome, which is durable when this returns."""
-        clock = self._out.clock
+        clock = self._deps.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
-        await drain(call, self._out, call.give_up)
+        await drain(call, self._deps, call.give_up)
         outcome = await call.finished.wait()  # another drain may continue
         if isinstance(outcome, Exception):
             raise outcome
@@ -197,7 +197,7 @@ class Delegate:
 
         That it delegated has happened, even if the child below cannot be opened: two facts.
         """
-        turn, store, now, child = call.turn, self._out.store, self._out.clock.now(), new.child
+        turn, store, now, child = call.turn, self._deps.store, self._deps.clock.now(), new.child
         parent.note(now, What.DELEGATED, child.child_id, child.slot, child.step_idx)
         values = list[Values]()
         noted = ChildNoted(call.dispatch_id, (parent.progress(now, values),))
@@ -214,7 +214,7 @@ class Delegate:
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
         """Join and close it; facts that cannot be recorded now are part of the next append. Source: SX-25, SX-29."""
-        turn, store, now, values = call.turn, self._out.store, self._out.clock.now(), list[Values]()
+        turn, store, now, values = call.turn, self._deps.store, self._deps.clock.now(), list[Values]()
         child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), now, SIDECAR)
         body = DelegationSettled(call.dispatch_id, (child.progress(now, values),))
         turn.happened(call.dispatch_id, [store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
@@ -222,12 +222,12 @@ class Delegate:
         if await append_within(store, drafts, call.record_by, call.deadlines) is None:
             turn.recorded(call.dispatch_id, drafts)
         else:
-            self._out.recorder.anomaly("close_unrecorded", child.child_id)
+            self._deps.recorder.anomaly("close_unrecorded", child.child_id)
 
     def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
         """Leave a trace. Source: SX-16, SX-39."""
         reason = refused.metadata.get("reason", refused.reason)
-        parent.note_repeatable(self._out.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
+        parent.note_repeatable(self._deps.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
 
 
 def _lenders(parent: Child, above: CallContext) -> tuple[str, ...]:

@@ -64,24 +64,24 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
 
     find: FindTurn
     restore: RestoreTurn
-    go_on: TakeOver
+    take_over: TakeOver
     continue_work: "Callable[[], ContinueWork]"
 
 
-async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecovery) -> None:
+async def reload_lost(turn: Turn, dispatch_id: DispatchId, recovery: DispatchRecovery) -> None:
     """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
     known = turn.dispatches.get(dispatch_id)
     if known is not None and known.ownership.conflict is not None:
         await known.finished.wait()
-        await going.restore(turn)
+        await recovery.restore(turn)
 
 
-async def attached(dispatch: LiveDispatch, going: DispatchRecovery) -> DispatchHandle:
+async def attached(dispatch: LiveDispatch, recovery: DispatchRecovery) -> DispatchHandle:
     """Return an existing dispatch, and ensure that this process or another completes it."""
     refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
-    going.go_on(dispatch)
+    recovery.take_over(dispatch)
     return DispatchHandle(dispatch, attached=True)
 
 
@@ -91,17 +91,17 @@ class DispatchCalls:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
-        going: DispatchRecovery,
+        dependencies: TurnDependencies,
+        recovery: DispatchRecovery,
         facts: EpisodeFacts,
-        carry_out: ExecuteDispatch,
+        execute: ExecuteDispatch,
         turns: Turns,
         daily: DailyCalls,
         places: DispatchPlaces,
     ) -> None:
-        self._rules, self._out, self._going, self._facts = rules, outside, going, facts
-        self._daily, self._spending = daily, carry_out.spending
-        self._carry_out = carry_out
+        self._rules, self._deps, self._recovery, self._facts = rules, dependencies, recovery, facts
+        self._daily, self._spending = daily, execute.spending
+        self._execute = execute
         self._turns = turns
         self.places = places
 
@@ -124,15 +124,15 @@ class DispatchCalls:
         `SurfaceTokenInvalid`, `SurfaceTokenExpired`, `BindingDigestMismatch`, `DispatchIdReused`, `TurnEnded`,
         `TooManyDispatches`, `PriorContextMissing`, `DeadlineTooShort`, `AdmissionRefused`, `StoreUnavailable`.
         """
-        turn = await self._going.find(request.surface_token)
-        await give_up_lost(turn, request.dispatch_id, self._going)
+        turn = await self._recovery.find(request.surface_token)
+        await reload_lost(turn, request.dispatch_id, self._recovery)
         if self._spending.reads_days:
             await self._spending.read(turn)
         begin = self._begin_counted if turn.surface.daily_limits else self._begin
         begun = await begin(request, turn, time_left, trace)
         if isinstance(begun, RecordConflict):
             # It was opened, or the turn was used, where this process did not see it: the record says how.
-            await self._going.restore(turn)
+            await self._recovery.restore(turn)
             begun = await begin(request, turn, time_left, trace)
         if isinstance(begun, RecordConflict):
             raise begun
@@ -164,7 +164,7 @@ class DispatchCalls:
         seconds = self._seconds_for(request, time_left)
         dispatch = self._accept(request, turn, trace, left)
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
-        self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
+        self._deps.spawner.spawn(self._open_and_execute(dispatch), f"dispatch {request.dispatch_id}")
         refused = await dispatch.wait_for_opening()
         if isinstance(refused, RecordConflict):
             return refused
@@ -178,7 +178,7 @@ class DispatchCalls:
                 "dispatch_id names a dispatch with other contents; make a new id for each model response",
                 metadata={"dispatch_id": request.dispatch_id},
             )
-        return await attached(dispatch, self._going)
+        return await attached(dispatch, self._recovery)
 
     def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
         """Return how long the calls may take: the time left, less the time to deliver the outcomes."""
@@ -213,16 +213,16 @@ class DispatchCalls:
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
         if left or self._spending.limits:
-            plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._out.recorder)
+            plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._deps.recorder)
         intents = self._intents(request, turn, plan)
-        traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
+        traced = DispatchTrace(trace, self._deps.tracing.dispatch(trace, request, turn.claims))
         dispatch = LiveDispatch(
             request,
             turn,
             plan,
             intents,
-            clock=self._out.clock,
-            recorder=self._out.recorder,
+            clock=self._deps.clock,
+            recorder=self._deps.recorder,
             rules=self._rules,
             trace=traced,
         )
@@ -238,7 +238,7 @@ class DispatchCalls:
         new = newly_called(called, turn.claims.previous)
         missing = not request.prior_context.strip() and not set(new).issubset(plan.briefed)
         if missing:
-            self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
+            self._deps.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
             if self._rules.strict_prior_context:
                 raise PriorContextMissing(
                     "the calls turn to sub-agents that the last dispatching turn did not call: send "
@@ -247,7 +247,7 @@ class DispatchCalls:
         declared = max(request.declared_intent_count, plan.declared)
         return IntentReport(declared, len(called), bool(new), missing)
 
-    async def _open_and_carry_out(self, dispatch: LiveDispatch) -> None:
+    async def _open_and_execute(self, dispatch: LiveDispatch) -> None:
         """Record the children that start at once, then start everything; on a refusal leave no trace."""
         try:
             children = await self._put_on_record(dispatch)
@@ -258,28 +258,28 @@ class DispatchCalls:
                 return
             raise
         try:
-            dispatch.open(partial(self._carry_out.begin, dispatch, children))
-            await self._carry_out(dispatch)
+            dispatch.open(partial(self._execute.begin, dispatch, children))
+            await self._execute(dispatch)
         finally:
             self._is_over(dispatch)
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
-        turn, out = dispatch.turn, self._out
-        refusals = await self._going.continue_work().redeem(dispatch) if dispatch.calls.answers else []
+        turn, deps = dispatch.turn, self._deps
+        refusals = await self._recovery.continue_work().redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
-        now, at = out.clock.monotonic(), out.clock.now()
-        new = [make_child(dispatch, each, now, out.ids) for each in ready]
+        now, at = deps.clock.monotonic(), deps.clock.now()
+        new = [make_child(dispatch, each, now, deps.ids) for each in ready]
         body, texts = opening_of(dispatch, now, [each.start for each in new], [each.texts for each in new])
-        drafts = [out.store.draft(turn.turn_id, at, body, texts)]
+        drafts = [deps.store.draft(turn.turn_id, at, body, texts)]
         if dispatch.plan.settled or refusals:
             settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
             settled += [settled_call(each, dispatch.calls.places[each.call_id]) for each in refusals]
-            drafts.append(out.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
-        refused = await append_within(out.store, drafts, dispatch.record_by, dispatch.deadlines)
+            drafts.append(deps.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
+        refused = await append_within(deps.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
             turn.note_unconfirmed()
             raise refused
-        turn.note_claims(recorded=not out.store.shared)
+        turn.note_claims(recorded=not deps.store.shared)
         children = {each.child.call_id: each.child for each in new}
         for child in children.values():
             turn.keep_child(child)

@@ -40,19 +40,19 @@ IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 ROUTED_IN_EMISSION_ORDER: Final = attrgetter("emission_index")
 
 
-def plan_end(turn: Turn, out: TurnDependencies) -> EndPlan:
+def plan_end(turn: Turn, deps: TurnDependencies) -> EndPlan:
     """Give every child its verdict, in emission order, and prepare the facts of the end. No await in here."""
-    now, ended = out.clock.now(), turn.ending.request
+    now, ended = deps.clock.now(), turn.ending.request
     verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
     settling = _unfinished(turn)
-    drafts = _settle_unfinished(turn, settling, now, out.store)
+    drafts = _settle_unfinished(turn, settling, now, deps.store)
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     for child in children:
         if child.log.state is not ExecutionState.CLOSED:
             _settle(child, verdicts, now, turn.ending.cause)
     routing = _routing(turn, settling, now)
     closed = TurnClosed(tuple([summary_of(child) for child in children]), routing)
-    return EndPlan(closed, (*drafts, _turn_ended(turn, children, routing, out.store)), settling)
+    return EndPlan(closed, (*drafts, _turn_ended(turn, children, routing, deps.store)), settling)
 
 
 def _unfinished(turn: Turn) -> Settling:

@@ -36,7 +36,7 @@ class EndTurn:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
+        dependencies: TurnDependencies,
         turns: Turns,
         captures: HistoryCapture,
         *,
@@ -44,7 +44,7 @@ class EndTurn:
         restore: RestoreTurn,
     ) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._captures = captures
         self._find, self._restore = find, restore
@@ -87,7 +87,7 @@ class EndTurn:
         except SubagentsError as error:
             if self._turns.known(turn.turn_id) is not turn:
                 return True  # another sidecar works in it, and ends it
-            self._out.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")
+            self._deps.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")
             return False
         return True
 
@@ -98,8 +98,8 @@ class EndTurn:
     def give_up(self, turn: Turn) -> None:
         """End an idle turn, for which there is no room any more. Does not wait."""
         self._begin(turn, None, IDLE)
-        self._out.recorder.idle_turn_ended("room")
-        self._out.spawner.spawn(self._reaped(turn), f"give up {turn.turn_id}")
+        self._deps.recorder.idle_turn_ended("room")
+        self._deps.spawner.spawn(self._reaped(turn), f"give up {turn.turn_id}")
 
     async def _reaped(self, turn: Turn) -> None:
         await self.reap(turn, IDLE)
@@ -121,7 +121,7 @@ class EndTurn:
             # same end share its result.
             attempt = turn.ending.begin(request, cause)
             self._turns.begins_work(turn)
-            self._out.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
+            self._deps.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
         return attempt
 
     async def _close(self, turn: Turn) -> None:
@@ -145,12 +145,12 @@ class EndTurn:
         routing = turn.ending.unreported
         if routing is not None:
             turn.ending.reported()
-            self._out.recorder.turn_routed(routing)
+            self._deps.recorder.turn_routed(routing)
             self._capture(turn, routing.ended_at)
 
     async def _put_on_record(self, turn: Turn) -> SubagentsError | None:
         """Write the end; on a conflict with the record, read the record and prepare the end again."""
-        store, seconds = self._out.store, self._rules.record_timeout.total_seconds()
+        store, seconds = self._deps.store, self._rules.record_timeout.total_seconds()
         ending = turn.ending
         refused: SubagentsError | None = None
         for _ in range(TRIES):
@@ -172,8 +172,8 @@ class EndTurn:
                 return RecordConflict("another sidecar works in the turn; ask again")
             # The drafts are prepared once and reused by each retry: the salt identifies a draft, so an end whose answer
             # was lost is recognised as recorded instead of being refused as a second end.
-            laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._out))
-            refused = await append_within(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
+            laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._deps))
+            refused = await append_within(store, laid_out.drafts, self._deps.clock.monotonic() + seconds)
             if not isinstance(refused, RecordConflict) or ending.closed is not None:
                 return refused
             ending.contradicted()
@@ -186,7 +186,7 @@ class EndTurn:
         The previous process may have bound the same turn. Opening a dispatch would detect that, because its steps are
         used; a turn without a dispatch must be read.
         """
-        store = self._out.store
+        store = self._deps.store
         return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE or not turn.dispatches)
 
     def _leave(self, turn: Turn) -> None:

@@ -38,7 +38,7 @@ class EndTurnForOperator:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
+        dependencies: TurnDependencies,
         turns: Turns,
         keys: SigningKeys,
         *,
@@ -46,7 +46,7 @@ class EndTurnForOperator:
         end_turn: EndTurn,
     ) -> None:
         self._timeout = rules.record_timeout.total_seconds()
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._keys = keys
         self._find, self._end_turn = find, end_turn
@@ -71,7 +71,7 @@ class EndTurnForOperator:
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))
 
     async def _stored(self, turn_id: TurnId) -> StoredTurn:
-        stored = await read_within(self._out.store.turn(turn_id), self._timeout)
+        stored = await read_within(self._deps.store.turn(turn_id), self._timeout)
         if isinstance(stored, StoreUnavailable):
             raise stored
         if stored is None:

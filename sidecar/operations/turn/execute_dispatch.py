@@ -33,8 +33,8 @@ class ExecuteDispatch:
         spending: says whether the next child may start for its cost.
     """
 
-    def __init__(self, outside: TurnDependencies, run_child: RunChild, spending: Spending) -> None:
-        self._out, self.spending = outside, spending
+    def __init__(self, dependencies: TurnDependencies, run_child: RunChild, spending: Spending) -> None:
+        self._deps, self.spending = dependencies, spending
         self._run_child = run_child
 
     def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
@@ -46,7 +46,7 @@ class ExecuteDispatch:
         """
         # One clock reading for all children: they start in the same pass of the event loop, and reading the clock per
         # child is measurable in a large fan-out.
-        now, began = self._out.clock.now(), self._out.clock.monotonic()
+        now, began = self._deps.clock.now(), self._deps.clock.monotonic()
         left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         for planned in left:
             call_id = planned.call.call_id
@@ -66,7 +66,7 @@ class ExecuteDispatch:
     async def __call__(self, dispatch: LiveDispatch) -> None:
         """Run ready steps until every call has its outcome and every waiter is notified."""
         try:
-            await drain(dispatch, self._out, partial(self._give_up, dispatch))
+            await drain(dispatch, self._deps, partial(self._give_up, dispatch))
             await dispatch.finished.wait()  # another drain may continue
         except BaseException as stopped:
             dispatch.ready.close()  # the process stops: no task continues the steps
@@ -77,7 +77,7 @@ class ExecuteDispatch:
     def _run(
         self, dispatch: LiveDispatch, planned: PlannedCall, child: Child, now: datetime, began: float | None = None
     ) -> None:
-        began = self._out.clock.monotonic() if began is None else began
+        began = self._deps.clock.monotonic() if began is None else began
         dispatch.running(child, now)
         self._run_child(child, planned, dispatch, partial(self._over, dispatch), now=now, began=began)
 
@@ -111,9 +111,9 @@ class ExecuteDispatch:
         if over_budget:
             refused = outcomes_without_run(planned, Outcome.REFUSED, CallFailure.COST_BUDGET, over_budget)
             return self._not_begun(dispatch, refused, now)
-        new = make_child(dispatch, planned, self._out.clock.monotonic(), self._out.ids)
+        new = make_child(dispatch, planned, self._deps.clock.monotonic(), self._deps.ids)
         body, texts = opened_later(dispatch.dispatch_id, [new])
-        opening = self._out.store.draft(dispatch.turn.turn_id, now, body, texts)
+        opening = self._deps.store.draft(dispatch.turn.turn_id, now, body, texts)
         return LaidOut(partial(self._opened, dispatch, planned, new.child), opening=opening)
 
     def _opened(
@@ -148,7 +148,7 @@ class ExecuteDispatch:
             if refused is not None and not isinstance(refused, RecordConflict):
                 told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
                 again = settled_together(dispatch.dispatch_id, [settled_call(told, place, revision=1)])
-                turn.happened(dispatch.dispatch_id, [self._out.store.draft(turn.turn_id, now, *again)])
+                turn.happened(dispatch.dispatch_id, [self._deps.store.draft(turn.turn_id, now, *again)])
             self._over(dispatch, told, told_at)
 
         return LaidOut(tell, settled=settled_call(outcome, place))
@@ -165,11 +165,11 @@ class ExecuteDispatch:
     def _give_up(self, dispatch: LiveDispatch, call_id: CallId, why: BaseException) -> None:
         """Settle a call whose outcome a defect, or the end of the process, prevents."""
         if isinstance(why, Exception):
-            self._out.recorder.anomaly("call_defect", type(why).__name__)
+            self._deps.recorder.anomaly("call_defect", type(why).__name__)
         # The call may have settled before the defect, e.g. if its continuation raised. A call settles only once.
         if call_id in dispatch.calls.stops:
             outcome = outcomes_without_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
-            self._over(dispatch, outcome, self._out.clock.now())
+            self._over(dispatch, outcome, self._deps.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, in whatever order they arrived. Source: SX-50, TN-22."""
@@ -183,5 +183,5 @@ class ExecuteDispatch:
                 if outcome.child_id is None:  # a call that ran was counted when it settled
                     tool = dispatch.turn.surface.by_name.get(outcome.tool_name)
                     definition_id = "" if tool is None else tool.card.definition.id
-                    count_call(self._out.recorder, dispatch.turn, outcome, definition_id)
-            self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
+                    count_call(self._deps.recorder, dispatch.turn, outcome, definition_id)
+            self._deps.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)

@@ -39,13 +39,18 @@ class SettleOrphans:
     """
 
     def __init__(
-        self, rules: DispatchRules, outside: TurnDependencies, turns: Turns, keys: SigningKeys, going: DispatchRecovery
+        self,
+        rules: DispatchRules,
+        dependencies: TurnDependencies,
+        turns: Turns,
+        keys: SigningKeys,
+        recovery: DispatchRecovery,
     ) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._keys = keys
-        self._find, self._restore, self._go_on = going.find, going.restore, going.go_on
+        self._find, self._restore, self._take_over = recovery.find, recovery.restore, recovery.take_over
         self._noticed: dict[tuple[TurnId, DispatchId], float] = {}
 
     async def run(self) -> None:
@@ -59,10 +64,10 @@ class SettleOrphans:
         try:
             await self._look()
         except StoreUnavailable:
-            self._out.recorder.anomaly("lost_work_waits", "the store does not answer")
+            self._deps.recorder.anomaly("lost_work_waits", "the store does not answer")
 
     async def _look(self) -> None:
-        store = self._out.store
+        store = self._deps.store
         for turn in self._turns:
             if turn.ending.stage is EndStage.OPEN:
                 await self._write_late(turn)
@@ -71,10 +76,10 @@ class SettleOrphans:
         left = await self._asked(store.left_behind(AT_A_TIME))
         # The grace counts from the time at which this process first saw the orphan, by its own clock. The time of the
         # owner's death is unknown, and clocks of machines differ.
-        self._noticed = {each: self._noticed.get(each, self._out.clock.monotonic()) for each in left}
+        self._noticed = {each: self._noticed.get(each, self._deps.clock.monotonic()) for each in left}
         for turn_id, dispatch_id in left:
             await self._settle(turn_id, dispatch_id)
-        for turn_id in await self._asked(store.overdue_turns(self._out.clock.now(), AT_A_TIME)):
+        for turn_id in await self._asked(store.overdue_turns(self._deps.clock.now(), AT_A_TIME)):
             await self._close(turn_id)
 
     async def _write_late(self, turn: Turn) -> None:
@@ -83,8 +88,8 @@ class SettleOrphans:
             if dispatch.ownership.custody is not Custody.HERE or dispatch.stage is not DispatchStage.FINISHED:
                 continue
             drafts = turn.in_front(dispatch.dispatch_id)
-            until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            refused = await append_within(self._out.store, drafts, until)
+            until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+            refused = await append_within(self._deps.store, drafts, until)
             if isinstance(refused, StoreUnavailable):
                 raise refused
             if isinstance(refused, RecordConflict):
@@ -95,7 +100,7 @@ class SettleOrphans:
 
     async def _find_own(self, turn: Turn) -> None:
         """Continue dispatches opened here by an unconfirmed append: no other sidecar does so while this one lives."""
-        store = self._out.store
+        store = self._deps.store
         # Cleared before the read: an append that becomes uncertain during the read marks the turn again, and the next
         # pass reads it.
         turn.note_confirmed()
@@ -105,7 +110,7 @@ class SettleOrphans:
         except StoreUnavailable:
             turn.note_unconfirmed()
             raise
-        self._go_on.go_on_with_own(turn)
+        self._take_over.continue_own(turn)
 
     async def _asked(self, reading: Awaitable[Found]) -> Found:
         found = await read_within(reading, self._rules.record_timeout.total_seconds())
@@ -114,18 +119,18 @@ class SettleOrphans:
         return found
 
     async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId) -> None:
-        stored = await self._asked(self._out.store.turn(turn_id))
+        stored = await self._asked(self._deps.store.turn(turn_id))
         dispatch = stored.dispatch(dispatch_id) if stored else None
         # Checked again on a fresh read: between the search and now, another sidecar may have taken over the dispatch,
         # or its owner may have renewed its lease.
         if stored is None or dispatch is None or dispatch.settled or dispatch.owner_alive or stored.ended is not None:
             return
-        now = self._out.clock.now()
+        now = self._deps.clock.now()
         if await self._goes_on(dispatch, now) or self._is_left_to_its_parent(dispatch, now):
             return
         from sidecar.core.journal.making.abandoned import settling  # noqa: PLC0415  rare, and a start loads little
 
-        said = settling(stored, dispatch, now, self._out.store.instance)
+        said = settling(stored, dispatch, now, self._deps.store.instance)
         await self._write(stored, said, now, "dispatch_settled_for_dead")
 
     async def _goes_on(self, dispatch: StoredDispatch, now: datetime) -> bool:
@@ -144,12 +149,12 @@ class SettleOrphans:
         live = turn.dispatches.get(opened.dispatch_id)
         if live is None or turn.ending.closed is not None:
             return False
-        self._go_on(live, unheard=True)
+        self._take_over(live, unheard=True)
         return True
 
     def _is_left_to_its_parent(self, dispatch: StoredDispatch, now: datetime) -> bool:
         key = (dispatch.opened.turn_id, dispatch.opened.dispatch_id)
-        waited = self._out.clock.monotonic() - self._noticed[key]
+        waited = self._deps.clock.monotonic() - self._noticed[key]
         return waited < self._rules.resume_grace.total_seconds() and now < dispatch.opened.settle_by
 
     async def _close(self, turn_id: TurnId) -> None:
@@ -157,31 +162,31 @@ class SettleOrphans:
         known = self._turns.known(turn_id)
         if known is not None and known.ending.closed is None:
             return  # the reaper's
-        stored = await self._asked(self._out.store.turn(turn_id))
+        stored = await self._asked(self._deps.store.turn(turn_id))
         if stored is None or stored.ended is not None:
             return
-        me = self._out.store.instance
+        me = self._deps.store.instance
         alive = [each for each in stored.dispatches if each.owner_alive]
         last = max(alive, key=lambda each: each.opened.first_step, default=None)
         # Exactly one living sidecar must close the turn. All of them see the same facts, so the owner of the last
         # dispatch is a choice without communication.
         if any(each.owner != me and (each is last or not each.settled) for each in alive):
             return  # theirs; one that only settled an earlier dispatch leaves the turn to the owner of the last one
-        now = self._out.clock.now()
+        now = self._deps.clock.now()
         from sidecar.core.journal.making.abandoned import closing  # noqa: PLC0415  rare, and a start loads little
 
         end = closing(stored, now, me)
         if await self._write(stored, end.said, now, "turn_closed_for_lost"):
-            self._out.recorder.turn_routed(end.routing)
+            self._deps.recorder.turn_routed(end.routing)
 
     async def _write(self, stored: StoredTurn, said: Sequence[tuple[Body, Texts]], now: datetime, kind: str) -> bool:
         """Put it on record; False if another sidecar was quicker."""
-        drafts = [self._out.store.draft(stored.turn_id, now, *each) for each in said]
-        until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await append_within(self._out.store, drafts, until)
+        drafts = [self._deps.store.draft(stored.turn_id, now, *each) for each in said]
+        until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await append_within(self._deps.store, drafts, until)
         if isinstance(refused, StoreUnavailable):
             raise refused
         if isinstance(refused, RecordConflict):
             return False
-        self._out.recorder.anomaly(kind, stored.turn_id)
+        self._deps.recorder.anomaly(kind, stored.turn_id)
         return True

@@ -13,11 +13,16 @@ class Reaper:
     """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
 
     def __init__(
-        self, rules: DispatchRules, outside: TurnDependencies, turns: Turns, end_turn: EndTurn, interval: float = 1.0
+        self,
+        rules: DispatchRules,
+        dependencies: TurnDependencies,
+        turns: Turns,
+        end_turn: EndTurn,
+        interval: float = 1.0,
     ) -> None:
         """Look every `interval` seconds."""
         self._idle_lifetime = rules.idle_lifetime.total_seconds()
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._end_turn = end_turn
         self._interval = interval
@@ -30,7 +35,7 @@ class Reaper:
 
     async def look(self) -> None:
         """Look once."""
-        now = self._out.clock.monotonic()
+        now = self._deps.clock.monotonic()
         for turn in self._turns:
             if now < turn.reap_at:
                 continue
@@ -42,4 +47,4 @@ class Reaper:
         while (idle := self._turns.idle_for(self._idle_lifetime)) is not None:
             if not await self._end_turn.reap(idle, IDLE):
                 return  # the store is away: the others would wait in vain, too
-            self._out.recorder.idle_turn_ended("lifetime")
+            self._deps.recorder.idle_turn_ended("lifetime")

@@ -41,14 +41,14 @@ def events_of_owner(epoch: int) -> int:
 class RestoreTurn:
     """Reads a turn from the store and merges it into the one that is known here."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
 
     async def __call__(self, turn: Turn) -> StoredTurn | None:
         """Merge the record of `turn`; return what was found. Raises `StoreUnavailable`."""
         seconds = self._rules.record_timeout.total_seconds()
-        found = await read_within(self._out.store.turn(turn.turn_id), seconds)
+        found = await read_within(self._deps.store.turn(turn.turn_id), seconds)
         if isinstance(found, StoreUnavailable):
             raise found
         if found is not None:
@@ -64,7 +64,7 @@ class RestoreTurn:
         turn.found_on_record(stored.salts)
         if stored.dispatches:
             newest = from_json(stored.dispatches[-1].opened.claims_json, SurfaceClaims)
-            turn.note_claims(recorded=newest == turn.claims and not self._out.store.shared)
+            turn.note_claims(recorded=newest == turn.claims and not self._deps.store.shared)
         # Computed before anything is merged: `_merge_dispatch` changes the ownership that `_is_lost` reads.
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         effects = recorded_effects(stored.children)
@@ -92,7 +92,7 @@ class RestoreTurn:
         if known is None or not known.ownership.here:
             return False
         given_up = known.ownership.custody is Custody.LOST and known.stage is DispatchStage.FINISHED
-        return stored.owner != self._out.store.instance or given_up
+        return stored.owner != self._deps.store.instance or given_up
 
     def _merge_child(
         self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
@@ -112,7 +112,7 @@ class RestoreTurn:
         if known is not None and known.outcome is None:
             # The child may still run here although another sidecar owns it. Without its grants it can reach no data, so
             # it cannot cause effects beside the new owner's attempt.
-            self._out.grants.revoke_all_of(known.child_id)
+            self._deps.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
         if restored is not None:
             turn.keep_child(restored)
@@ -139,7 +139,7 @@ class RestoreTurn:
 
     def _restored(self, turn: Turn, stored: StoredDispatch) -> LiveDispatch:
         """Return a dispatch that does not run here."""
-        opened, out = stored.opened, self._out
+        opened, deps = stored.opened, self._deps
         request = request_from_json(opened.request_json, turn.token)
         plan = plan_dispatch(turn.surface, request.calls, opened.first_step, opened.places)
         dispatch = LiveDispatch(
@@ -147,8 +147,8 @@ class RestoreTurn:
             turn,
             plan,
             opened.intents,
-            clock=out.clock,
-            recorder=out.recorder,
+            clock=deps.clock,
+            recorder=deps.recorder,
             rules=self._rules,
             settle_by=opened.settle_by,
         )
@@ -160,7 +160,7 @@ class RestoreTurn:
 
     def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
         # Ownership by this process is not "elsewhere", even if nothing runs: closing a child takes its dispatch over.
-        elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
+        elsewhere = stored.owner_alive and stored.owner != self._deps.store.instance
         dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:

@@ -156,9 +156,9 @@ class Settlement(msgspec.Struct, frozen=True):
         place: of its call in the dispatch; None: a delegation, which is not one of the orchestrator's calls.
     """
 
-    outside: TurnDependencies
+    dependencies: TurnDependencies
     child: Child
-    errand: CallContext
+    context: CallContext
     end: AttemptEnd
     took: timedelta
     spent: Usage
@@ -178,7 +178,7 @@ class Settlement(msgspec.Struct, frozen=True):
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
             child.note(now, What.BUDGET_STOPPED, which)
         if isinstance(end, Finished) and end.asked is not None:
-            question = self.outside.questions.suspend(child, end.asked, self.errand.turn.claims, now)
+            question = self.dependencies.questions.suspend(child, end.asked, self.context.turn.claims, now)
             outcome = msgspec.structs.replace(outcome, question=question)
         if outcome.outcome is Outcome.FAILED:
             detail = end.detail if isinstance(end, BrokenReport) else ""
@@ -186,31 +186,31 @@ class Settlement(msgspec.Struct, frozen=True):
             child.fail(now, str(outcome.reason), detail, *fault_values(end), *tokens)
         else:
             child.wait_for_merge(now, settled_as(outcome) if self.place is None else ())
-        turn, tell, values = self.errand.turn, partial(self._tell, outcome, now), list[Values]()
+        turn, tell, values = self.context.turn, partial(self._tell, outcome, now), list[Values]()
         frames = recorded_attempts(child, turn, "" if self.place is None else outcome.answer.narration)
         progress = child.progress(now, values)
         if self.place is None:
-            body = DelegationSettled(self.errand.dispatch_id, (progress,))
+            body = DelegationSettled(self.context.dispatch_id, (progress,))
             texts = Texts(values=tuple(values))
-            return LaidOut(tell, happened=self.outside.store.draft(turn.turn_id, now, body, texts, frames))
+            return LaidOut(tell, happened=self.dependencies.store.draft(turn.turn_id, now, body, texts, frames))
         call = settled_call(outcome, self.place, progress=progress, values=values, frames=frames)
         return LaidOut(tell, settled=call)
 
     def _tell(self, outcome: CallOutcome, settled_at: datetime, refused: Refusal, now: datetime) -> None:
-        child, out = self.child, self.outside
+        child, deps = self.child, self.dependencies
         if refused is None:
-            out.reports.write(child, outcome)
+            deps.reports.write(child, outcome)
         else:
-            out.recorder.anomaly("outcome_unrecorded", child.child_id)
+            deps.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded_failure(outcome, child.data.effects_sent)
             if not isinstance(refused, RecordConflict):  # then the call is another sidecar's to settle
                 self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         if child.data.effects_unknown:
             told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
-            out.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
-        out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
-        count_call(out.recorder, self.errand.turn, outcome, child.tool.card.definition.id)
+            deps.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
+        deps.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
+        count_call(deps.recorder, self.context.turn, outcome, child.tool.card.definition.id)
         self.over(outcome, now)
 
     def _correct(self, told: CallOutcome, at: datetime) -> None:
@@ -219,6 +219,6 @@ class Settlement(msgspec.Struct, frozen=True):
         The higher revision counts.
         """
         if self.place is not None:
-            turn, dispatch_id = self.errand.turn, self.errand.dispatch_id
+            turn, dispatch_id = self.context.turn, self.context.dispatch_id
             again = settled_together(dispatch_id, [settled_call(told, self.place, revision=1)])
-            turn.happened(dispatch_id, [self.outside.store.draft(turn.turn_id, at, *again)])
+            turn.happened(dispatch_id, [self.dependencies.store.draft(turn.turn_id, at, *again)])

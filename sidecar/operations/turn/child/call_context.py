@@ -59,19 +59,19 @@ class CallContext(Protocol):
 
 
 def request_of(
-    child: Child, planned: PlannedCall, errand: CallContext, attempt_id: AttemptId, grant: str, now: float
+    child: Child, planned: PlannedCall, context: CallContext, attempt_id: AttemptId, grant: str, now: float
 ) -> RunRequest:
     """Return what the runner is given."""
-    card, surface = child.tool.card, errand.turn.surface
+    card, surface = child.tool.card, context.turn.surface
     return RunRequest(
         child_id=child.child_id,
         attempt_id=attempt_id,
         attempt=child.attempts,
         card=card,
         arguments_json=planned.arguments_json,
-        context=errand.inherited_of(child.call_id),
+        context=context.inherited_of(child.call_id),
         prompt_prefix=surface.prompt_prefix_of(card),
-        prompt_suffix=errand.turn.prompt_suffix,
+        prompt_suffix=context.turn.prompt_suffix,
         contract_json=child.contract_json,
         grant=grant,
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),

@@ -17,7 +17,7 @@ from subagents_errors import CallFailure
 
 
 class DelegatedCall:
-    """The errand of a child that a child delegated to.
+    """The context of a child that a child delegated to.
 
     Attributes:
         planned: the one call.
@@ -35,19 +35,19 @@ class DelegatedCall:
         self,
         planned: PlannedCall,
         *,
-        errand: CallContext,
+        context: CallContext,
         parent: Child,
         settle_at: float,
         lenders: tuple[str, ...],
     ) -> None:
         """Begin; it is stopped at `settle_at` if nothing else ends it before."""
         self.child_id, self.lenders = ChildId(planned.call.call_id), lenders
-        self.turn, self.record_by = errand.turn, errand.record_by
+        self.turn, self.record_by = context.turn, context.record_by
         self.settle_at = settle_at
         self.delegation = Delegation()
-        self._errand, self._parent, self.planned = errand, parent, planned
-        self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
-        self.ready, self.deadlines = ReadyList(), errand.deadlines
+        self._context, self._parent, self.planned = context, parent, planned
+        self.dispatch_id, self.trace = context.dispatch_id, parent.trace
+        self.ready, self.deadlines = ReadyList(), context.deadlines
         self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
         self.finished.on_settled(lambda _: self.ready.close())
         self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
@@ -69,15 +69,15 @@ class DelegatedCall:
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the child that delegates was given, with its own summary if it wrote one."""
-        return with_context(self._errand.inherited_of(self._parent.call_id), self.planned)
+        return with_context(self._context.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""
-        self._errand.status(self._parent, event_type, attributes)
+        self._context.status(self._parent, event_type, attributes)
 
     def lose(self) -> None:
         """Drop the whole turn, because another sidecar has taken it over."""
-        self._errand.lose()
+        self._context.lose()
 
     def end(self) -> None:
         """The call has ended."""

@@ -17,7 +17,9 @@ from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 
 
-async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
+async def drain(
+    context: CallContext, dependencies: TurnDependencies, give_up: Callable[[CallId, Exception], None]
+) -> None:
     """Take all ready steps, record them in one append, continue their calls, and repeat.
 
     Another drain takes the steps that become ready during the append, and may replace this one: a hanging append does
@@ -26,13 +28,13 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
     """
 
     def relieve() -> None:
-        outside.spawner.spawn(drain(errand, outside, give_up), f"drain {errand.dispatch_id}")
+        dependencies.spawner.spawn(drain(context, dependencies, give_up), f"drain {context.dispatch_id}")
 
-    ready, turn, dispatch_id, store = errand.ready, errand.turn, errand.dispatch_id, outside.store
+    ready, turn, dispatch_id, store = context.ready, context.turn, context.dispatch_id, dependencies.store
     while not ready.closed:
         steps = await ready.take(relieve)
-        now = outside.clock.now()
-        errand.drains()
+        now = dependencies.clock.now()
+        context.drains()
         laid = list[LaidOut]()
         laid_out: list[tuple[Step, Continuation]] = []
         for step in steps:
@@ -42,14 +44,14 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
                 give_up(step.call_id, defect)
             else:
                 laid.append(more)
-                laid_out.append((step, more.go_on))
-        happened = _happened(errand, outside, laid, now)
+                laid_out.append((step, more.resume))
+        happened = _happened(context, dependencies, laid, now)
         before = turn.in_front(dispatch_id)
         turn.happened(dispatch_id, happened)
         try:
             opening = [each.opening for each in laid if each.opening is not None]
             drafts = (*before, *opening, *happened)
-            refused = await append_within(store, drafts, errand.record_by, errand.deadlines)
+            refused = await append_within(store, drafts, context.record_by, context.deadlines)
             if (before or happened) and (refused is None or isinstance(refused, RecordConflict)):
                 turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  of the store
@@ -57,24 +59,26 @@ async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callabl
                 give_up(step.call_id, defect)
             refused, laid_out = None, []
         if store.waits:
-            now = outside.clock.now()
+            now = dependencies.clock.now()
         if isinstance(refused, RecordConflict):
-            errand.lose()  # its new owner settles what could not be recorded here
-        for step, go_on in laid_out:
+            context.lose()  # its new owner settles what could not be recorded here
+        for step, resume in laid_out:
             try:
-                go_on(refused, now)
+                resume(refused, now)
             except Exception as defect:  # noqa: BLE001  nor may this
                 give_up(step.call_id, defect)
         if ready.attended:
             return
 
 
-def _happened(errand: CallContext, outside: TurnDependencies, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
+def _happened(
+    context: CallContext, dependencies: TurnDependencies, laid: Sequence[LaidOut], now: datetime
+) -> list[Draft]:
     """Return the facts that must be appended in any case; outcomes that arrive together are one fact."""
     happened = [each.happened for each in laid if each.happened is not None]
     settled = [each.settled for each in laid if each.settled is not None]
     if settled:
-        body, texts = settled_together(errand.dispatch_id, settled)
+        body, texts = settled_together(context.dispatch_id, settled)
         frames = tuple([row for each in settled for row in each.frames])
-        happened.append(outside.store.draft(errand.turn.turn_id, now, body, texts, frames))
+        happened.append(dependencies.store.draft(context.turn.turn_id, now, body, texts, frames))
     return happened

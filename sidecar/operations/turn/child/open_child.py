@@ -66,11 +66,11 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, bare), own)
 
 
-def make_delegated_child(parent: Child, errand: CallContext, planned: PlannedCall, contract: Contract) -> NewChild:
+def make_delegated_child(parent: Child, context: CallContext, planned: PlannedCall, contract: Contract) -> NewChild:
     """Return a new child that `parent` delegates to; its id is the id of the planned call."""
     written = StoredContract(contract, contract.to_json())
-    child = _child(errand, planned, written, ChildId(planned.call.call_id), parent)
-    place = below(errand.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
+    child = _child(context, planned, written, ChildId(planned.call.call_id), parent)
+    place = below(context.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
     bare, texts = stripped(contract, place)
     return NewChild(child, ChildStart(child.child_id, child.slot, child.step_idx, 0, bare, parent.step_idx), texts)
 
@@ -82,13 +82,13 @@ def opened_later(dispatch_id: DispatchId, new: Sequence[NewChild]) -> tuple[Chil
 
 
 def _child(
-    errand: CallContext, planned: PlannedCall, written: StoredContract, child_id: ChildId, parent: Child | None = None
+    context: CallContext, planned: PlannedCall, written: StoredContract, child_id: ChildId, parent: Child | None = None
 ) -> Child:
-    turn = errand.turn
+    turn = context.turn
     return Child(
         child_id=child_id,
         call_id=planned.call.call_id,
-        dispatch_id=errand.dispatch_id,
+        dispatch_id=context.dispatch_id,
         step_idx=planned.step_idx,
         tool=planned.tool,
         contract=written.contract,

@@ -128,7 +128,7 @@ class Attempt:
     """
 
     __slots__ = (
-        *("_bounds", "_deadlines", "_errand", "_child", "_frames", "_idle", "_last_event", "_limits", "_on_end"),
+        *("_bounds", "_deadlines", "_context", "_child", "_frames", "_idle", "_last_event", "_limits", "_on_end"),
         *("_quarantine", "_runner", "_task", "attempt_id", "collector", "ended", "heard", "reports", "span"),
     )
 
@@ -140,14 +140,14 @@ class Attempt:
         span: AttemptSpan | None,
         *,
         child: Child,
-        errand: CallContext,
+        context: CallContext,
         quarantine: Quarantine,
         frames: AttemptFrames | None,
         on_end: Callable[[AttemptEnd], None],
     ) -> None:
         """Prepare the attempt; nothing runs yet. `on_end` is called once, with the end, as soon as the attempt ends."""
         self.attempt_id, self.collector, self.span = attempt_id, collector, span
-        self._runner, self._child, self._errand = runner, child, errand
+        self._runner, self._child, self._context = runner, child, context
         self._quarantine, self._frames, self._on_end = quarantine, frames, on_end
         self._limits: list[Deadline] = []
         self._idle: Deadline | None = None
@@ -158,7 +158,7 @@ class Attempt:
 
     def start(self, request: RunRequest, bounds: AttemptBounds, spawner: Spawner) -> None:
         """Begin to read the runner, in a task that `spawner` owns."""
-        at = self._errand.deadlines.at
+        at = self._context.deadlines.at
         if bounds.timeout_at is not None:
             timed_out = BrokenReport(CallFailure.ATTEMPT_TIMEOUT, TIMED_OUT, transient=True)
             self._limits.append(at(bounds.timeout_at, self.end, timed_out))
@@ -201,7 +201,7 @@ class Attempt:
         if loop.time() >= self._last_event + idle:
             self.end(BrokenReport(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
-            self._idle = self._errand.deadlines.at(self._last_event + idle, self._watch_idle, idle)
+            self._idle = self._context.deadlines.at(self._last_event + idle, self._watch_idle, idle)
 
     async def _consume(self, request: RunRequest) -> None:
         """Read the runner's events. The border to foreign code: nothing it raises gets past."""
@@ -252,14 +252,14 @@ class Attempt:
             # Recorded before the event takes effect: a replay must see the same event even if processing it ends the
             # attempt.
             if frames is not None:
-                frames.came(event, self._last_event)
+                frames.add(event, self._last_event)
             seen += 1
             if seen > collector.most_events:
                 collector.refuse_flood()
             match event:
                 case StatusReported(named, attributes):
                     self.reports += 1
-                    self._errand.status(self._child, named, attributes)
+                    self._context.status(self._child, named, attributes)
                 case NarrationPart(text):
                     collector.add_narration(text)
                 case ComponentMade(name, tool_input, data):

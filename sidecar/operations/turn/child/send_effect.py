@@ -42,9 +42,9 @@ class AdmittedEffect(Struct, frozen=True):
 class SendEffect:
     """Prepares, sends and completes one effect for the tool gateway."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies, turns: Turns) -> None:
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies, turns: Turns) -> None:
         """Start without state: the child holds its sent effects."""
-        self._rules, self._out, self._turns = rules, outside, turns
+        self._rules, self._deps, self._turns = rules, dependencies, turns
 
     def key_of(self, child: Child, tool: ToolEntry, arguments_json: str) -> str:
         """Return the idempotency key of the next call of a child's attempt."""
@@ -64,7 +64,7 @@ class SendEffect:
         before = effects.before(key)
         if before is not None and before.answer is not None:
             before.ask_again(attempt)
-            self._out.recorder.effect_settled(child.slot, tool.id, "repeated")
+            self._deps.recorder.effect_settled(child.slot, tool.id, "repeated")
             return before.answer
         if effects.waits_for_another(attempt, tool.id):
             raise ToolNotAllowed(
@@ -97,7 +97,7 @@ class SendEffect:
         finally:  # also if the sub-agent does not wait for the answer any more
             if result is EffectResult.UNKNOWN:
                 admitted.effect.settle(result)
-                self._out.recorder.effect_settled(child.slot, tool.id, result)
+                self._deps.recorder.effect_settled(child.slot, tool.id, result)
                 turn = self._turns.known(child.log.run_id)
                 if turn is not None:
                     stop_child(turn, child, CallFailure.EFFECT_UNKNOWN)
@@ -117,9 +117,9 @@ class SendEffect:
     def _settle(self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, result: EffectResult) -> None:
         """Note a result that is certain; the next fact of the child records it."""
         admitted.effect.settle(result)
-        self._out.recorder.effect_settled(child.slot, tool.id, result)
+        self._deps.recorder.effect_settled(child.slot, tool.id, result)
         if child.log.state is ExecutionState.RUNNING:
-            child.note(self._out.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)
+            child.note(self._deps.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)
 
     async def _record(self, child: Child, tool: ToolEntry, key: str) -> None:
         """Put the key on record, behind all that is not confirmed of the dispatch yet."""
@@ -127,14 +127,14 @@ class SendEffect:
         dispatch = None if turn is None else turn.dispatches.get(child.dispatch_id)
         if turn is None or dispatch is None or child.log.state is not ExecutionState.RUNNING:
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
-        now, values, clock = self._out.clock.now(), list[Values](), self._out.clock
+        now, values, clock = self._deps.clock.now(), list[Values](), self._deps.clock
         child.note(now, What.EFFECT_SENT, tool.id, key)
         noted = ChildNoted(child.dispatch_id, (child.progress(now, values),))
-        happened = [self._out.store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
+        happened = [self._deps.store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
         before = turn.in_front(child.dispatch_id)
         turn.happened(child.dispatch_id, happened)
         until = min(dispatch.record_by, clock.monotonic() + self._rules.record_timeout.total_seconds())
-        refused = await append_within(self._out.store, (*before, *happened), until, dispatch.deadlines)
+        refused = await append_within(self._deps.store, (*before, *happened), until, dispatch.deadlines)
         if refused is None:
             turn.recorded(child.dispatch_id, (*before, *happened))
             return

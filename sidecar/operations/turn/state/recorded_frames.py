@@ -66,7 +66,7 @@ class AttemptFrames:
         self.refused = ""
         self.incomplete = ""
 
-    def came(self, event: object, now: float) -> None:
+    def add(self, event: object, now: float) -> None:
         """Record one input, if there is room. Never raises."""
         if self.incomplete:
             return
@@ -106,7 +106,7 @@ class AttemptFrames:
             end = EndFrame(0, "cancelled", "", False, False)
         else:
             end = EndFrame(0, "raised", type(error).__name__, False, False)
-        self.came(end, now)
+        self.add(end, now)
 
     def to_row(self, received_at: float, stopped: tuple[StoppedCall, ...], narration: str) -> bytes:
         """Return the stored form, for an outcome with `narration`. Never raises."""
@@ -152,18 +152,18 @@ class ChildFrames:
 
     def effect(self, effect: Effect, tool: str) -> None:
         """Record an action of the tool gateway for the child."""
-        self._came(GatewayFrame(0, effect, tool))
+        self._add(GatewayFrame(0, effect, tool))
 
     def delegating(self, child_id: ChildId) -> None:
         """Record the begin of a delegation."""
-        self._came(DelegationFrame(0, child_id, False, 0, 0, False))
+        self._add(DelegationFrame(0, child_id, False, 0, 0, False))
 
     def delegated(
         self, child_id: ChildId, used: Usage | None, *, barred: bool, sent: int = 0, unknown: int = 0
     ) -> None:
         """Record the result of a delegation, as far as it affects the delegating child."""
         spent = used or Usage()
-        self._came(
+        self._add(
             DelegationFrame(
                 0,
                 child_id,
@@ -177,14 +177,14 @@ class ChildFrames:
             )
         )
 
-    def _came(self, frame: Frame) -> None:
+    def _add(self, frame: Frame) -> None:
         if self.attempts:
-            self.attempts[-1].came(frame, asyncio.get_running_loop().time())
+            self.attempts[-1].add(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
         """Record that the call was stopped, except at the join deadline, which a replay computes."""
         if reason is not CallFailure.JOIN_DEADLINE:
-            self._came(StoppedFrame(0, reason.name))
+            self._add(StoppedFrame(0, reason.name))
 
     def paused(self, seconds: float) -> None:
         """Record the random wait before the next attempt."""
