@@ -1,8 +1,9 @@
-"""Delegation: a running sub-agent lets another sub-agent of the turn do part of its work.
+"""Delegation: a running sub-agent asks another sub-agent of the turn to do part of its work.
 
-Off by default. A request is checked against what the sidecar itself knows about the child, never against the child's
-claims. The delegated child is recorded before it starts and runs like any other. The sidecar always closes it: when
-it is done, and when the waiting attempt ends in any way. Source: SX-14 .. SX-17, TN-101, DESIGN section 5.
+Delegation is off by default. Each request is checked against what the sidecar knows about the child, never against the
+child's own claims. A delegated child is recorded before it starts and runs like any other child. The sidecar closes it
+in every case: when it has finished, and when the waiting attempt ends. Source: SX-14 .. SX-17, TN-101, DESIGN section
+5.
 """
 
 import asyncio
@@ -44,13 +45,13 @@ from subagents_errors import CallFailure
 
 
 class Delegate:
-    """The operation. Not safe to repeat: each call is another child."""
+    """The operation. It is not idempotent: each request creates another child."""
 
     def __init__(self, dependencies: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
         self._deps, self._spending = dependencies, spending
         self._turns = turns
         self._run_child = run_child
-        self._calls: dict[ChildId, DelegatedCall] = {}
+        self._calls: dict[ChildId, DelegatedCall] = {}  # running delegations, by the child that was delegated to
 
     async def __call__(
         self, grant: str, tool_name: str, arguments_json: str, time_left: timedelta | None = None
@@ -85,7 +86,7 @@ class Delegate:
         return outcome
 
     def _context_of(self, parent: Child) -> CallContext:
-        """Return what the child is run for. Raises `GrantSpent` if that is over."""
+        """Return the context of the call that `parent` executes. Raises `GrantSpent` if that call is over."""
         turn = self._turns.known(parent.log.run_id)
         above: CallContext | None = self._calls.get(parent.child_id)
         if above is None and turn is not None:
@@ -97,7 +98,11 @@ class Delegate:
     def _accept(
         self, parent: Child, above: CallContext, tool_name: str, arguments_json: str, time_left: timedelta | None
     ) -> tuple[DelegatedCall, NewChild]:
-        """Check everything that can refuse it, then take its place in the turn. No await in here."""
+        """Make every check that can refuse the delegation, then reserve its steps and its place in the turn.
+
+        There is no await between checks and reservation: two concurrent requests cannot both take the last place or
+        budget.
+        """
         refusal = delegation_refusal(parent.contract)
         if refusal is not None:
             raise _refused(refusal)
@@ -121,7 +126,7 @@ class Delegate:
         return call, make_delegated_child(parent, above, planned, contract)
 
     def _planned(self, above: CallContext, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
-        """Look the tool up on the bound surface, and check the arguments."""
+        """Find the tool on the bound surface, and check the arguments."""
         turn = above.turn
         plan = plan_dispatch(
             turn.surface, (ToolCall(CallId(child_id), tool_name, arguments_json),), turn.next_step, places=1
@@ -135,7 +140,7 @@ class Delegate:
         )
 
     def _ends_at(self, parent: Child, above: CallContext, time_left: timedelta | None) -> float:
-        """Return when the caller stops waiting; of the loop's clock."""
+        """Return when the caller stops waiting, by the event loop's clock."""
         bounds = [parent.ends_at, above.settle_at]
         if parent.wall_clock_at is not None:
             bounds.append(parent.wall_clock_at)
@@ -154,7 +159,7 @@ class Delegate:
         )
 
     async def _execute(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
-        """Open, run, join and close the delegation; it is over when this returns."""
+        """Open, run, integrate and close the delegation; nothing of it runs after the return."""
         child = new.child
         if parent.frames is not None:
             parent.frames.delegating(child.child_id)
@@ -169,7 +174,9 @@ class Delegate:
                 unknown=data.effects_unknown,
             )
             await self._close(child, call)
-            if data.effects_unknown:  # the parent could have it done once more by another child
+            if data.effects_unknown:
+                # The effect may have happened. If the parent continued, it could delegate again, and a new child would
+                # repeat the effect under a new key.
                 stop_child(call.turn, parent, CallFailure.EFFECT_UNKNOWN)
             return outcome
         finally:
@@ -183,7 +190,7 @@ class Delegate:
             call.end()
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
-        """Run it to its outcome, which is durable when this returns."""
+        """Run the child; return its outcome, which is durable."""
         clock = self._deps.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
         await drain(call, self._deps, call.give_up)
@@ -193,9 +200,10 @@ class Delegate:
         return outcome
 
     async def _open(self, parent: Child, new: NewChild, call: DelegatedCall) -> None:
-        """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16.
+        """Record both sides in one append, before anything starts. Source: SX-3, SX-16.
 
-        That it delegated has happened, even if the child below cannot be opened: two facts.
+        The parent's request is an event that has happened even if the child cannot be opened. It is therefore a
+        separate fact, which is repeated until it is confirmed; the opening is not.
         """
         turn, store, now, child = call.turn, self._deps.store, self._deps.clock.now(), new.child
         parent.note(now, What.DELEGATED, child.child_id, child.slot, child.step_idx)
@@ -213,7 +221,10 @@ class Delegate:
         turn.keep_child(child)
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
-        """Join and close it; facts that cannot be recorded now are part of the next append. Source: SX-25, SX-29."""
+        """Integrate and close the child. Facts that cannot be recorded now join the next append.
+
+        Source: SX-25, SX-29.
+        """
         turn, store, now, values = call.turn, self._deps.store, self._deps.clock.now(), list[Values]()
         child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), now, SIDECAR)
         body = DelegationSettled(call.dispatch_id, (child.progress(now, values),))
@@ -225,13 +236,17 @@ class Delegate:
             self._deps.recorder.anomaly("close_unrecorded", child.child_id)
 
     def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
-        """Leave a trace. Source: SX-16, SX-39."""
+        """Note the refusal in the log of the parent. Source: SX-16, SX-39."""
         reason = refused.metadata.get("reason", refused.reason)
         parent.note_repeatable(self._deps.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
 
 
 def _lenders(parent: Child, above: CallContext) -> tuple[str, ...]:
-    """Return the names, among the calls of the turn, of all who wait for the delegation."""
+    """Return the queue keys of all calls that wait for this delegation.
+
+    A waiting call lends its place in the slot queue: without that, a delegation back to a slot that waits would wait
+    for itself.
+    """
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)
     return (above.lane_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()

@@ -1,7 +1,7 @@
-"""Dispatches the sub-agent calls of one model response and settles every one of them.
+"""Dispatches the sub-agent calls of one model response, and settles every one of them.
 
-The begin makes every check that can refuse the dispatch; after that each call gets exactly one outcome. The work
-belongs to the process and not to the RPC that began it, so a broken connection does not stop it.
+`begin` makes every check that can refuse the dispatch; after that each call gets exactly one outcome. The work belongs
+to the process and not to the RPC that began it, so a broken connection does not stop it.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
-    """A dispatch to listen to; `attached` if an earlier request began it."""
+    """A dispatch to listen to. `attached`: an earlier request began it."""
 
     dispatch: LiveDispatch
     attached: bool
 
 
 class DispatchRecovery(msgspec.Struct, frozen=True):
-    """The operations that find a turn, update it from the record, and continue it."""
+    """The operations that find a turn, update it from the record, and continue its dispatches."""
 
     find: FindTurn
     restore: RestoreTurn
@@ -69,7 +69,10 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
 
 
 async def reload_lost(turn: Turn, dispatch_id: DispatchId, recovery: DispatchRecovery) -> None:
-    """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
+    """Read a dispatch that another sidecar has taken over from the record again, once its work here has stopped.
+
+    The wait comes first: while attempts of the lost dispatch still end here, they would change the restored state.
+    """
     known = turn.dispatches.get(dispatch_id)
     if known is not None and known.ownership.conflict is not None:
         await known.finished.wait()
@@ -77,7 +80,7 @@ async def reload_lost(turn: Turn, dispatch_id: DispatchId, recovery: DispatchRec
 
 
 async def attached(dispatch: LiveDispatch, recovery: DispatchRecovery) -> DispatchHandle:
-    """Return an existing dispatch, and ensure that this process or another completes it."""
+    """Return a handle of an existing dispatch, and ensure that this process or another one completes it."""
     refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
@@ -107,20 +110,20 @@ class DispatchCalls:
 
     @property
     def running(self) -> int:
-        """How many run."""
+        """The number of running dispatches."""
         return self.places.taken
 
     async def begin(
         self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
     ) -> DispatchHandle:
-        """Begin a dispatch, or find the one that the same request began.
+        """Begin a dispatch, or find the dispatch that an equal request began.
 
         Args:
-            request: checked for form already.
+            request: valid in form.
             time_left: until the client's deadline; None if it set none.
-            trace: that the client says the dispatch belongs to; of a repeated request it is not looked at.
+            trace: the client's trace context; ignored for a repeated request.
 
-        Returns when the children that start at once are on record. Raises `RecordConflict` (a turn used twice at once),
+        Returns when the children that start immediately are recorded. Raises `RecordConflict` (concurrent use),
         `SurfaceTokenInvalid`, `SurfaceTokenExpired`, `BindingDigestMismatch`, `DispatchIdReused`, `TurnEnded`,
         `TooManyDispatches`, `PriorContextMissing`, `DeadlineTooShort`, `AdmissionRefused`, `StoreUnavailable`.
         """
@@ -129,24 +132,27 @@ class DispatchCalls:
         if self._spending.reads_days:
             await self._spending.read(turn)
         begin = self._begin_counted if turn.surface.daily_limits else self._begin
-        begun = await begin(request, turn, time_left, trace)
-        if isinstance(begun, RecordConflict):
-            # It was opened, or the turn was used, where this process did not see it: the record says how.
+        handle = await begin(request, turn, time_left, trace)
+        if isinstance(handle, RecordConflict):
+            # Another process opened the dispatch or used the turn. One read of the record shows how; if the second try
+            # conflicts as well, the turn is in use at this moment and the client has to repeat the request.
             await self._recovery.restore(turn)
-            begun = await begin(request, turn, time_left, trace)
-        if isinstance(begun, RecordConflict):
-            raise begun
-        return begun
+            handle = await begin(request, turn, time_left, trace)
+        if isinstance(handle, RecordConflict):
+            raise handle
+        return handle
 
     async def _begin_counted(
         self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
     ) -> DispatchHandle | RecordConflict:
-        """Begin a dispatch of which some calls may be beyond what its principal has left for today."""
+        """Begin a dispatch whose calls may exceed the daily limits of its principal."""
         tools = (turn.surface.by_name.get(call.tool_name) for call in request.calls)
         limits = turn.surface.daily_limits
         limited = {tool.slot: limits[tool.slot] for tool in tools if tool is not None and tool.slot in limits}
         if not limited or request.dispatch_id in turn.dispatches:
             return await self._begin(request, turn, time_left, trace)
+        # `_begin` returns when the children are recorded. The lock is held until then, so the next dispatch of this
+        # user counts these calls.
         async with self._daily.counted(turn.claims.principal, request.dispatch_id, limited) as left:
             return await self._begin(request, turn, time_left, trace, left)
 
@@ -181,7 +187,7 @@ class DispatchCalls:
         return await attached(dispatch, self._recovery)
 
     def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
-        """Return how long the calls may take: the time left, less the time to deliver the outcomes."""
+        """Return how long the calls may run: the time left, minus the time to deliver the outcomes."""
         bounds = [self._rules.join_timeout]
         if request.join.timeout is not None:
             bounds.append(request.join.timeout)
@@ -196,7 +202,11 @@ class DispatchCalls:
         return seconds.total_seconds()
 
     def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext, left: CallsLeft) -> LiveDispatch:
-        """Check everything that can refuse a dispatch, then take its place in the turn. No await in here."""
+        """Make every check that can refuse a dispatch, then reserve its place in the turn.
+
+        There is no await in this function: a concurrent dispatch could otherwise pass the same checks and exceed the
+        cap.
+        """
         turn.refuse_if_over()
         surface = turn.surface
         if request.binding_digest != surface.binding_digest:
@@ -233,7 +243,7 @@ class DispatchCalls:
         return dispatch
 
     def _intents(self, request: DispatchRequest, turn: Turn, plan: DispatchPlan) -> IntentReport:
-        """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
+        """Count intents, and require `prior_context` on a switch of sub-agents. Source: TN-12, TN-16, PC2-T-13."""
         called = distinct(plan.called)
         new = newly_called(called, turn.claims.previous)
         missing = not request.prior_context.strip() and not set(new).issubset(plan.briefed)
@@ -248,7 +258,7 @@ class DispatchCalls:
         return IntentReport(declared, len(called), bool(new), missing)
 
     async def _open_and_execute(self, dispatch: LiveDispatch) -> None:
-        """Record the children that start at once, then start everything; on a refusal leave no trace."""
+        """Record the children that start immediately, then start all calls. A refusal undoes the acceptance."""
         try:
             children = await self._put_on_record(dispatch)
         except BaseException as error:
@@ -267,16 +277,18 @@ class DispatchCalls:
         turn, deps = dispatch.turn, self._deps
         refusals = await self._recovery.continue_work().redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
-        now, at = deps.clock.monotonic(), deps.clock.now()
-        new = [make_child(dispatch, each, now, deps.ids) for each in ready]
-        body, texts = opening_of(dispatch, now, [each.start for each in new], [each.texts for each in new])
-        drafts = [deps.store.draft(turn.turn_id, at, body, texts)]
+        loop_time, wall_clock = deps.clock.monotonic(), deps.clock.now()
+        new = [make_child(dispatch, each, loop_time, deps.ids) for each in ready]
+        body, texts = opening_of(dispatch, loop_time, [each.start for each in new], [each.texts for each in new])
+        drafts = [deps.store.draft(turn.turn_id, wall_clock, body, texts)]
         if dispatch.plan.settled or refusals:
             settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
             settled += [settled_call(each, dispatch.calls.places[each.call_id]) for each in refusals]
-            drafts.append(deps.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
+            drafts.append(deps.store.draft(turn.turn_id, wall_clock, *settled_together(dispatch.dispatch_id, settled)))
         refused = await append_within(deps.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
+            # The append may still succeed after its time limit. The end of the turn then reads the record and closes
+            # the children that exist there.
             turn.note_unconfirmed()
             raise refused
         turn.note_claims(recorded=not deps.store.shared)

@@ -1,7 +1,7 @@
 """The parent's verdict on a child: the integration decides, then the child is closed (SX-25, SX-30, SX-34).
 
-`integrate` and `close_unintegrated` prepare the events; the caller makes them durable. The child's own state prevents
-a second preparation.
+`integrate` and `close_unintegrated` prepare the events; the caller makes them durable. The state of the child prevents
+that they are prepared twice.
 """
 
 from collections.abc import Iterator
@@ -46,14 +46,14 @@ def refuse_contradiction(child: Child, verdict: Verdict) -> None:
 
 
 def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[Draft]:
-    """Yield what makes a dispatch this process's own, if it belongs to another one."""
+    """Yield the fact with which this process takes over a dispatch; nothing if it owns the dispatch already."""
     if dispatch is not None and dispatch.ownership.owner not in {"", store.instance}:
         body = DispatchTaken(dispatch.dispatch_id, dispatch.ownership.epoch + 1)
         yield store.draft(dispatch.turn.turn_id, now, body, Texts())
 
 
 def summary_of(child: Child) -> ChildSummary:
-    """Return the final state of a closed child, or the one that closing it now would give."""
+    """Return the final state of a closed child, or the state that closing it now would give."""
     return ChildSummary(child.child_id, child.slot, child.step_idx, final_status_of(child), child.close_reason)
 
 
@@ -90,7 +90,7 @@ class CloseChild:
             await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
         if turn.runs_elsewhere(child.dispatch_id):
-            await self._restore(turn)  # what is known of it here may be old
+            await self._restore(turn)  # the owner in memory may be outdated; the record has the present one
             child = child_named(turn, child.child_id)
             if turn.runs_elsewhere(child.dispatch_id):
                 raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
@@ -120,7 +120,8 @@ class CloseChild:
         if isinstance(refused, RecordConflict):
             await self._restore(turn)
         elif refused is not None:
-            turn.note_unconfirmed()  # the dispatch may be this process's by now: `SettleOrphans` finds it
+            # The append may have succeeded, and with it a takeover: `SettleOrphans` reads the record again.
+            turn.note_unconfirmed()
         if refused is not None:
             raise refused
         turn.recorded(dispatch_id, drafts)

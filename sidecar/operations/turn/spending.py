@@ -19,6 +19,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.state.open_turns import Turn
 
+# Users and days whose costs of ended turns are cached; the least recently used entry is dropped.
 USERS_KEPT: Final = 4096
 PAGE: Final = 200
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TakeOver:
-    """Brings dispatches of others to their result."""
+    """Brings the dispatches of other sidecars to their result."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TakeOver:
         self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
-        """Start the work that completes `dispatch`; returns immediately.
+        """Start the work that completes `dispatch`. Does not wait.
 
         Args:
             dispatch: restored from the record.
@@ -68,10 +68,10 @@ class TakeOver:
         self._deps.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
     def continue_own(self, turn: Turn) -> None:
-        """Execute dispatches that this process owns in the record but does not run; returns immediately.
+        """Execute the dispatches that this process owns in the record but does not run. Does not wait.
 
-        A request that takes a dispatch over as a side effect, to cancel a call or to close a child, calls this: no
-        other sidecar takes over a dispatch whose owner lives.
+        A request that takes a dispatch over as a side effect (it cancels a call or closes a child) calls this. No other
+        sidecar would continue the dispatch, because its owner lives.
         """
         for dispatch in [
             each for each in turn.dispatches.values() if each.ownership.owner == self._deps.store.instance
@@ -88,35 +88,35 @@ class TakeOver:
                 await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
                 if not dispatch.heard and not unheard:
                     break
-                await self._look_again(dispatch)
+                await self._read_again(dispatch)
         finally:
             self._turns.ends_work(turn)
             if ownership.custody is Custody.FOLLOWED:
                 dispatch.unfollow()
 
-    async def _look_again(self, dispatch: LiveDispatch) -> None:
+    async def _read_again(self, dispatch: LiveDispatch) -> None:
         try:
             await self._restore(dispatch.turn)
         except StoreUnavailable:
             self._deps.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
 
     async def _take_over(self, dispatch: LiveDispatch, *, mine: bool, unheard: bool) -> bool:
-        """Take the dispatch over and execute it; returns whether the takeover succeeded."""
-        opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._deps.clock.now()
+        """Take the dispatch over and execute it; return whether the dispatch is finished."""
+        dispatch_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._deps.clock.now()
         if not mine:
             # The next epoch is a compare-and-set: of several sidecars that see a dead owner, the record accepts one.
             # The others read the record again and follow the winner.
-            body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)
+            body = DispatchTaken(dispatch_id, dispatch.ownership.epoch + 1)
             taken = self._deps.store.draft(turn.turn_id, now, body, Texts())
             until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
             if await append_within(self._deps.store, [taken], until) is not None:
-                await self._look_again(dispatch)
+                await self._read_again(dispatch)
                 return dispatch.stage is DispatchStage.FINISHED
         try:
             # The restore must come after the takeover. Facts that the former owner appended before it count; after it
             # the record refuses the owner's appends, so nothing can be missed between this read and the first append
             # here.
-            await self._restore(turn)  # with what its owner wrote last
+            await self._restore(turn)
             if dispatch.calls.answers:
                 await self._continue().restore(dispatch)
         except StoreUnavailable:
@@ -125,7 +125,7 @@ class TakeOver:
         mine = dispatch.ownership.owner == self._deps.store.instance
         if finished or turn.ending.stage is not EndStage.OPEN or not mine:
             return finished
-        self._deps.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
+        self._deps.recorder.anomaly("dispatch_taken_over", f"{dispatch_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
         # The dispatch must count as unheard before the work begins. Otherwise a child that ends immediately would
         # settle in a dispatch that seems to have a listener, and `on_disconnect` would never apply.
@@ -137,20 +137,26 @@ class TakeOver:
     def _grace_of(self, dispatch: LiveDispatch, *, unheard: bool) -> timedelta:
         """Return how long a dispatch without a listener waits before `on_disconnect` applies.
 
-        A request other than a resume brought the dispatch here, so that its client may still resume it: a dispatch that
-        ends without a listener waits as long as one whose sidecar died.
+        If a request other than a resume brought the dispatch here, its client may still resume it: a dispatch that ends
+        without a listener then waits as long as one whose sidecar died.
         """
         waits = unheard and dispatch.request.on_disconnect is OnDisconnect.CANCEL
         return self._rules.resume_grace if waits else timedelta(0)
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
-        """Start the rest of the dispatch here; returns the recorded children. No await in here."""
+        """Prepare the rest of the dispatch for execution here; return the recorded children.
+
+        There is no await in this function: no call may start before all recorded children have their places in the
+        queues.
+        """
         turn, now = dispatch.turn, self._deps.clock.now()
         after = events_of_owner(dispatch.ownership.epoch)
         dispatch.take_over(after, self._rules.record_timeout.total_seconds())
         unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
-        asked = {each.call.call_id for each in unsettled}
-        begun = {child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in asked}
+        unsettled_ids = {each.call.call_id for each in unsettled}
+        begun = {
+            child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in unsettled_ids
+        }
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
         turn.lanes.enter(
             [
