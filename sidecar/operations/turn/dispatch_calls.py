@@ -69,10 +69,7 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
 
 
 async def reload_lost(turn: Turn, dispatch_id: DispatchId, recovery: DispatchRecovery) -> None:
-    """Read a dispatch that another sidecar has taken over from the record again, once its work here has stopped.
-
-    The wait comes first: while attempts of the lost dispatch still end here, they would change the restored state.
-    """
+    """Read a dispatch that another sidecar has taken over again, once its attempts here have ended."""
     known = turn.dispatches.get(dispatch_id)
     if known is not None and known.ownership.conflict is not None:
         await known.finished.wait()
@@ -226,15 +223,9 @@ class DispatchCalls:
             plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._deps.recorder)
         intents = self._intents(request, turn, plan)
         traced = DispatchTrace(trace, self._deps.tracing.dispatch(trace, request, turn.claims))
+        clock, recorder = self._deps.clock, self._deps.recorder
         dispatch = LiveDispatch(
-            request,
-            turn,
-            plan,
-            intents,
-            clock=self._deps.clock,
-            recorder=self._deps.recorder,
-            rules=self._rules,
-            trace=traced,
+            request, turn, plan, intents, clock=clock, recorder=recorder, rules=self._rules, trace=traced
         )
         turn.accept(dispatch)
         turn.lanes.enter(_waiting(dispatch))
@@ -254,8 +245,7 @@ class DispatchCalls:
                     "the calls turn to sub-agents that the last dispatching turn did not call: send "
                     "prior_context, in the request or with each of these calls"
                 )
-        declared = max(request.declared_intent_count, plan.declared)
-        return IntentReport(declared, len(called), bool(new), missing)
+        return IntentReport(max(request.declared_intent_count, plan.declared), len(called), bool(new), missing)
 
     async def _open_and_execute(self, dispatch: LiveDispatch) -> None:
         """Record the children that start immediately, then start all calls. A refusal undoes the acceptance."""

@@ -1,4 +1,4 @@
-"""Takes the ready steps of the calls of a call context until none are left.
+"""Takes the ready steps of a call context and executes them, until none are left.
 
 Unconfirmed facts come first in an append, because later facts of the same children link to them. Facts of events that
 have happened are noted before the append: if it is cancelled or times out, the next append repeats them.
@@ -35,48 +35,51 @@ async def drain(
         steps = await ready.take(relieve)
         now = dependencies.clock.now()
         context.drains()
-        laid = list[LaidOut]()
-        laid_out: list[tuple[Step, Continuation]] = []
+        plans = list[LaidOut]()
+        prepared: list[tuple[Step, Continuation]] = []
         for step in steps:
             try:
-                more = step.lay_out(now)
-            except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
+                plan = step.lay_out(now)
+            except Exception as defect:  # noqa: BLE001  a defect in one call must not affect the others
                 give_up(step.call_id, defect)
             else:
-                laid.append(more)
-                laid_out.append((step, more.resume))
-        happened = _happened(context, dependencies, laid, now)
+                plans.append(plan)
+                prepared.append((step, plan.resume))
+        happened = _happened(context, dependencies, plans, now)
         before = turn.in_front(dispatch_id)
+        # Noted before the await below: if this task is cancelled during the append, the facts must not be lost.
         turn.happened(dispatch_id, happened)
         try:
-            opening = [each.opening for each in laid if each.opening is not None]
+            opening = [each.opening for each in plans if each.opening is not None]
             drafts = (*before, *opening, *happened)
             refused = await append_within(store, drafts, context.record_by, context.deadlines)
+            # A refusal for a conflict is final: another sidecar owns the dispatch, so repeating the facts is useless.
+            # After a time limit they stay, because they may or may not be recorded; the store recognises a repetition.
             if (before or happened) and (refused is None or isinstance(refused, RecordConflict)):
                 turn.recorded(dispatch_id, (*before, *happened))
-        except Exception as defect:  # noqa: BLE001  of the store
-            for step, _ in laid_out:
+        except Exception as defect:  # noqa: BLE001  a defect of the store
+            for step, _ in prepared:
                 give_up(step.call_id, defect)
-            refused, laid_out = None, []
+            refused, prepared = None, []
         if store.waits:
             now = dependencies.clock.now()
         if isinstance(refused, RecordConflict):
-            context.lose()  # its new owner settles what could not be recorded here
-        for step, resume in laid_out:
+            context.lose()  # the new owner settles the calls whose outcomes could not be recorded here
+        for step, resume in prepared:
             try:
                 resume(refused, now)
-            except Exception as defect:  # noqa: BLE001  nor may this
+            except Exception as defect:  # noqa: BLE001  as above
                 give_up(step.call_id, defect)
         if ready.attended:
-            return
+            return  # another drain was started during the append and takes all further steps
 
 
 def _happened(
-    context: CallContext, dependencies: TurnDependencies, laid: Sequence[LaidOut], now: datetime
+    context: CallContext, dependencies: TurnDependencies, plans: Sequence[LaidOut], now: datetime
 ) -> list[Draft]:
-    """Return the facts that must be appended in any case; outcomes that arrive together are one fact."""
-    happened = [each.happened for each in laid if each.happened is not None]
-    settled = [each.settled for each in laid if each.settled is not None]
+    """Return the facts of events that have happened; outcomes that settle together share one fact."""
+    happened = [each.happened for each in plans if each.happened is not None]
+    settled = [each.settled for each in plans if each.settled is not None]
     if settled:
         body, texts = settled_together(context.dispatch_id, settled)
         frames = tuple([row for each in settled for row in each.frames])

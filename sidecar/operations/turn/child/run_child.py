@@ -35,19 +35,17 @@ from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
 
 NOT_STOPPED: Final = FirstResult[CallFailure]()
-"""What nothing settles."""
+"""A result that is never settled."""
 
 
 class RunChild:
-    """Runs children, which share `budget` and `breakers`.
-
-    Attributes:
-        limits, quarantine: on what one attempt may bring; of attempts that run on although they were told to stop.
-    """
+    """Runs children, with the limits of one attempt, and `budget` and `breakers` that all children share."""
 
     def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
-        """Begin with a full budget and closed breakers."""
+        """Begin with a full retry budget and closed breakers."""
         self.rules, self.dependencies = rules, dependencies
+        # Each call gets an equal part of the dispatch's limit, so that the outcomes of a full fan-out fit into one
+        # message.
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
         self.limits = replace(rules.results, total=min(rules.results.total, share))
         self.budget, self.breakers = RetryBudget(rules.retries), Breakers(rules.breaker)
@@ -56,9 +54,10 @@ class RunChild:
     def __call__(
         self, child: Child, planned: PlannedCall, context: CallContext, over: Over, *, now: datetime, began: float
     ) -> None:
-        """Start `child`, which is recorded as open; its steps go to the ready list of its context. Does not wait.
+        """Start `child`, which is recorded as open. Does not wait.
 
-        `planned` is its call, `over` receives the outcome, and `began` is `now` by the loop's clock.
+        Its steps go to the ready list of `context`. `planned` is its call, `over` receives the outcome, and `began` is
+        `now` by the event loop's clock.
         """
         ChildRun(self, child, planned, context, over, began).start(now)
 
@@ -96,17 +95,17 @@ class ChildRun:
         try:
             self._runner: Runner = deps.runners.runner_for(child.tool.card)
             lost = lost_with_sidecar(child, attempts_of(child)) if child.restored else None
-            if lost is None or self._stop.settled:  # one that was cancelled ends as that
+            if lost is None or self._stop.settled:  # a cancelled call ends as cancelled, not as lost
                 self._try(now, self._began)
             else:
                 self._conclude(lost)
-        except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
+        except Exception as error:  # noqa: BLE001  a defect must not affect the siblings
             self._defect(error)
 
     # --- one attempt
 
     def _try(self, now: datetime, at: float) -> None:
-        """Make an attempt, unless the call is stopped or the breaker is open; `at`: of the loop's clock."""
+        """Make an attempt, unless the call is stopped or the breaker is open. `at` is by the event loop's clock."""
         child, stopped = self._child, self._stop.how
         if stopped is not None:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
@@ -119,16 +118,16 @@ class ChildRun:
             return
         self._breaker = breaker
         attempt_id = AttemptId(self._deps.ids.new("attempt"))
-        if child.attempts == 0:  # known from `started`
+        if child.attempts == 0:  # the fact that opened the child implies its first attempt
             child.begin_attempt(now, attempt_id)
             self._shared.budget.called(at)
             self._run(attempt_id, at)
-        else:  # recorded first: a takeover must count this attempt
+        else:  # a later attempt is recorded before it begins: a sidecar that takes over must count it
             self._context.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
         child, turn, values = self._child, self._context.turn, list[Values]()
-        if self._stop.settled:  # no fact of another attempt may follow a cancel
+        if self._stop.settled:  # the record accepts no fact about another attempt after a cancellation
             self._tell_breaker(None, heard=False)
             return LaidOut(lambda _, then: self._try(then, self._deps.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
@@ -169,7 +168,7 @@ class ChildRun:
             attempt.start(request_of(child, self._planned, context, attempt_id, grant, now), bounds, deps.spawner)
 
     def _attempt_ended(self, how: AttemptEnd) -> None:
-        """Take the attempt's result; from now on its sub-agent has no access."""
+        """Process the attempt's result. From now on its sub-agent has no access to data."""
         attempt, self._attempt = self._attempt, None
         child, deps = self._child, self._deps
         assert attempt is not None  # noqa: S101  for the type checker
@@ -186,6 +185,8 @@ class ChildRun:
                 brought = attempt.collector.evidence()
                 self._evidence = self._evidence if brought.is_empty else brought
             heard = attempt.heard or used
+            # A host that sent nothing and used no grant is indistinguishable from an unreachable one: its timeout
+            # counts as a transport fault.
             if not heard:
                 end = idle_timeout_failure(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
@@ -198,7 +199,7 @@ class ChildRun:
             self._defect(error)
 
     def _tell_breaker(self, end: AttemptEnd | None, *, heard: bool) -> None:
-        """Report the attempt's transport result to the breaker; log a fault. `end` None: no result."""
+        """Report to the breaker whether the host answered, and log a fault. `end` None: the attempt had no result."""
         breaker, self._breaker = self._breaker, None
         if breaker is None:
             return
@@ -242,7 +243,7 @@ class ChildRun:
         return now + wait
 
     def _repeat(self, end: BrokenReport) -> None:
-        """The pause is over."""
+        """Make the next attempt, after the pause."""
         self._pause = None
         child, now = self._child, self._deps.clock.now()
         child.note(now, What.REPEATED, *trimmed((str(end.reason), *fault_values(end))))
@@ -250,7 +251,7 @@ class ChildRun:
         self._try(now, self._deps.clock.monotonic())
 
     def _stopped(self, reason: CallFailure) -> None:
-        """The whole call is stopped from dependencies: cancel, join deadline, end of turn."""
+        """Stop the call: it was cancelled, or its deadline or the end of the turn has come."""
         if self._child.frames is not None:
             self._child.frames.stopped(reason)
         if self._attempt is not None:
@@ -261,14 +262,14 @@ class ChildRun:
             self._conclude(end)
 
     def _guarded(self, work: Callable[..., None], *given: Any) -> None:
-        """Run a callback; a defect in it settles this call only."""
+        """Run a callback; a defect in it settles only this call."""
         try:
             work(*given)
         except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
             self._defect(error)
 
     def _defect(self, error: Exception) -> None:
-        """End with a defect of the sidecar, which must not cost the siblings anything."""
+        """Settle the call after a defect of the sidecar. The sibling calls are not affected."""
         self._deps.recorder.anomaly("child_defect", type(error).__name__)
         broken = BrokenReport(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
         if self._attempt is not None:
@@ -277,12 +278,14 @@ class ChildRun:
         self._conclude(broken)
 
     def _conclude(self, end: AttemptEnd) -> None:
-        """The end is final: record it together with the other ready steps."""
+        """Settle the call with its final result, which is recorded together with the other ready steps."""
         if self._concluded:
             return
         self._concluded = True
         if not self._stop.settled:
-            self._stop = NOT_STOPPED  # its own leads back here: this is to be freed without the garbage collector
+            # The stop's callback refers to this object. Dropping it breaks the cycle, so that a settled child is freed
+            # at once and not by the garbage collector.
+            self._stop = NOT_STOPPED
         took = timedelta(seconds=self._deps.clock.monotonic() - self._began)
         if isinstance(end, BrokenReport):
             end = replace(end, evidence=self._evidence)
@@ -292,6 +295,6 @@ class ChildRun:
 
 
 def _keep_refusal(child: Child, why: str) -> None:
-    """Record that no further attempt was made, for replays."""
+    """Record for replays why no further attempt was made."""
     if child.frames is not None:
         child.frames.refused(why)

@@ -1,6 +1,6 @@
-"""Records the inputs of a child from outside, so that its turn can be replayed.
+"""Records the inputs of a child, so that its turn can be replayed.
 
-While an attempt runs, this only appends to a list; the list is serialised once, when the child settles.
+While an attempt runs, this code only appends to a list; the list is serialised once, when the child settles.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class AttemptFrames:
     __slots__ = ("attempt_id", "began", "entries", "incomplete", "number", "pause", "refused", "size")
 
     def __init__(self, attempt_id: AttemptId, number: int, began: float) -> None:
-        """Begin at a time of the loop's clock."""
+        """Begin at a time of the event loop's clock."""
         self.attempt_id = attempt_id
         self.number = number
         self.began = began
@@ -139,7 +139,7 @@ class ChildFrames:
     __slots__ = ("attempts", "began", "refused_at_once")
 
     def __init__(self, began: float) -> None:
-        """Begin at a time of the loop's clock."""
+        """Begin at a time of the event loop's clock."""
         self.began = began
         self.attempts: list[AttemptFrames] = []
         self.refused_at_once = ""
@@ -208,8 +208,8 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
     """Return frames with increasing offsets."""
     frames: list[Frame] = []
     at = -1
-    for came_at, event in entries:
-        at = max(at + 1, round((came_at - began) * MICROSECONDS))
+    for added_at, event in entries:
+        at = max(at + 1, round((added_at - began) * MICROSECONDS))
         match event:
             case NarrationPart(text):
                 frames.append(Narration(at, text))
