@@ -17,23 +17,20 @@ from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 
 
-async def drain(
-    context: CallContext, dependencies: TurnDependencies, give_up: Callable[[CallId, Exception], None]
-) -> None:
+async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
     """Take all ready steps, record them in one append, continue their calls, and repeat.
 
-    Another drain takes the steps that become ready during the append, and may replace this one: a hanging append does
-    not delay other calls. If a step raises, `give_up` is called with its call and the exception; the other calls
-    continue.
+    Steps that become ready during the append go to another drain, which may replace this one, so a hanging append
+    delays no other call. If a step raises, `give_up` gets its call and the exception; the other calls continue.
     """
 
     def relieve() -> None:
-        dependencies.spawner.spawn(drain(context, dependencies, give_up), f"drain {context.dispatch_id}")
+        deps.spawner.spawn(drain(context, deps, give_up), f"drain {context.dispatch_id}")
 
-    ready, turn, dispatch_id, store = context.ready, context.turn, context.dispatch_id, dependencies.store
+    ready, turn, dispatch_id, store = context.ready, context.turn, context.dispatch_id, deps.store
     while not ready.closed:
         steps = await ready.take(relieve)
-        now = dependencies.clock.now()
+        now = deps.clock.now()
         context.drains()
         plans = list[LaidOut]()
         prepared: list[tuple[Step, Continuation]] = []
@@ -45,16 +42,14 @@ async def drain(
             else:
                 plans.append(plan)
                 prepared.append((step, plan.resume))
-        happened = _happened(context, dependencies, plans, now)
+        happened = _happened(context, deps, plans, now)
         before = turn.in_front(dispatch_id)
         # Noted before the await below: if this task is cancelled during the append, the facts must not be lost.
         turn.happened(dispatch_id, happened)
         try:
-            opening = [each.opening for each in plans if each.opening is not None]
-            drafts = (*before, *opening, *happened)
+            drafts = (*before, *(each.opening for each in plans if each.opening is not None), *happened)
             refused = await append_within(store, drafts, context.record_by, context.deadlines)
-            # A refusal for a conflict is final: another sidecar owns the dispatch, so repeating the facts is useless.
-            # After a time limit they stay, because they may or may not be recorded; the store recognises a repetition.
+            # After a time limit the drafts stay: they may be recorded or not, and the store recognises a repetition.
             if (before or happened) and (refused is None or isinstance(refused, RecordConflict)):
                 turn.recorded(dispatch_id, (*before, *happened))
         except Exception as defect:  # noqa: BLE001  a defect of the store
@@ -62,7 +57,7 @@ async def drain(
                 give_up(step.call_id, defect)
             refused, prepared = None, []
         if store.waits:
-            now = dependencies.clock.now()
+            now = deps.clock.now()
         if isinstance(refused, RecordConflict):
             context.lose()  # the new owner settles the calls whose outcomes could not be recorded here
         for step, resume in prepared:
@@ -74,14 +69,12 @@ async def drain(
             return  # another drain was started during the append and takes all further steps
 
 
-def _happened(
-    context: CallContext, dependencies: TurnDependencies, plans: Sequence[LaidOut], now: datetime
-) -> list[Draft]:
+def _happened(context: CallContext, deps: TurnDependencies, plans: Sequence[LaidOut], now: datetime) -> list[Draft]:
     """Return the facts of events that have happened; outcomes that settle together share one fact."""
     happened = [each.happened for each in plans if each.happened is not None]
     settled = [each.settled for each in plans if each.settled is not None]
     if settled:
         body, texts = settled_together(context.dispatch_id, settled)
         frames = tuple([row for each in settled for row in each.frames])
-        happened.append(dependencies.store.draft(context.turn.turn_id, now, body, texts, frames))
+        happened.append(deps.store.draft(context.turn.turn_id, now, body, texts, frames))
     return happened
