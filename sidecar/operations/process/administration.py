@@ -81,11 +81,11 @@ class Administer:
     Attributes:
         version, instance: of the program, and of this process.
         calls: how many are being served now.
-        say_who_ends: is told of a turn that an operator ends, before it is ended.
+        report_ended_turn: is told of a turn that an operator ends, before it is ended.
         inventory: plugins that were found, and what is in use.
         traffic: reads the counters of what is served.
         eraser: returns the operation, always the same; raises `StoreUnavailable` if the record is in memory.
-        say_who_erases: is told who has a user's content erased, and why, before it is done.
+        report_erasure: is told who has a user's content erased, and why, before it is done.
     """
 
     version: str
@@ -95,7 +95,7 @@ class Administer:
     binding: BindingState
     turns: Turns
     end_turn_for_operator: EndTurnForOperator
-    say_who_ends: EndTurnReporter
+    report_ended_turn: EndTurnReporter
     calls: Callable[[], int]
     views: RolloutViews
     tombstones: Tombstones
@@ -103,7 +103,7 @@ class Administer:
     traffic: "Callable[[], Traffic]"
     open_record: OpenRecord
     eraser: Callable[[], EraseUser]
-    say_who_erases: Callable[[str, str], None]
+    report_erasure: Callable[[str, str], None]
 
     def __post_init__(self) -> None:
         """Note the time."""
@@ -162,7 +162,7 @@ class Administer:
         Raises:
             UnknownTurn, TurnEnded, StoreUnavailable, RecordConflict.
         """
-        self.say_who_ends(turn_id, by, reason)
+        self.report_ended_turn(turn_id, by, reason)
         return await self.end_turn_for_operator(turn_id)
 
     async def erase_user(
@@ -182,7 +182,7 @@ class Administer:
         """
         erase = self.eraser()
         if not preview:
-            self.say_who_erases(by, reason)
+            self.report_erasure(by, reason)
         try:
             async with aclosing(erase(principal, preview=preview)) as news:
                 async for erased in news:

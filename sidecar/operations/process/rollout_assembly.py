@@ -94,12 +94,12 @@ class RolloutOperations(Struct, frozen=True):
     read_activity: ReadActivity
     pinned: PinnedTurns
     views: RolloutViews
-    seeing: RecordDefinitions
-    standing: RolloutGauges
+    definition_watch: RecordDefinitions
+    gauges: RolloutGauges
     tombstones: Tombstones
     decommissions: ReadDecommissions
     watch_decommissions: WatchDecommissions
-    let_flags_go: ReleaseFlags
+    release_flags: ReleaseFlags
     read_flags: ReadFlags
     refusals: RecordRefusals
 
@@ -116,7 +116,7 @@ class RolloutOperations(Struct, frozen=True):
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """The background loops, which run as long as the process."""
-        own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
+        own = (self.views.run, self.definition_watch.run, self.watch_decommissions.run, self.release_flags.run)
         return (*own, self.refusals.run, *self.stops.loops)
 
 
@@ -124,7 +124,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     """Build every operation of the rollout."""
     store, clock = ports.store, ports.clock
     views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
-    seeing = RecordDefinitions(
+    definition_watch = RecordDefinitions(
         ports.definitions,
         store,
         views,
@@ -133,7 +133,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         ports.recorder,
         serve_at_once=ports.serve_unflagged_at_once,
     )
-    views.before_showing(seeing.fetch)
+    views.before_showing(definition_watch.fetch)
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
     take = _take_step(ports, views, pinned)
@@ -150,7 +150,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
             flags=ports.flags,
             pinned=pinned,
             clock=clock,
-            said=LastVerdict(store),
+            last_verdict=LastVerdict(store),
         ),
         explain=Explain(store=store, views=views, definitions=ports.definitions, flags=ports.flags, clock=clock),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
@@ -158,14 +158,12 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         read_activity=ReadActivity(store),
         pinned=pinned,
         views=views,
-        seeing=seeing,
-        standing=RolloutGauges(
-            views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock
-        ),
+        definition_watch=definition_watch,
+        gauges=RolloutGauges(views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
-        let_flags_go=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
+        release_flags=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
@@ -176,7 +174,7 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
     return ExecuteStep(
         store=store,
         clock=clock,
-        surrounding=partial(_surrounding, ports),
+        audit_context=partial(_audit_context, ports),
         proofs=ContentProofs(ports.definitions, store, ports.validate),
         policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
         gates=GateEvaluator(ports.gate_rules, ports.gate_for, clock, ports.recorder),
@@ -188,7 +186,7 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
     )
 
 
-def _surrounding(ports: RolloutPorts) -> AuditContext:
+def _audit_context(ports: RolloutPorts) -> AuditContext:
     catalogue = ports.definitions.current()
     version = catalogue.agent_definition_version if catalogue else ""
     return AuditContext(version, ports.flags.current().active_flags())

@@ -139,13 +139,13 @@ class Operations(Struct, frozen=True):
     grants: GrantTable
     binding: BindingState
     reaper: Reaper
-    lost_work: SettleOrphans
+    orphans: SettleOrphans
     breakers: Breakers
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """The background loops, which run as long as the process."""
-        return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
+        return (self.reaper.run, self.orphans.run, self.history.catch_up.run)
 
 
 def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: GrantTable | None = None) -> Operations:
@@ -192,7 +192,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         grants=grants,
         binding=binding,
         reaper=Reaper(rules, dependencies, turns, end_turn),
-        lost_work=SettleOrphans(rules, dependencies, turns, keys, recovery),
+        orphans=SettleOrphans(rules, dependencies, turns, keys, recovery),
         breakers=run_child.breakers,
     )
 

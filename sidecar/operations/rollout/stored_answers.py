@@ -25,7 +25,7 @@ class AuditContext(msgspec.Struct, frozen=True):
     active_flags: tuple[str, ...]
 
 
-def actor_of(asked: StepRequest, actor: str, at: datetime, surrounding: AuditContext) -> Actor:
+def actor_of(asked: StepRequest, actor: str, at: datetime, audit_context: AuditContext) -> Actor:
     """Return who asks for a step, when and why, and what the audit says of the moment."""
     return Actor(
         actor=actor,
@@ -34,8 +34,8 @@ def actor_of(asked: StepRequest, actor: str, at: datetime, surrounding: AuditCon
         reason=asked.reason,
         request_id=asked.request_id,
         at=at,
-        definition_version=surrounding.definition_version,
-        active_flags=surrounding.active_flags,
+        definition_version=audit_context.definition_version,
+        active_flags=audit_context.active_flags,
     )
 
 

@@ -89,14 +89,14 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind every step; a kill or ramp-down holds here before.
 
     Attributes:
-        surrounding: what the audit says of the moment.
+        audit_context: what the audit says of the moment.
         flags: that a ramp switches.
         by_hand: flags that a request switches.
     """
 
     store: RolloutStore
     clock: Clock
-    surrounding: Callable[[], AuditContext]
+    audit_context: Callable[[], AuditContext]
     proofs: ContentProofs
     policies: Policies
     gates: GateEvaluator
@@ -160,7 +160,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         if earlier is not None and is_done(earlier, asked, actor) and not self._is_left(found):
             return previous_answer(earlier, asked, actor)
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
-        by, gates = actor_of(asked, actor, at, self.surrounding()), tuple[GateResult, ...]()
+        by, gates = actor_of(asked, actor, at, self.audit_context()), tuple[GateResult, ...]()
         try:
             plan = await self._laid_out(asked, found, rollouts, by, held)
             if phases.proven:

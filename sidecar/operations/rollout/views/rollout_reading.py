@@ -114,13 +114,13 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     flags: ReadsFlagBackends
     pinned: PinnedTurns
     clock: Clock
-    said: LastVerdict
+    last_verdict: LastVerdict
 
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
         rollouts = await self.store.rollouts()
         pinned = await self.pinned.count()
-        await self.said.look()
+        await self.last_verdict.look()
         return RolloutsReading(
             tuple(self._slot(rollout, pinned) for rollout in rollouts),
             self._backends(),
@@ -146,7 +146,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     async def get(self, name: str) -> SlotReading:
         """Return one slot, by its name or by a definition's id. Raises `UnknownDefinition`, `StoreUnavailable`."""
         rollout = await find_rollout(self.store, name)
-        await self.said.look()
+        await self.last_verdict.look()
         return self._slot(rollout, await self.pinned.count())
 
     async def replicas(self) -> tuple[Sequence[Replica], int]:
@@ -173,7 +173,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             active=rollout.active == facts.digest,
             flags=flag_values(facts, flags),
             backend=flags.routes.backend_of(facts.vertical),
-            said=self.said.of(facts.digest),
+            said=self.last_verdict.of(facts.digest),
             pinned=pinned.get(facts.digest, 0),
             configured=configured,
             deprecated=deprecated,
