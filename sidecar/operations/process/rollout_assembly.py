@@ -45,17 +45,17 @@ class RolloutPorts(Struct, frozen=True, kw_only=True):
     """Everything the rollout needs from outside.
 
     Attributes:
-        record: what is on record of turns.
-        validate: the validator of the configuration, as it is at that moment.
-        turns: the turns that this process knows; asked late, because binding needs the views first.
-        gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
+        record: reads of the record.
+        validate: the validator for the present configuration.
+        turns: returns the turns that this process knows; called late, because binding needs the views first.
+        gate_for: the client of a vertical's gate; None: there is none, and the gate counts as on hold.
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
-        ask_policy: asks one policy; a process guards itself against one that does not come back.
-        serve_unflagged_at_once: an entry without a flag that is alone in an empty slot is served to every user as soon
-            as it is seen.
+        ask_policy: calls one policy; a process limits the time of the call.
+        serve_unflagged_at_once: a definition without a flag, alone in an empty slot, is served to every user as soon
+            as it is loaded.
         turn_lifetime: the longest life of a turn, and of its surface token.
-        decommission_window: from the begin of a decommission until it has to have ended.
+        decommission_window: the time within which a decommission must end.
     """
 
     store: RolloutStore
@@ -79,10 +79,11 @@ class RolloutPorts(Struct, frozen=True, kw_only=True):
 
 
 class RolloutOperations(Struct, frozen=True):
-    """One object per thing that may be asked, and what the process itself needs to see.
+    """The operations on rollouts, and the objects that the process itself reads.
 
     Attributes:
-        stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
+        stops: kills and ramp-downs, which take effect before they are recorded; its `rollouts` is what binds read, its
+            `edges` observe the flags.
     """
 
     take_step: ExecuteStep
@@ -104,9 +105,11 @@ class RolloutOperations(Struct, frozen=True):
     refusals: RecordRefusals
 
     async def step(self, asked: StepRequest, actor: str) -> StepAnswer:
-        """Take any step; when it is answered, the binds here show it already, or the answer warns that they do not.
+        """Take any step.
 
-        Raises what `ExecuteStep` does.
+        When it returns, binds of this process use the result, or the answer warns that they do not yet.
+
+        Raises what `ExecuteStep` raises.
         """
         holds = phases_of(asked).holds
         if holds is not None:

@@ -72,18 +72,18 @@ if TYPE_CHECKING:
 
 
 async def without_memory(digest: Digest) -> Card | None:
-    """Return None: no card is kept but those of the configuration."""
+    """Return None: only the cards of the present configuration exist."""
     return None
 
 
 class Ports(Struct, frozen=True):
-    """Everything the operations need from outside.
+    """Everything that the operations need from other systems.
 
     Attributes:
-        fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
-        cohorts: told of the cohort of each turn that is bound.
-        call_counts: how many calls principals have left today; None: it is read from the store.
-        memory_is_own: the memory is one of the sidecar's own; one of a plugin may ignore that it is cancelled.
+        fetch_card: returns a card that may have to be read; None: it is not stored. Raises `StoreUnavailable`.
+        cohorts: receives the cohort of each bound turn.
+        call_counts: counts the calls that principals have left today; None: the store is used.
+        memory_is_own: the memory is one of the sidecar's own; one of a plugin may ignore cancellation.
     """
 
     clock: Clock
@@ -110,7 +110,7 @@ class Ports(Struct, frozen=True):
 
 
 class HistoryOperations(Struct, frozen=True):
-    """What may be asked of history and of the record, and what is still on its way to the memory."""
+    """The operations on history and on the record, and the queue of turns that are not stored yet."""
 
     read_episode: ReadEpisode
     write_summary: WriteSummary
@@ -123,7 +123,7 @@ class HistoryOperations(Struct, frozen=True):
 
 
 class Operations(Struct, frozen=True):
-    """One object per thing a caller can ask for, and what the process itself needs to see."""
+    """The operations that callers can request, and the objects that the process itself reads."""
 
     bind_turn: BindTurn
     dispatch_calls: DispatchCalls
@@ -152,10 +152,10 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """Build every operation.
 
     Args:
-        rules: what the operator decided.
-        keys: sign surface tokens, and receipts of questions.
-        ports: everything from outside.
-        grants: given where an in-process runner has to share it; else a new one.
+        rules: the operator's settings.
+        keys: sign surface tokens and receipts of questions.
+        ports: everything from other systems.
+        grants: given if an in-process runner must share it; otherwise a new table.
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()

@@ -183,9 +183,7 @@ class JournalStore(ReadsOfJournal):
                 await self._keep(plans)
             except CommitUnknown as why:
                 self._recorder.anomaly("commit_unknown", f"{sum(map(len, by_turn.values()))} groups of records")
-                # The first unknown commit is repeated: the groups are decided again on a fresh read, and recorded
-                # drafts are recognised by their salts. A second one means that the database is not reliable at the
-                # moment.
+                # The first unknown commit is repeated: the store recognises recorded drafts by their salts.
                 if unknown is not None:
                     raise StoreUnavailable(f"the result of a commit is unknown: {why}", retry_after=AGAIN) from None
                 unknown = why

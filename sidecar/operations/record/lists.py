@@ -52,7 +52,7 @@ class TurnListReader:
         return ListPage(tuple(await self._projector.projection.episodes(limit, newer, before)), as_of)
 
     async def _newer(self) -> tuple[Newer, datetime | None]:
-        """Return the rows that are not projected yet, and the time of the list if these are not all."""
+        """Return the rows that are not projected yet, and the time up to which the list is complete (None: now)."""
         if self._at_once:
             await self._projector.catch_up()
         journal, projection = self._projector.journal, self._projector.projection
