@@ -16,11 +16,11 @@ from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import find_rollout
 
 Inside = Callable[[str, str, int], bool]
-"""Says whether a key is inside a ramp: salt, key, basis points."""
+"""Returns whether a key is inside a ramp: salt, key, basis points."""
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step would change, in numbers of users seen lately here."""
+    """The effect of a step, in numbers of users who were recently seen here."""
 
     definition_id: str
     digest: str
@@ -38,7 +38,7 @@ class PreviewRamp(msgspec.Struct, frozen=True):
 
     Attributes:
         store: of the rollouts.
-        keys: of the turns that are known here; a key may come often.
+        keys: returns the keys of the turns that are known here; a key may occur repeatedly.
         inside: the bucketing.
     """
 
