@@ -62,7 +62,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
 
 
 def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> DefinitionMatch | None:
-    """Return what a kill means: what is held, else what it names, else what either has become."""
+    """Return the definition that a kill means: by the held or the named digest, or as a later revision of either."""
     by_digest = [held.digest, *filter(None, [asked.digest])]
     exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
     found = next(filter(None, (match_in(slots, each) for each in exact)), None)

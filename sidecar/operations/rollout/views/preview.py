@@ -88,7 +88,7 @@ class PreviewRamp(msgspec.Struct, frozen=True):
 
 
 def definition_meant(rollout: SlotRollout, name: str) -> DefinitionFacts | None:
-    """Return whose ramp is meant: of an id its active digest or else its newest one, of a slot the active one."""
+    """Return the definition whose ramp is meant: for a slot the active one, for an id its active or newest digest."""
     fitting = rollout.of_id(DefinitionId(name))
     active = [facts for facts in fitting if facts.digest == rollout.active]
     if fitting:
