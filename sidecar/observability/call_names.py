@@ -55,6 +55,12 @@ REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
 ENDED_BYTES: Final = "sidecar.turns_ended_bytes"
 """What the answers and requests of ended turns take in memory. Gauge."""
 
+APPEND_SECONDS: Final = "sidecar.record.append_seconds"
+"""How long an append to the record took until it was durable. Histogram; alert above half a second."""
+
+CLOCK: Final = "sidecar.clock_seconds"
+"""The clock of the process, in seconds since 1970. Gauge; an alert compares it with the time of the scrape."""
+
 FILES_OPEN: Final = "sidecar.files_open"
 """File descriptors of the process that are open. Gauge; alert when it comes near `FILES_LIMIT`."""
 

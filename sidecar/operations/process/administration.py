@@ -38,6 +38,10 @@ class ReadinessControl(Protocol):
     def against(self) -> Mapping[str, str]:
         """The reasons against readiness, by short name."""
 
+    @property
+    def attention(self) -> tuple[str, ...]:
+        """What needs attention although turns are taken, one sentence each."""
+
     def block(self, what: str, why: str) -> None:
         """Add a reason against readiness."""
 
@@ -53,6 +57,7 @@ class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     uptime: timedelta
     blocks: tuple[str, ...]
+    attention: tuple[str, ...]
     draining: bool
     open_turns: int
     calls: int
@@ -123,6 +128,7 @@ class Administer:
             started_at=self._started_at,
             uptime=timedelta(seconds=self.clock.monotonic() - self._began),
             blocks=tuple(self.readiness.against.values()),
+            attention=self.readiness.attention,
             draining=self.binding.draining,
             open_turns=self.turns.open,
             calls=self.calls(),

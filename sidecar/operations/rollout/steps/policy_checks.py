@@ -34,6 +34,8 @@ STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed,
 """Refusals whose request still counts as an approval. A step that the rules refuse cannot be approved."""
 MORE_FOR_USERS: Final = frozenset({RolloutEventKind.ACTIVATED, RolloutEventKind.REVISED})
 
+NamedPolicies = Sequence[tuple[str, LifecyclePolicy]]
+"""In the order of the settings, without the platform's."""
 AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
 """Calls one policy; raises its exceptions, or `TimeoutError`."""
 
@@ -41,6 +43,47 @@ AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
 async def asked_at_once(policy: LifecyclePolicy, facts: StepFacts) -> object:
     """Call a policy directly, without a time limit: only for policies that are known to return."""
     return policy.check(facts)
+
+
+async def policy_answers(
+    own: NamedPolicies, facts: StepFacts, ask: AsksPolicy, on_broken: Callable[[str, str], None]
+) -> dict[str, PolicyAnswer]:
+    """Return the answers of the platform's policy and of a vertical's own ones about a step, by the policy's name.
+
+    Args:
+        own: policies of the vertical.
+        facts: about the step.
+        ask: asks one policy.
+        on_broken: receives a kind of anomaly and a text for each policy that fails.
+    """
+    answers = {PLATFORM: PlatformRules().check(facts)}
+    for name, policy in own:
+        answers[name] = await _answer(name, policy, facts, ask, on_broken)
+    return answers
+
+
+async def _answer(
+    name: str, policy: LifecyclePolicy, facts: StepFacts, ask: AsksPolicy, on_broken: Callable[[str, str], None]
+) -> PolicyAnswer:
+    """Ask one policy; anything but a valid answer denies the step."""
+
+    def broken(what: str) -> PolicyAnswer:
+        on_broken("policy_broken", f"{name} {what}")
+        return PolicyAnswer(f"policy {name} {what}; it has to be mended, or taken out of the settings")
+
+    try:
+        answer = await ask(policy, facts)
+    except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
+        return broken(f"raised {type(error).__name__}")
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        return broken(f"raised {type(error).__name__}")
+    if not isinstance(answer, PolicyAnswer):
+        return broken(f"answered a {type(answer).__name__}")
+    denied: object = answer.denied
+    gates: object = answer.more_gates
+    if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
+        return broken("answered with what is no reason or no gate")
+    return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
 
 
 class Policies:
@@ -56,7 +99,7 @@ class Policies:
 
     def __init__(
         self,
-        of_vertical: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]],
+        of_vertical: Callable[[Vertical], NamedPolicies],
         store: RolloutStore,
         clock: Clock,
         recorder: RolloutRecorder,
@@ -80,9 +123,8 @@ class Policies:
             return ()
         own = self._of_vertical(found.facts.vertical)
         facts_of_step = await self._facts(step, found, to, asked, actor)
-        answers = [PlatformRules().check(facts_of_step)]
-        answers += [await self._ask(name, policy, facts_of_step) for name, policy in own]
-        combined = combine_answers(answers)
+        answers = await policy_answers(own, facts_of_step, self._ask_one, self._recorder.anomaly)
+        combined = combine_answers(list(answers.values()))
         if combined.denied:
             raise PolicyDenied(combined.denied, metadata={"step": step})
         return () if step is Step.OVERRIDE_GATE else combined.more_gates
@@ -109,26 +151,6 @@ class Policies:
             last_step_at=last_step_of(rows, facts),
             now=now,
         )
-
-    async def _ask(self, name: str, policy: LifecyclePolicy, asked: StepFacts) -> PolicyAnswer:
-        """Call one policy. Any result except a valid answer denies the step."""
-        try:
-            answer = await self._ask_one(policy, asked)
-        except Exception as error:  # noqa: BLE001  boundary to a plugin: any exception denies the step
-            return self._broken(name, f"raised {type(error).__name__}")
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-            return self._broken(name, f"raised {type(error).__name__}")
-        if not isinstance(answer, PolicyAnswer):
-            return self._broken(name, f"answered a {type(answer).__name__}")
-        denied: object = answer.denied
-        gates: object = answer.more_gates
-        if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
-            return self._broken(name, "answered with what is no reason or no gate")
-        return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
-
-    def _broken(self, name: str, what: str) -> PolicyAnswer:
-        self._recorder.anomaly("policy_broken", f"{name} {what}")
-        return PolicyAnswer(f"policy {name} {what}; it has to be mended, or taken out of the settings")
 
     async def _rows(self, slot: Slot, facts: DefinitionFacts) -> Sequence[AuditRow]:
         """Return the audit rows of a definition id, oldest first.
@@ -188,4 +210,13 @@ def _is_gate(name: object) -> bool:
     return isinstance(name, str) and GATE_NAME.match(name) is not None
 
 
-__all__: Sequence[str] = ("PLATFORM", "AsksPolicy", "Policies", "approvals_of", "asked_at_once", "last_step_of")
+__all__: Sequence[str] = (
+    "PLATFORM",
+    "AsksPolicy",
+    "NamedPolicies",
+    "Policies",
+    "approvals_of",
+    "asked_at_once",
+    "last_step_of",
+    "policy_answers",
+)

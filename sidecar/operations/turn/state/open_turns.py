@@ -97,7 +97,7 @@ class Turns:
         self._clock = clock
         self._definitions = definitions
         self._keys = keys
-        self._most_idle = rules.admission.idle_turns
+        self.most_idle = rules.admission.idle_turns
         longest = (rules.join_timeout + rules.record_timeout).total_seconds()
         self.working = ConcurrencyLimit("turns", rules.admission.turns, longest, clock)
         self._turns: dict[TurnId, Turn] = {}
@@ -142,7 +142,7 @@ class Turns:
         self.working.refuse_if_full(
             "turns have work running; come back when some of it is done, or raise dispatch.admission.turns"
         )
-        while len(self._idle) >= self._most_idle:
+        while len(self._idle) >= self.most_idle:
             oldest = self._idle.popitem(last=False)[1]
             if oldest.ending.closed is None:
                 self._give_up(oldest)
