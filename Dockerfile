@@ -9,9 +9,9 @@ ARG BASE=python:3.13-slim-bookworm
 
 FROM ${BASE} AS built
 WORKDIR /src
-COPY requirements/demo.txt requirements/
+COPY requirements/image.txt requirements/
 RUN python3 -m venv /build \
-    && /build/bin/python -m pip download -q --require-hashes --only-binary :all: -r requirements/demo.txt -d /wheels \
+    && /build/bin/python -m pip download -q --require-hashes --only-binary :all: -r requirements/image.txt -d /wheels \
     && /build/bin/python -m pip install -q --no-index --find-links /wheels hatchling
 COPY pyproject.toml README.md LICENSE ./
 COPY proto/python proto/python
@@ -20,7 +20,7 @@ COPY sidecar sidecar
 # is taken out of it.
 RUN /build/bin/python -m pip wheel -q --no-index --no-build-isolation --no-deps -w /wheels . ./proto/python \
     && python3 -m venv --without-pip /opt/sidecar \
-    && /build/bin/python -m pip --python /opt/sidecar/bin/python install -q --no-index --find-links /wheels dispatch-sidecar \
+    && /build/bin/python -m pip --python /opt/sidecar/bin/python install -q --no-index --find-links /wheels 'dispatch-sidecar[oidc,otlp,postgresql]' \
     && /opt/sidecar/bin/python -m compileall -q /opt/sidecar/lib
 
 FROM ${BASE}

@@ -74,6 +74,7 @@ def test_the_image_holds_what_the_sidecar_needs_and_no_more(container: Container
     script = "import importlib.metadata as m; print(*sorted(d.name.lower() for d in m.distributions()))"
     installed = container.output("/opt/sidecar/bin/python", "-c", script).split()
     assert {"dispatch-sidecar", "subagents-proto", "grpcio"} <= set(installed)
+    assert {"asyncpg", "pyjwt", "opentelemetry-exporter-otlp-proto-grpc"} <= set(installed)
     assert {"hatchling", "starlette", "uvicorn", "pytest", "pip"}.isdisjoint(installed)
 
 

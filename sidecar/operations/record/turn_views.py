@@ -16,14 +16,15 @@ from sidecar.core.identifiers import ChildId, TurnId
 LOST: Final = "parent_lost"
 """Close reason of turns that the sidecar closed for their parent."""
 ROW_BYTES: Final = 600
-"""Room for the ids, names, times and links of one child, dispatch, event or outcome."""
+"""Estimated size of the ids, names, times and links of one child, dispatch, event or outcome."""
 
 
 class TurnSummary(msgspec.Struct, frozen=True):
-    """A turn, ready to be shown.
+    """A turn, ready for display.
 
     Attributes:
-        stored: children in emission order; texts that did not fit are empty, a routing decision that did not, None.
+        stored: children in emission order. Texts that did not fit are empty; a routing decision that did not fit is
+            None.
         texts_left_out, events_left_out: how many did not fit.
     """
 
@@ -58,7 +59,7 @@ def row_of(turn: StoredTurn) -> TurnRow:
 
 
 def unknown(turn_id: TurnId) -> UnknownTurn:
-    """Return the refusal."""
+    """Return the error for a turn that the record does not have."""
     return UnknownTurn(
         "nothing is on record of this turn; a turn is on record from its first dispatch or its end on, until it is old "
         "enough to be removed",
