@@ -9,8 +9,10 @@ from random import Random
 import pytest
 
 from sidecar.core.evaluation.arm_evidence import LATENCY_BOUNDS, ArmBlock, ArmEvidence, RampStep, block_of
-from sidecar.core.evaluation.ramp_verdict import Rules, Verdict, judge
+from sidecar.core.evaluation.ramp_verdict import SHARES, Rules, Verdict, judge
+from sidecar.core.evaluation.sequential_tests import detectable
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
+from tests.architecture.reading import REPOSITORY
 
 SINCE = datetime(2026, 11, 22, 12, tzinfo=UTC)
 STEP = RampStep(
@@ -137,3 +139,14 @@ def test_the_blocks_of_a_step_are_fixed_in_advance() -> None:
     """Minutes in the first hour, five minutes up to the twelfth, then half hours; none overlaps another."""
     ages = [timedelta(minutes=each) for each in (0, 59, 60, 64, 65, 719, 720, 749, 750)]
     assert [block_of(each) for each in ages] == [0, 59, 60, 60, 61, 191, 192, 192, 193]
+
+
+def test_the_page_says_what_can_be_told_at_which_traffic() -> None:
+    """Each row of its table, from the statistics that the watchdog uses."""
+    page = (REPOSITORY / "docs/ramp-watchdog.md").read_text()
+    rows = [line.strip("| \n").split(" | ") for line in page.splitlines() if line.endswith("% |") and line[2].isdigit()]
+    assert len(rows) == 6
+    for inside, outside, *shown in rows:
+        alpha = Rules().alpha * SHARES["failures"]
+        told = [f"{detectable(int(inside), int(outside), base, alpha):.1%}" for base in (0.005, 0.02, 0.1)]
+        assert shown == told, inside
