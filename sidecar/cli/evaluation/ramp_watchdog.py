@@ -41,8 +41,8 @@ class WatchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One ramp, its verdict, and what came of it.
+class RampReport:
+    """One ramp, its verdict, and what was done.
 
     Attributes:
         done: `ramped_down`, `would_ramp_down`, `refused`, or empty.
@@ -99,17 +99,17 @@ def _check_bounds(answer: evidence_pb2.GetRampEvidenceResponse) -> None:
         raise CannotOperate(why, OperatorExit.NOT_ASKED, advice="run both in one version")
 
 
-def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: WatchOptions) -> Judged:
+def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: WatchOptions) -> RampReport:
     verdict = verdict_on(ramp, options.rules)
     if verdict.verdict is not Verdict.BREACH:
-        return Judged(ramp, verdict)
+        return RampReport(ramp, verdict)
     if options.dry_run:
-        return Judged(ramp, verdict, "would_ramp_down")
+        return RampReport(ramp, verdict, "would_ramp_down")
     try:
         client.ask("RampDown", ramp_down(ramp, verdict), ramp.active_definition_id, SECONDS)
     except CannotOperate as problem:  # the other ramps are judged all the same
-        return Judged(ramp, verdict, "refused", problem)
-    return Judged(ramp, verdict, "ramped_down")
+        return RampReport(ramp, verdict, "refused", problem)
+    return RampReport(ramp, verdict, "ramped_down")
 
 
 def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
@@ -146,7 +146,7 @@ def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycl
     return lifecycle_pb2.RampDownRequest(header=header, breach_id=breach)
 
 
-def lines_of(judged: Judged) -> Iterator[TextLine]:
+def lines_of(judged: RampReport) -> Iterator[TextLine]:
     """Yield the lines about a ramp."""
     ramp, verdict = judged.ramp, judged.verdict
     arms = f"{clean(ramp.active_definition_id)} against {clean(ramp.target_definition_id)}"
@@ -169,7 +169,7 @@ def lines_of(judged: Judged) -> Iterator[TextLine]:
     yield [Part(f"    at this traffic {tell} of failures would have been noticed by now", "dim")]
 
 
-def as_object(judged: Judged) -> Mapping[str, Any]:
+def as_object(judged: RampReport) -> Mapping[str, Any]:
     """Return a ramp and its verdict for `--json`."""
     ramp, verdict = judged.ramp, judged.verdict
     return {

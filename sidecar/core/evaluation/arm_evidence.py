@@ -22,7 +22,7 @@ TOKEN_BOUNDS: Final = tuple(16.0 * 2 ** (half / 2) for half in range(32))
 MOST_SCORES: Final = 20
 """Names of scores that are counted."""
 MOST_USERS: Final = 200_000
-"""In each measure; whoever comes later is not counted, which is said."""
+"""In each measure; further users are not counted, and `full` says so."""
 SCHEDULE: Final = ((timedelta(hours=1), timedelta(minutes=1)), (timedelta(hours=12), timedelta(minutes=5)))
 """The length of blocks up to each age of the step; then half an hour. Fixed in advance: a block is never redrawn."""
 LAST_LENGTH: Final = timedelta(minutes=30)

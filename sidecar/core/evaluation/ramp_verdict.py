@@ -135,7 +135,7 @@ def judge(blocks: Sequence[Block], ramp: int, curve: Sequence[int], rules: Rules
     if ratio >= log(1 / RATIO_ALPHA):
         share = f"{active / (active + target):.1%} of {active + target} users are inside a ramp of {ramp / 100:g} %"
         return verdict(Verdict.UNSURE, (f"sample ratio mismatch: {share}, so the arms cannot be compared",))
-    missing = tuple(_missing(called, tell, rules))
+    missing = tuple(_missing(*called, tell, rules))
     if missing:
         return verdict(Verdict.WAIT, missing)
     why = f"no measure is worse; an increase of failures by {tell:.1%} would have been noticed"
@@ -192,8 +192,8 @@ def _bucket(counts: Sequence[int], quantile: float) -> int:
     return len(counts) - 1
 
 
-def _missing(called: tuple[int, int], tell: float, rules: Rules) -> Iterator[str]:
-    for users, where in zip(called, ("inside the ramp", "outside of it"), strict=True):
+def _missing(inside: int, outside: int, tell: float, rules: Rules) -> Iterator[str]:
+    for users, where in ((inside, "inside the ramp"), (outside, "outside of it")):
         if users < rules.users:
             yield f"{users} users {where} have called; {rules.users} are needed"
     if tell > rules.tell:

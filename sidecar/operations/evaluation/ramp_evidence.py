@@ -1,4 +1,4 @@
-"""Counts what the record shows of each ramp, when somebody asks: dispatches pay nothing for it."""
+"""Counts what the record shows of each ramp, on request: dispatches pay nothing for it."""
 
 import asyncio
 from collections.abc import Sequence
