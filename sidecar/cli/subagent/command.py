@@ -18,7 +18,6 @@ from sidecar.cli.subagent.options import (
     ERASE_EXIT_CODES,
     EX_USAGE,
     EXIT_CODES,
-    NO_PLACE,
     TURN_EXIT_CODES,
     AsJson,
     Config,
@@ -34,6 +33,7 @@ from sidecar.cli.subagent.options import (
     TokenFile,
     Watch,
     parse_or_exit,
+    socket_of,
     token_in,
 )
 from sidecar.cli.subagent.output.parsing import basis_points
@@ -221,9 +221,9 @@ def _end_turn(
 
     Uses the operator listener and needs a role token, like `sidecar subagent`.
     """
-    from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
+    from sidecar.cli.subagent import activity, step_target  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(activity.end_turn(at(), steps.StepOptions(turn_id, reason, yes=yes)))
+    raise typer.Exit(activity.end_turn(at(), step_target.StepOptions(turn_id, reason, yes=yes)))
 
 
 def _erase(
@@ -282,11 +282,7 @@ def _operating(
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:
-        try:
-            targets = (f"unix:{settings_of(config).operators.socket}",)
-        except typer.Exit:
-            typer.echo(NO_PLACE, err=True)
-            raise
+        targets = (socket_of(config, settings_of),)
     ask = _confirmed if sys.stdin.isatty() else None
     where = SidecarAddress(targets, token.strip(), files.tls)
     return _reading().OperatorCommands(where, sys.stdout, sys.stderr, as_json, ask)

@@ -43,6 +43,6 @@ def _drain(
 
     Uses the operator listener and needs a role token, like `sidecar subagent`.
     """
-    from sidecar.cli.subagent import status, steps  # noqa: PLC0415  only these commands need gRPC
+    from sidecar.cli.subagent import status, step_target  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(status.drain(at(), steps.StepOptions("", reason, yes=yes), resume=resume))
+    raise typer.Exit(status.drain(at(), step_target.StepOptions("", reason, yes=yes), resume=resume))
