@@ -65,7 +65,7 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "proto/python/pyproject.toml",
         "plugins/gates_http/pyproject.toml",
         "plugins/gates_manifest/pyproject.toml",
-        "--all-extras",
+        *("--all-extras", "--constraint", "requirements/test.txt"),  # the very versions that the tests ran with
     ),
     "langchain-demo": (
         "pyproject.toml",

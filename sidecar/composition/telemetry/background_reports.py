@@ -43,7 +43,7 @@ LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """In seconds: a bind takes milliseconds, a dispatch as long as its slowest sub-agent."""
 MANY_IDLE: Final = 0.8
-"""Share of the idle turns that may be open: above it somebody should know before the oldest are ended."""
+"""Share of the idle turns that may be open: above it an operator should know before the oldest are ended."""
 NO_PLUGIN: Final = "none"
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
