@@ -110,6 +110,7 @@ def typed(
     app = typer.Typer()
 
     def settings_of(config: Path | None) -> Settings:
+        typer.echo("the settings cannot be used", err=True)
         raise typer.Exit(78) if settings is None else AssertionError
 
     environment = FromEnvironment(token=lambda: token, target=lambda: target)

@@ -61,7 +61,7 @@ def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> 
     if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:
         still, them = (f"its flag {on[0]} is", "it") if len(on) == 1 else (f"its flags {' and '.join(on)} are", "them")
         todo = (
-            f"it serves no user; the sidecar switches {them} off within seconds, and this line then ends; if it stays, "
-            f"switch {them} off by hand"
+            f"it serves no user; if the sidecar can, it switches {them} off within seconds; if this line stays, switch "
+            f"{them} off by hand"
         )
         yield f"it is in rollback, and {still} still on: {todo}"
