@@ -29,6 +29,8 @@ from sidecar.settings.checkpoints import RetentionSettings
 from sidecar.settings.record import RecordSettings
 
 KEY: Final = "record.checkpoints.key_file"
+UNSIGNED_LONG: Final = 10.0
+"""Seconds without a signature that an operator should know of; a round takes milliseconds."""
 LONGEST_LOOK: Final = 5.0
 """Seconds, at the start and at the end."""
 
@@ -91,7 +93,9 @@ async def guarded_record(
 
 def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
     waiting = checkpointing.waiting_seconds
-    return (f"the record has not been signed for {waiting:.0f} s; is its second place writable?",) if waiting else ()
+    if waiting < UNSIGNED_LONG:
+        return ()
+    return (f"the record has not been signed for {waiting:.0f} s; is its second place writable?",)
 
 
 def _signer_in(key_file: Path) -> Ed25519Signer:
