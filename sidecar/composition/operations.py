@@ -60,37 +60,44 @@ gRPC's own answer to a client with more streams would have none."""
 def listener_plans(
     parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
 ) -> Sequence[ListenerPlan]:
-    """Return the listener of the consumer-agent and that of runner hosts."""
+    """Return the listener of the consumer-agent and those of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
     dispatch, drain = _dispatch_methods(parts, operations, principals)
-    listeners = 2 + len(dict(parts.settings.tls.listeners.configured).keys() & {"dispatch", "agents"})
+    over_tls = dict(parts.settings.tls.listeners.configured).keys() & {"dispatch", "agents"}
+    listeners = 2 + len(server.host_groups) + len(over_tls)
     connections = listener_connections(limits.max_connections, listeners, parts.metrics, parts.readiness)
-    return (
-        ListenerPlan(
-            server.dispatch_socket,
-            CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
-            (DISPATCH_SERVICE, HISTORY_SERVICE),
-            (*dispatch, *HistoryServicer(operations.history).methods()),
-            limits.max_dispatch_calls + REFUSED_STREAMS,
-            server.reflection,
-            drain,
-            limits.max_dispatch_calls,
-            connections,
-        ),
-        ListenerPlan(
-            server.agents_socket,
-            CallAdmission(CallerKind.RUNNER_HOST),
-            (TOOLS_SERVICE,),
-            ToolGatewayServicer(
-                operations.call_tool, operations.history.read_own_turns, operations.delegate, operations.grants
-            ).methods(),
-            limits.max_agent_streams,
-            server.reflection,
-            None,
-            limits.max_agent_calls,
-            connections,
-        ),
+    for_orchestrators = ListenerPlan(
+        server.dispatch_socket,
+        CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
+        (DISPATCH_SERVICE, HISTORY_SERVICE),
+        (*dispatch, *HistoryServicer(operations.history).methods()),
+        limits.max_dispatch_calls + REFUSED_STREAMS,
+        server.reflection,
+        drain,
+        limits.max_dispatch_calls,
+        connections,
     )
+    for_hosts = ListenerPlan(
+        server.agents_socket,
+        CallAdmission(CallerKind.RUNNER_HOST),
+        (TOOLS_SERVICE,),
+        _tool_gateway(operations, parts.recorder.anomaly).methods(),
+        limits.max_agent_streams,
+        server.reflection,
+        None,
+        limits.max_agent_calls,
+        connections,
+    )
+    if not server.host_groups:
+        return for_orchestrators, for_hosts
+    from sidecar.composition.host_groups import agents_plans  # noqa: PLC0415  only where there are groups
+
+    return for_orchestrators, *agents_plans(server, for_hosts)
+
+
+def _tool_gateway(operations: Operations, anomaly: Callable[[str, str], None]) -> ToolGatewayServicer:
+    read_own_turns = operations.history.read_own_turns
+    return ToolGatewayServicer(operations.call_tool, read_own_turns, operations.delegate, operations.grants, anomaly)
 
 
 def _dispatch_methods(
@@ -256,8 +263,13 @@ async def _ports(
 
 def _gateways(settings: Settings) -> GatewayAddresses:
     """Return where the tool gateway is: hosts on Unix sockets and without TLS are told the socket."""
-    listeners = settings.tls.listeners
-    return GatewayAddresses(f"unix:{settings.server.agents_socket}", listeners.agents_target or listeners.agents or "")
+    server, listeners = settings.server, settings.tls.listeners
+    found = GatewayAddresses(f"unix:{server.agents_socket}", listeners.agents_target or listeners.agents or "")
+    if not server.host_groups:
+        return found
+    from sidecar.composition.host_groups import with_groups  # noqa: PLC0415  the same reason
+
+    return with_groups(found, server)
 
 
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:

@@ -118,14 +118,14 @@ class ListenerAuthoriser(Protocol):
 
 
 class AdmittedPeer(Protocol):
-    """A caller over TLS; see `rpc/peers.py`."""
+    """A caller that is known: over TLS (`rpc/peers.py`), or at the socket of a group (`rpc/host_groups.py`)."""
 
-    def check_grant_of(self, child: Any) -> None:
+    def check_grant_of(self, slot: str, vertical: str) -> None:
         """Refuse the grant of a sub-agent that is not one of its own. Raises `CallerNotAllowed`."""
 
 
 class PeerAuthoriser(Protocol):
-    """Knows who may call a listener over TLS; see `rpc/peers.py`."""
+    """Knows who may call a listener."""
 
     def admit(self, auth: Any) -> AdmittedPeer:
         """Return who calls, by what gRPC says of the handshake. Raises `CallerNotAllowed`."""
@@ -138,7 +138,8 @@ class CallAdmission(Struct, frozen=True):
         callers: the kind of its clients.
         boot_secret: every call has to carry it; empty: none is required.
         door: authoriser of the operators' listener; without one that listener refuses every call.
-        peers: over TLS, the identities that may call; None: no TLS, so the directory of the socket decides.
+        peers: over TLS, the identities that may call; at the socket of a group, its hosts; None: the directory of the
+            socket alone decides.
     """
 
     callers: CallerKind

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -36,22 +36,12 @@ class Peer(Struct, frozen=True):
         known = slot in self.slots or vertical in self.verticals
         return known or EVERY in self.slots or EVERY in self.verticals
 
-    def check_grant_of(self, child: Any) -> None:
-        """Refuse the use of a grant that is for another host's sub-agent.
-
-        Args:
-            child: whose grant it is; None: of no running attempt, which is refused later.
-
-        Raises:
-            CallerNotAllowed: the peer may not act for the child.
-        """
-        if child is None:
-            return
-        definition = child.tool.card.definition
-        if not self.may_act_for(definition.slot, definition.vertical):
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse the use of a grant that is for another host's sub-agent. Raises `CallerNotAllowed`."""
+        if not self.may_act_for(slot, vertical):
             raise CallerNotAllowed(
-                f"the peer `{self.name}` may not act for the sub-agent `{definition.slot}`; see [tls.peers]",
-                metadata={"peer": self.name, "slot": str(definition.slot)},
+                f"the peer `{self.name}` may not act for the sub-agent `{slot}`; see [tls.peers]",
+                metadata={"peer": self.name, "slot": slot},
             )
 
 
