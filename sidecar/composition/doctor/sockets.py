@@ -56,12 +56,13 @@ def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
         return
     hosts = directory / HOSTS_FOLDER
     may_give = os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
-    if not may_give and not (directory.exists() and hosts.exists()):
-        lacking = f"cannot be made: this user is no member of the group {configured.group}"
-        yield error("sockets", about, lacking, f"add it to the group, or as root: {how_to_make(directory, group)}")
+    passed_on = os.path.exists(hosts) and directory.stat().st_mode & stat.S_ISGID
+    if not may_give and not passed_on:
+        lacking = f"its socket cannot be given to the group {configured.group}, of which this user is no member"
+        yield error("sockets", about, lacking, f"add the user to it, or as root: {how_to_make(directory, group)}")
         return
     yield _socket(about, configured.agents_socket, group)
-    if hosts.exists() and (refused := _refused(about, hosts, group, OF_HOSTS)):
+    if os.path.exists(hosts) and (refused := _refused(about, hosts, group, OF_HOSTS)):
         yield refused
     for parent in directory.parents:
         if parent.exists() and not _may_enter(parent, group):
