@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from sidecar.adapters.runners import GatewayAddresses
 from sidecar.policy.targets import HostGroups
-from sidecar.rpc.host_groups import SocketOfGroup
 from sidecar.rpc.listeners import ListenerPlan
+from sidecar.rpc.peers import SocketOfGroup
 from sidecar.settings import ServerSettings, SettingsProblem
 from sidecar.settings.server import HostGroupSettings
 

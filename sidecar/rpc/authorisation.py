@@ -118,7 +118,7 @@ class ListenerAuthoriser(Protocol):
 
 
 class AdmittedPeer(Protocol):
-    """A caller that is known: over TLS (`rpc/peers.py`), or at the socket of a group (`rpc/host_groups.py`)."""
+    """A caller that is known: over TLS, or at the socket of a group of hosts; see `rpc/peers.py`."""
 
     def check_grant_of(self, slot: str, vertical: str) -> None:
         """Refuse the grant of a sub-agent that is not one of its own. Raises `CallerNotAllowed`."""

@@ -1,13 +1,17 @@
-"""Which certificate may call what over TLS: one table for each listener, default deny (DESIGN section 12)."""
+"""Who calls: over TLS by certificate, from a table for each listener, default deny; at a group's socket by the socket.
+
+Source: DESIGN section 12.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from sidecar.core.errors import CallerNotAllowed
+from sidecar.policy.targets import HostGroups
 from subagents_tls.identities import Identity, identities_of
 
 EVERY: Final = "*"
@@ -94,3 +98,31 @@ class PeerTable:
             f"{shown} {problem}; see `identities` and `may` in [tls.peers], listener `{self._listener}`",
             metadata={"identity": shown, "listener": self._listener},
         )
+
+
+class SocketOfGroup(Struct, frozen=True):
+    """The hosts at one agents socket: a `PeerAuthoriser`, and the `AdmittedPeer` that it admits.
+
+    gRPC for Python tells no user id of a peer. The directory of the socket decides who can connect, so a grant counts at
+    the socket of the group that its sub-agent belongs to, and at no other.
+
+    Attributes:
+        name: of the group; empty: the socket of hosts that belong to none.
+        groups: of all sub-agents.
+    """
+
+    name: str
+    groups: HostGroups
+
+    def admit(self, _: Any) -> "SocketOfGroup":
+        """Return who calls: a host of the group, since only those can connect."""
+        return self
+
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse a grant that is bound to another socket. Raises `CallerNotAllowed`."""
+        if self.groups.of(slot, vertical) != self.name:
+            where = f"the hosts of the group `{self.name}`" if self.name else "hosts on `server.agents_socket`"
+            raise CallerNotAllowed(
+                f"{where} may not act for the sub-agent `{slot}`; see [server.host_groups]",
+                metadata={"peer": self.name, "slot": slot},
+            )
