@@ -103,8 +103,8 @@ class PeerTable:
 class SocketOfGroup(Struct, frozen=True):
     """The hosts at one agents socket: a `PeerAuthoriser`, and the `AdmittedPeer` that it admits.
 
-    gRPC for Python tells no user id of a peer. The directory of the socket decides who can connect, so a grant counts at
-    the socket of the group that its sub-agent belongs to, and at no other.
+    gRPC for Python tells no user id of a peer. The directory of the socket decides who can connect, so a grant counts
+    at the socket of the group that its sub-agent belongs to, and at no other.
 
     Attributes:
         name: of the group; empty: the socket of hosts that belong to none.
