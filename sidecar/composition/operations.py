@@ -16,12 +16,11 @@ from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
 from sidecar.composition.plugins.conversations import open_memory
 from sidecar.composition.plugins.from_settings import (
-    dispatch_rules,
     flag_timing,
     plugin_sections,
     report_files,
 )
-from sidecar.composition.plugins.token_keys import followed_signing_keys
+from sidecar.composition.plugins.token_keys import followed_rules, followed_signing_keys
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
@@ -153,7 +152,8 @@ async def joined_operations(
         cohorts=rollout.cohorts,
     )
     loops += rollout.loops
-    operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
+    rules, following = followed_rules(settings, parts.redactor, parts.recorder.anomaly)
+    operations = assemble(rules, keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
     plans, more = (
@@ -162,7 +162,7 @@ async def joined_operations(
     principals, fetching = _principals(parts)
     plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
     secured, watching = _over_tls(parts, plans, policy)
-    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating]
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating, *following]
 
 
 def _over_tls(
