@@ -1,4 +1,4 @@
-"""`python -m tests.support.as_user <uid>:<gid>:<gid>,... <umask> <module> ...`: runs a module as another user.
+"""`python -m tests.support.as_user <uid>:<gid>:<gid>,... <umask> -m <module> ...`: runs a module as another user.
 
 `subprocess.Popen(user=...)` changes the user before it starts the program, which fails where other users may not read
 the interpreter, as in `/root`. Here everything is imported first. Only root may.
@@ -28,7 +28,7 @@ def become(ids: str, umask: str) -> None:
 
 def main() -> None:
     """Import, change the user, and run."""
-    ids, umask, module, *arguments = sys.argv[1:]
+    ids, umask, _, module, *arguments = sys.argv[1:]
     if "sidecar.rpc.listeners" not in sys.modules:  # no copy of a warm process
         server.warm_up()
     become(ids, umask)

@@ -176,7 +176,6 @@ async def started(
     python: Sequence[str] = (),
     files: int | None = None,
     interpreter: Path | None = None,
-    user: Sequence[str] = (),
 ) -> AsyncIterator[SidecarProcess]:
     """Start a sidecar whose files lie in `folder`; what is left of it at the end is killed.
 
@@ -187,7 +186,6 @@ async def started(
         python: options of the interpreter.
         files: how many file descriptors it may have; None: as many as this process.
         interpreter: of another environment, in which the sidecar is installed; None: this one.
-        user: that it runs as, and its umask (`tests/support/as_user`); empty: that of this process.
     """
     process = await asyncio.create_subprocess_exec(
         *(() if files is None else ("/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(files))),
@@ -195,7 +193,6 @@ async def started(
             str(interpreter or sys.executable),
             *python,
             "-m",
-            *(("tests.support.as_user", *user) if user else ()),
             "sidecar",
             "serve",
             "--config",

@@ -50,10 +50,15 @@ REFUSED: Final = "EACCES"
 WHY: Final = "only root starts processes of other users"
 
 
+def as_user(user: str, umask: str) -> Sequence[str]:
+    """Return options of an interpreter that runs its module as another user."""
+    return ("-m", "tests.support.as_user", user, umask)
+
+
 @asynccontextmanager
 async def process(user: str, umask: str, module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a module as another user, with pipes; kill what is left of it."""
-    command = [sys.executable, "-m", "tests.support.as_user", user, umask, module, *arguments]
+    command = [sys.executable, *as_user(user, umask), "-m", module, *arguments]
     made = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, cwd=ROOT)
     try:
         yield made
@@ -113,7 +118,7 @@ async def deployed() -> AsyncIterator[Deployment]:
         }
         async with AsyncExitStack() as opened:
             started_as = started(
-                folder, more=SETTINGS.format(folder=folder), environment=targets, user=(SIDECAR, "0000")
+                folder, more=SETTINGS.format(folder=folder), environment=targets, python=as_user(SIDECAR, "0000")
             )
             sidecar = await opened.enter_async_context(started_as)
             await sidecar.event("sidecar.readiness")
@@ -230,7 +235,7 @@ async def test_a_sidecar_that_may_be_debugged_lets_its_user_read_its_memory() ->
         folder.chmod(0o755)
         os.chown(folder, 61001, 61001)
         allowed = {"SIDECAR__SERVER__ALLOW_DEBUGGING": "true"}
-        async with started(folder, environment=allowed, user=(SIDECAR, "0022")) as sidecar:
+        async with started(folder, environment=allowed, python=as_user(SIDECAR, "0022")) as sidecar:
             await sidecar.event("sidecar.readiness")
             asked = [("read", f"/proc/{sidecar.process.pid}/{name}") for name in ("environ", "mem", "maps")]
             assert await tries(SIDECAR, *asked) == [""] * 3
