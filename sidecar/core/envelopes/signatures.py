@@ -23,13 +23,13 @@ NO_CONNECTORS: Final[Mapping[Vertical, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class SignatureRules:
-    """Which services must sign their answers, and with which keys.
+    """The services that must sign their responses, and the keys.
 
     Attributes:
-        keys: by id; a signature by any of them is valid, so that keys can be rotated.
-        connectors, verticals, tools: names; an unsigned answer to a tool of any of them is withheld.
+        keys: by id; a signature with any of them is valid, so that keys can be rotated.
+        connectors, verticals, tools: names; an unsigned response to a tool of any of them is withheld.
         connector_of: the connector of each vertical that has its own, for tools that name no connector.
-        default_connector: of every other vertical.
+        default_connector: the connector of all other verticals.
     """
 
     keys: Mapping[str, bytes] = field(default_factory=lambda: NO_KEYS, repr=False)
@@ -46,7 +46,7 @@ class SignatureRules:
         return self.is_genuine if wanted else None
 
     def is_genuine(self, signed: bytes, signature: str | None) -> bool:
-        """Return whether `signature` is that of `signed` under the key it names."""
+        """Return whether `signature` fits `signed` under the key that it names."""
         if signature is None:
             return False
         version, _, rest = signature.partition(":")
