@@ -40,7 +40,7 @@ class SignatureRules:
     default_connector: str = ""
 
     def check_for(self, vertical: Vertical, tool: ToolEntry) -> SignatureCheck | None:
-        """Return the check of an answer to `tool`, asked by an agent of `vertical`; None: it need not be signed."""
+        """Return the check for a response to `tool`, called by an agent of `vertical`; None: it need not be signed."""
         connector = tool.connector or self.connector_of.get(vertical, self.default_connector)
         wanted = connector in self.connectors or vertical in self.verticals or tool.id in self.tools
         return self.is_genuine if wanted else None

@@ -24,7 +24,7 @@ from sidecar.core.executing.contract import (
 from sidecar.core.identifiers import ChildId
 
 MOST_DELEGATIONS = 32
-"""Of one child over all its attempts, whatever its budget: each one is a child of the turn that has to be kept."""
+"""The most delegations of one child over all attempts, whatever its budget: each creates a child to be stored."""
 
 
 @unique

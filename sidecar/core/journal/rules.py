@@ -50,8 +50,8 @@ class Accepted(msgspec.Struct, frozen=True):
     """The verdict on a group of facts that may be appended.
 
     Attributes:
-        head: where the turn stands with them.
-        new: those that are not on record yet, in order.
+        head: the state of the turn with them.
+        new: the facts that are not recorded yet, in order.
     """
 
     head: TurnHead
@@ -92,7 +92,7 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
 
 
 def _refuse_after_end(body: Body) -> None:
-    """Raise `JournalCorrupt` for what may not follow the end of a turn: everything but the answer to a question."""
+    """Raise `JournalCorrupt` if a fact may not follow the end of a turn; only the answer to a question may."""
     if not isinstance(body, QuestionAnswered):
         raise JournalCorrupt(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
 
@@ -150,7 +150,7 @@ def _calls_settled(head: TurnHead, body: CallsSettled, fact: Fact) -> TurnHead:
         dispatch = with_outcome(head, body, dispatch, each)
         if each.outcome is Outcome.SUSPENDED and each.ran and not each.revision:
             asked |= 1 << dispatch.first_step + each.place
-        elif each.revision:  # the parent was told that the outcome could not be recorded: it has no receipt
+        elif each.revision:  # the parent got "could not be recorded" instead of the question, so it has no receipt
             asked &= ~(1 << dispatch.first_step + each.place)
     head = with_dispatch(with_progress(head, fact, WORK_OVER), body.dispatch_id, dispatch)
     return head if asked == head.asked else msgspec.structs.replace(head, asked=asked)
