@@ -16,23 +16,25 @@ from sidecar.rpc.in_flight import InFlight, Turn
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
 
 OnDefect = Callable[[str, str, BaseException], None]
-"""Told of a defect: method, correlation id, what was raised. For the log; must not raise."""
+"""Receives a defect: method, correlation id, exception. For the log; must not raise."""
 
 OnLimit = Callable[[str], None]
-"""Told of a call that a limit did not let through: which limit. For log and counter; must not raise."""
+"""Receives the name of a limit that refused a call. For log and counter; must not raise."""
 
 OnEnded = Callable[[float, str, str, str, str], None]
-"""Told of a call that has ended: seconds, method without its first slash, gRPC's code, the error's reason (or nothing),
-and what carried it (`rpc`, `lane`). For metrics; must not raise."""
+"""Receives an ended call: seconds, method (no leading slash), gRPC's code, reason of the error (or empty), transport.
+
+The transport is `rpc` or `lane`. For metrics; must not raise.
+"""
 
 
 class ServingRules(Struct, frozen=True):
     """The rules for admitting calls.
 
     Attributes:
-        min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would
-            take time from calls that can still be answered (research/reliability.md finding 7).
-        write_timeout: a listener that has not taken a frame for this long is given up.
+        min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would take
+            time from calls that can still be answered (research/reliability.md finding 7).
+        write_timeout: a listener that has not accepted a frame for this long counts as gone.
     """
 
     min_remaining_time: timedelta = timedelta(milliseconds=10)
@@ -43,11 +45,11 @@ class HandlerContext(Struct, frozen=True):
     """What the wrapper needs of the process.
 
     Attributes:
-        in_flight: shared by all listeners; what a drain waits for.
-        on_defect: where tracebacks go, and nowhere else.
-        correlation_id: makes the id that caller and log share.
-        on_limit: what hears of refusals for a limit.
-        on_ended: what hears of each call that has ended.
+        in_flight: shared by all listeners; a drain waits for these calls.
+        on_defect: the only receiver of tracebacks.
+        correlation_id: creates the id that caller and log share.
+        on_limit: receives refusals by a limit.
+        on_ended: receives each ended call.
     """
 
     on_defect: OnDefect
@@ -82,7 +84,7 @@ class Guard:
         """Admit a call when its batch starts, and run its handler; return the result, or the error.
 
         Raises:
-            asyncio.CancelledError: the caller has gone away.
+            asyncio.CancelledError: the caller has left.
         """
         try:
             if turn is not None:
@@ -98,11 +100,11 @@ class Guard:
             return InternalError("the sidecar stopped the call before it was answered; try again")
         except GeneratorExit:
             raise
-        except BaseException as error:  # noqa: BLE001  the outermost border: SystemExit of a plugin must not get past
+        except BaseException as error:  # noqa: BLE001  outermost boundary: SystemExit in a plugin must not pass it
             return self._defect(method, error)
 
     def note(self, error: SubagentsError) -> None:
-        """Report a call that was not answered, if a limit is why."""
+        """Report a refused call, if a limit is the reason."""
         if isinstance(error, AdmissionRefused | DeadlineTooShort):
             self._around.on_limit(error.metadata.get("limit", ""))
 
@@ -126,7 +128,7 @@ class Guard:
         return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
     def _defect(self, method: Method, error: BaseException) -> InternalError:
-        """Return the error for a defect: only a hint where to find the details."""
+        """Return the error for a defect, with only a hint where to find the details: they may contain user data."""
         correlation_id = self._around.correlation_id()
         self._around.on_defect(method.name, correlation_id, error)
         return InternalError(
@@ -136,7 +138,7 @@ class Guard:
 
 
 def parsed(method: Method, raw: bytes) -> Message:
-    """Return the request that bytes hold. Raises `MalformedMessage`."""
+    """Return the request of some bytes. Raises `MalformedMessage`."""
     try:
         return method.parse(raw)
     except DecodeError:

@@ -20,9 +20,9 @@ from sidecar.settings import LimitsSettings
 
 SOCKET_MODE: Final = 0o600
 MOST_CONNECTIONS: Final = 2**31 - 2
-"""gRPC aborts the process for a limit of one more."""
+"""gRPC aborts the process if the limit is one higher."""
 STOP_SECONDS: Final = 0.5
-"""For calls that are still there after the drain; their outcomes are on record by then."""
+"""Seconds for calls that still run after the drain; their outcomes are recorded by then."""
 
 
 class SecureAddress(Struct, frozen=True):
@@ -30,9 +30,9 @@ class SecureAddress(Struct, frozen=True):
 
     Attributes:
         address: host and port; port 0: any free one.
-        credentials: makes the server's; called once.
-        connection_age: after which new calls need a new connection.
-        bound: told the address with its port.
+        credentials: creates the server's credentials; called once.
+        connection_age: the age after which new calls need a new connection.
+        bound: receives the address with its port.
     """
 
     address: str

@@ -47,7 +47,7 @@ def exclusive_socket(path: Path) -> Iterator[None]:
         yield
         path.unlink(missing_ok=True)
     finally:
-        os.close(lock)  # the lock's file stays: removing it would let two processes lock two files of one name
+        os.close(lock)  # the file stays: if it were removed, two processes could lock two files of the same name
 
 
 def _make_private(directory: Path) -> None:
@@ -56,7 +56,7 @@ def _make_private(directory: Path) -> None:
         found = directory.stat()
     except OSError as error:
         raise CannotListen(f"the directory {directory} cannot be used: {error.strerror}") from None
-    # An existing directory is never changed: it may be one that others need, such as /run.
+    # An existing directory is never changed: other programs may need it, e.g. /run.
     if found.st_uid != os.geteuid():
         raise CannotListen(f"the directory {directory} belongs to another user; configure one of our own")
     if found.st_mode & OTHERS:

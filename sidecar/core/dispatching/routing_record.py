@@ -78,16 +78,16 @@ class RoutingRecord(msgspec.Struct, frozen=True):
 
 
 def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) -> str:
-    """Return who serves a slot in a turn.
+    """Return the arm that serves a slot in a turn.
 
     Args:
         candidates: of the surface.
-        assignment: arm of the experiment, as the caller gave it.
-        slot: that was called; None for an unknown tool.
+        assignment: the experiment arm that the caller sent.
+        slot: the called slot; None for an unknown tool.
 
     Returns:
-        `control` in the control arm; else `target` if the active definition left the user to its target; else `active`;
-        empty for no slot.
+        `control` in the control arm; otherwise `target` if the user is outside the active definition's ramp; otherwise
+        `active`; empty without a slot.
     """
     if slot is None:
         return ""

@@ -64,10 +64,7 @@ def promote(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 
 def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
-    """Return the gates of a step to `to` basis points: none to lower a ramp, otherwise by the new ramp.
-
-    Source: TN-73.
-    """
+    """Return the gates of a step to `to` basis points: none to lower, otherwise by the new ramp. Source: TN-73."""
     if to <= facts.ramp:
         return ()
     needed = [PRE_FULL if to == WHOLE else PRE_RAMP]
@@ -130,10 +127,7 @@ def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -
 
 
 def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -> Change:
-    """Acknowledge a breach, which the next non-zero step requires.
-
-    Raises `TransitionRefused` if there is no such breach.
-    """
+    """Acknowledge a breach, which the next non-zero step requires. Raises `TransitionRefused` if there is none."""
     facts = facts_of(rollout, digest)
     breach = facts.breach
     if breach is None:
@@ -244,10 +238,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Release the flags: they have no further effect. Raises `TransitionRefused` below 100 %.
-
-    Source: PF1-D-35, TN-59.
-    """
+    """Release the flags, which then have no effect. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
     facts = facts_of(rollout, digest)
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)
