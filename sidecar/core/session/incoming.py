@@ -114,7 +114,7 @@ def check_deadline(left: timedelta | None, most: timedelta) -> None:
 
 
 def lifetime(max_age: timedelta, uniform: Callable[[float, float], float]) -> timedelta:
-    """Return when a lane is asked to drain: up to a tenth before its greatest age, so that not all do so at once."""
+    """Return when a lane is drained: up to a tenth before its maximum age, so that lanes are drained one by one."""
     return max_age * (1 - uniform(0.0, 0.1))
 
 
