@@ -39,10 +39,7 @@ MEANING: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
 """Errors of the environment. Any other error is a defect of the statement, and is propagated unchanged."""
 
 HARMLESS: Final = (apsw.FullError, apsw.BusyError, apsw.LockedError, apsw.InterruptError)
-"""Errors after which a connection stays usable.
-
-After a failed fsync, the next one of the handle would falsely succeed.
-"""
+"""Errors after which a connection stays usable. After a failed fsync, the next one would falsely succeed."""
 
 
 def unavailable(error: apsw.Error, doing: str) -> StoreUnavailable | None:
