@@ -63,7 +63,12 @@ def add_gate(
         name: Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")],
         to: Annotated[str, typer.Option("--to", help="Ramp after the step, in percent. Default: the promotion.")] = "",
         before: Annotated[str, typer.Option("--from", help="Ramp before the step, in percent.")] = "0",
-        simulate: Annotated[bool, typer.Option("--simulate", help="Call no gate. Required.")] = False,
+        simulate: Annotated[
+            bool,
+            typer.Option(
+                "--simulate", help="Required: a real question needs the gate's credentials, which only the sidecar has."
+            ),
+        ] = False,
         config: Annotated[
             Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")
         ] = None,

@@ -141,6 +141,7 @@ def _parts(
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
     readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
+    readiness.section("dispatch_socket", lambda: str(settings.server.dispatch_socket))  # which sidecar answers
     for sections in plugin_sections(settings).values():
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)

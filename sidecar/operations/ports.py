@@ -13,6 +13,7 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.evaluation.scores import Score, ScoredCall
 from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
 
@@ -127,6 +128,9 @@ class Recorder(Protocol):
 
     def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
         """Count one call, whether it ran or not, by outcome and by definition (empty for an unknown tool)."""
+
+    def score_recorded(self, score: Score, call: ScoredCall) -> None:
+        """Count a score by what was scored, and write it to the log without its explanation."""
 
     def attempt_repeated(self, slot: str) -> None:
         """Count a failed attempt that is followed by another."""

@@ -63,7 +63,7 @@ from subagents_client.outcomes import (
     TokenUsage,
     ToolCall,
 )
-from subagents_client.recorded_history import RecordedHistory, TurnFilter
+from subagents_client.recorded_history import RecordedHistory, Score, ScoredCall, ScoreSource, TurnFilter
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
@@ -142,6 +142,9 @@ __all__ = [
     "RoutedCall",
     "RoutingDecision",
     "RunningDispatch",
+    "Score",
+    "ScoreSource",
+    "ScoredCall",
     "SidecarClient",
     "Snapshot",
     "StartState",

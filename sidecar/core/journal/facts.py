@@ -226,7 +226,7 @@ class QuestionAnswered(Part, frozen=True, tag=11):
 
     Written before that call's child starts.
 
-    This is the only fact that may follow the end of a turn. Each question has at most one, over all replicas.
+    It may follow the end of a turn. Each question has at most one, over all replicas.
 
     Attributes:
         dispatch_id, step: of the child that asked.
@@ -240,6 +240,28 @@ class QuestionAnswered(Part, frozen=True, tag=11):
     by_place: int
 
 
+class ScoreRecorded(Part, frozen=True, tag=12):
+    """A score of a call that has its outcome. Before `RecordScore` returns. It may follow the end of a turn.
+
+    Its explanation is the one value of its texts, so that it can be erased.
+
+    Attributes:
+        place: index of the call in its dispatch.
+        value: 0 to 1.
+        source: number of a `ScoreSource`.
+        by: subject of the role token; empty: the consumer-agent.
+    """
+
+    dispatch_id: DispatchId
+    place: int
+    score_id: str
+    name: str
+    value: float
+    source: int
+    label: str = ""
+    by: str = ""
+
+
 OfDispatch = (
     DispatchOpened
     | ChildrenOpened
@@ -251,5 +273,6 @@ OfDispatch = (
     | ChildClosed
     | DispatchTaken
     | QuestionAnswered
+    | ScoreRecorded
 )
 Body = OfDispatch | TurnEnded

@@ -16,6 +16,7 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.executing.retries import Breakers
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.evaluation.record_score import RecordScore
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.history.capture import HistoryCapture
 from sidecar.operations.history.catch_up import HistoryCatchUp
@@ -120,6 +121,7 @@ class HistoryOperations(Struct, frozen=True):
     memory: BoundedMemory
     record: ReadRecord
     export_replay: ExportReplay
+    record_score: RecordScore
 
 
 class Operations(Struct, frozen=True):
@@ -280,4 +282,5 @@ def _history(
         memory=memory,
         record=ReadRecord(ports.store, hints, rules.record),
         export_replay=ExportReplay(ports.store),
+        record_score=RecordScore(ports.store, ports.clock, ports.recorder, rules.record_timeout.total_seconds()),
     )

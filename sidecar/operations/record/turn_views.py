@@ -9,6 +9,7 @@ from sidecar.core.dispatching.outcomes import Answer, CallOutcome
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.errors import UnknownTurn
 from sidecar.core.executing.events import CLOSED, FAILED_STATUS, ChildEvent
+from sidecar.core.executing.records import ScoreRecorded
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn, TurnRow, TurnState
 from sidecar.core.identifiers import ChildId, TurnId
 
@@ -102,9 +103,21 @@ def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSum
     if ended is not None and not room.text_fits(len(ended.narration.encode())):
         ended = msgspec.structs.replace(ended, narration="")
     stored = msgspec.structs.replace(
-        turn, dispatches=tuple(dispatches), children=tuple(children), ended=ended, routing=routing
+        turn,
+        dispatches=tuple(dispatches),
+        children=tuple(children),
+        ended=ended,
+        routing=routing,
+        scores=tuple(_score(each, room) for each in turn.scores),
     )
     return TurnSummary(row, stored, room.texts_left_out, room.events_left_out)
+
+
+def _score(score: ScoreRecorded, room: "_Room") -> ScoreRecorded:
+    room.row()
+    if room.text_fits(len(score.explanation.encode())):
+        return score
+    return msgspec.structs.replace(score, explanation="")
 
 
 class _Room:
