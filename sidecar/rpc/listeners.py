@@ -104,7 +104,7 @@ def _give_queues(server: grpc.aio.Server, methods: Sequence[Method], handlers: E
     """Give some methods queues of their own.
 
     `grpc.aio` accepts one call of a queue after the other, each in several passes of the event loop. While more arrive
-    than that, they wait in gRPC's core, where nobody sees them. In one queue for all, the dispatches and ends of turns
+    than that, they wait unseen in gRPC's core. In one queue for all, the dispatches and ends of turns
     that were bound wait behind binds that are too many, until their deadlines have passed: nothing is completed.
     """
     for method in methods:
