@@ -91,7 +91,7 @@ growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quar
 	@$(BIN)/python -m scripts.growth $(ARGS)
 
 scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (five minutes)
-	@$(BIN)/python -m scripts.scale $(ARGS)
+	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m scripts.scale $(ARGS)
 
 # How often each long run strikes; a smaller number gives a shorter run. Each test has a limit of its own that grows with
 # the strikes: the one of ten minutes for every other test would end a long run in its middle.

@@ -1,9 +1,10 @@
 """Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
 
-`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/langchain-demo.txt` what the demo under
-LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester,
-`requirements/bench.txt` the same and what the bench compares with, `requirements/fuzz.txt` the fuzzer alone. All are
-universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files and `requirements/*.in` alone.
+`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/image.txt` what the image holds (the
+sidecar with every extra, and the gate clients), `requirements/langchain-demo.txt` what the demo under LangChain needs,
+`requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester, `requirements/bench.txt`
+the same and what the bench compares with, `requirements/fuzz.txt` the fuzzer alone. All are universal (Linux and
+macOS, Python 3.11 and newer) and come from the pyproject files and `requirements/*.in` alone.
 """
 
 import shutil
@@ -58,6 +59,13 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "clients/python/pyproject.toml",
         "plugins/gates_http/pyproject.toml",
         "plugins/gates_manifest/pyproject.toml",
+    ),
+    "image": (
+        "pyproject.toml",
+        "proto/python/pyproject.toml",
+        "plugins/gates_http/pyproject.toml",
+        "plugins/gates_manifest/pyproject.toml",
+        *("--all-extras", "--constraint", "requirements/test.txt"),  # the very versions that the tests ran with
     ),
     "langchain-demo": (
         "pyproject.toml",

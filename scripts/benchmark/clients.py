@@ -18,7 +18,8 @@ SERVICE: Final = "/subagents.dispatch.v1.DispatchService"
 TIMEOUT_SECONDS: Final = 30.0
 DISPATCHES_PER_TURN: Final = 4
 AT_ONCE: Final = 16
-END_AGAIN: Final = 3
+END_AGAIN: Final = 60
+"""Twenty sidecars end their turns at the same moment: the last ones wait longest for the database."""
 END_AGAIN_SECONDS: Final = 1.0
 LEAST_TURNS: Final = 4 * AT_ONCE
 """So many, or one for each dispatch: two dispatches of eight that run in one turn at once would be over its cap."""

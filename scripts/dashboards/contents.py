@@ -21,6 +21,10 @@ STEPS: Final = (
     ("kill", f"increase({series(rollout_names.KILL_SWITCHES_FIRED)}[1m]) > 0"),
 )
 SLOT_VARIABLE: Final = ("slot", "slot", f'label_values({{__name__=~"{calls.CALLS}", job=~"$job"}}, sub_agent_id)')
+CERTIFICATES: Final = (
+    f"{series(calls.TLS_CERTIFICATE_LEFT)} / on (instance, job, section)"
+    f" {series(calls.TLS_CERTIFICATE_LIFE)} or on () vector(1)"
+)
 ARMS: Final = "definition_id, arm"
 
 
@@ -191,6 +195,13 @@ CAPACITY: Final = Dashboard(
                     "limit",
                     "`turns`, `dispatches`: add replicas. `vertical`: its sub-agents are slow.",
                 ),
+                _level(
+                    "Turns ended by the sidecar",
+                    names.IDLE_TURNS_ENDED,
+                    "why",
+                    "short",
+                    "Their consumer-agent left them open. Alert `TurnsNotEnded`: more than a tenth of all.",
+                ),
                 _time("Overhead", names.OVERHEAD_SECONDS, "What a dispatch took beyond its sub-agents and their data."),
                 _time("Delay of the event loop", names.LOOP_LAG, "p99 above 50 ms: a call blocks it."),
             ],
@@ -213,6 +224,24 @@ CAPACITY: Final = Dashboard(
                     "Too old flags are off.",
                 ),
                 _level("Blocking calls", names.LOOP_HELD_UP, "plugin", "short", "The log names the frame."),
+                Graph(
+                    "Sidecars that answer",
+                    [('up{job=~"$job", instance=~"$instance"}', "{{instance}}")],
+                    "short",
+                    "0: Prometheus cannot reach it. Alert `SidecarGone`: for a minute.",
+                ),
+                Graph(
+                    "Clock ahead of Prometheus",
+                    [(f"{series(calls.CLOCK)} - timestamp({series(calls.CLOCK)})", "{{instance}}")],
+                    "s",
+                    "Alert `ClockWrong`: more than 5 s in either direction.",
+                ),
+                Graph(
+                    "Life of certificates that is left",
+                    [(CERTIFICATES, "{{instance}} {{section}}")],
+                    "percentunit",
+                    "All of it where there is no TLS. Alert `CertificateExpires`: less than a third.",
+                ),
                 _level("Session lanes", names.LANES, "instance", "short", "Open."),
                 _level("Lost log lines", names.LOG_LINES_LOST, "instance", "short", "Their reader is too slow."),
             ],
@@ -235,6 +264,7 @@ RECORD: Final = Dashboard(
                     "s",
                     "Unsigned facts could be removed without a trace. Alert `NoCheckpoint`: more than 300 s.",
                 ),
+                _time("Time to record", calls.APPEND_SECONDS, "Until an append is durable. Alert `RecordSlow`: 0.5 s."),
                 _level("Checkpoints", names.CHECKPOINTS, "result", "short", "Signed, or failed."),
                 _level("Facts not listed yet", names.PROJECTION_LAG, "instance", "short", "Turns are not affected."),
                 _level("Incomplete lists", names.LISTS_BEHIND, "instance", "short", "With an `as_of` in the past."),

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -15,8 +15,10 @@ from sidecar.cli.subagent.output.parsing import basis_points, percent
 if TYPE_CHECKING:
     from sidecar.core.definitions.cards.card import Card
     from sidecar.core.definitions.resolve import LoadedCatalogue
+    from sidecar.core.identifiers import Vertical
     from sidecar.operations.ports import Clock
-    from sidecar.policy.lifecycle import GateQuestion
+    from sidecar.operations.rollout.steps.policy_checks import NamedPolicies
+    from sidecar.policy.lifecycle import GateQuestion, PolicyAnswer
     from sidecar.policy.selection import PolicyMap
     from sidecar.settings import Settings
 
@@ -35,11 +37,13 @@ class GateTools(NamedTuple):
     Attributes:
         load: reads the definitions below a folder; the second argument is the largest number of sub-agents.
         policy: returns the plugins that the settings select; raises `PluginProblem` and `SettingsProblem`.
+        lifecycle: creates the lifecycle policies of a vertical.
         clock: of the simulated answers.
     """
 
     load: "Callable[[Path, int], LoadedCatalogue]"
     policy: "Callable[[Settings], PolicyMap]"
+    lifecycle: "Callable[[PolicyMap, Settings, Vertical], NamedPolicies]"
     clock: "Clock"
 
 
@@ -59,15 +63,21 @@ def add_gate(
         name: Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")],
         to: Annotated[str, typer.Option("--to", help="Ramp after the step, in percent. Default: the promotion.")] = "",
         before: Annotated[str, typer.Option("--from", help="Ramp before the step, in percent.")] = "0",
-        simulate: Annotated[bool, typer.Option("--simulate", help="Call no gate. Required.")] = False,
+        simulate: Annotated[
+            bool,
+            typer.Option(
+                "--simulate", help="Required: a real question needs the gate's credentials, which only the sidecar has."
+            ),
+        ] = False,
         config: Annotated[
             Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")
         ] = None,
         as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     ) -> None:
-        """Print the question that a gate would be asked for a step, and what each possible answer would do.
+        """Print what a step asks its policies and gates, and what each possible answer of a gate would do.
 
-        No gate is called, and no sidecar is needed.
+        The lifecycle policies answer as if this operator had requested the definition's first step. No gate is
+        called, and no sidecar is needed.
 
         Exit codes: 0 printed, 2 no such definition or step, 78 wrong settings, definitions or plugins.
         """
@@ -76,20 +86,34 @@ def add_gate(
         settings, tools = read(config), tools_of()
         card = _card(settings, tools, name)
         step = _points(before), _points(to) if to else None
-        asked = list(_questions(card, *step))
-        if not asked:
+        policy = _policy(settings, tools)
+        answers = _answers(tools.lifecycle(policy, settings, card.definition.vertical), card, step, tools.clock)
+        questions = _questions(card, step, answers)
+        if not questions:
             raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
-        simulated = [_simulated(question, card, _policy(settings, tools), tools.clock) for question in asked]
-        typer.echo(json.dumps(simulated, indent=2) if as_json_text else "\n\n".join(map(_text, simulated)))
+        simulated = [_simulated(each, card, policy, tools.clock) for each in questions]
+        if as_json_text:
+            typer.echo(json.dumps({"policies": _builtins(answers), "gates": simulated}, indent=2))
+        else:
+            typer.echo("\n\n".join((_of_policies(answers), *map(_text, simulated))))
 
     return group
 
 
-def _questions(card: "Card", before: int, to: int | None) -> "Iterator[GateQuestion]":
-    from sidecar.operations.rollout.steps.gate_simulation import gates_between, question_about  # noqa: PLC0415  `--help` needs none of it
+def _answers(
+    own: "NamedPolicies", card: "Card", step: tuple[int, int | None], clock: "Clock"
+) -> "dict[str, PolicyAnswer]":
+    from sidecar.operations.rollout.steps.gate_simulation import answers_of_policies  # noqa: PLC0415  `--help` needs none of it
 
-    for each in gates_between(card, before, to):
-        yield question_about(card, each, before, before if to is None else to)
+    return asyncio.run(answers_of_policies(own, card, *step, clock.now()))
+
+
+def _questions(
+    card: "Card", step: tuple[int, int | None], answers: "dict[str, PolicyAnswer]"
+) -> "tuple[GateQuestion, ...]":
+    from sidecar.operations.rollout.steps.gate_simulation import questions_of  # noqa: PLC0415  the same holds
+
+    return questions_of(card, *step, answers)
 
 
 def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock: "Clock") -> dict[str, Any]:
@@ -107,6 +131,21 @@ def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", cloc
         "answer_repeats": list(ECHOED),
         "answers": msgspec.to_builtins(asyncio.run(effects_on(question, card, clock))),
     }
+
+
+def _of_policies(answers: "dict[str, PolicyAnswer]") -> str:
+    """Return a line for each policy."""
+    lines = []
+    for name, answer in answers.items():
+        allowed = f"allows the step; gates: {', '.join(answer.more_gates) or 'none'}"
+        lines.append(f"policy {name} {f'DENIES the step: {answer.denied}' if answer.denied else allowed}")
+    return "\n".join(lines)
+
+
+def _builtins(answers: "dict[str, PolicyAnswer]") -> Any:
+    import msgspec  # noqa: PLC0415  the same holds
+
+    return msgspec.to_builtins(answers)
 
 
 def _text(simulated: dict[str, Any]) -> str:

@@ -134,10 +134,10 @@ async def joined_operations(
         redactor=parts.redactor,
     )
     rollout = await opened.enter_async_context(opened_rollout(around))
-    definitions.also_tell(lambda change: rollout.operations.seeing.look_soon())
+    definitions.add_observer(lambda change: rollout.operations.definition_watch.look_soon())
     naming = NamesInSettings(settings)
     naming.check_at_start(definitions.current(), rollout.rollouts())
-    definitions.also_tell(naming.changed)
+    definitions.add_observer(naming.changed)
     ports = replace(
         ports,
         rollouts=rollout.rollouts,
@@ -263,7 +263,7 @@ def _gateways(settings: Settings) -> GatewayAddresses:
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:
     """Return what makes the connectors that cards name, once the sidecar listens and with each change of the cards."""
     changed = asyncio.Event()
-    definitions.also_tell(lambda _: changed.set())
+    definitions.add_observer(lambda _: changed.set())
 
     async def run() -> None:
         while True:

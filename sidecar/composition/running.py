@@ -20,7 +20,13 @@ from sidecar.composition.plugins.from_settings import (
     plugin_sections,
 )
 from sidecar.composition.record.checkpoints import guarded_record
-from sidecar.composition.record.open_record import OpenRecord, RecordDependencies, opened_record, show_lists
+from sidecar.composition.record.open_record import (
+    OpenRecord,
+    RecordDependencies,
+    append_seconds,
+    opened_record,
+    show_lists,
+)
 from sidecar.composition.telemetry.background_reports import (
     DefectReports,
     LimitReports,
@@ -136,6 +142,7 @@ def _parts(
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
     readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
+    readiness.section("dispatch_socket", lambda: str(settings.server.dispatch_socket))  # which sidecar answers
     for sections in plugin_sections(settings).values():
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)
@@ -158,15 +165,15 @@ def _around_calls(parts: Components) -> CallSurroundings:
 @asynccontextmanager
 async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
     replaced = parts.replaced
-    around = RecordDependencies(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
+    appends = append_seconds(parts.metrics)
+    around = RecordDependencies(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor, appends)
     configured = parts.settings.record
     async with (
         opened_record(configured, around) as record,
-        guarded_record(
-            configured, record.journal, record.rollouts, replaced.clock, parts.recorder, parts.metrics
-        ) as loops,
+        guarded_record(configured, record.journal, record.rollouts, around, parts.metrics, parts.readiness) as loops,
     ):
         parts.readiness.section("record", record.show)
+        parts.readiness.watch(record.attention)
         if record.lists is not None:
             show_lists(parts.metrics, *record.lists)
         yield replace(record, loops=(*record.loops, *loops))

@@ -180,6 +180,7 @@ class CertificateWatch:
         metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, left, self._seconds_left, "section")
         metrics.gauges(call_names.TLS_CERTIFICATE_LIFE, whole, self._life, "section")
         readiness.section("tls", lambda: self._section(bound))
+        readiness.watch(self._late)
 
     async def run(self) -> None:
         """Look for ever; owned by the supervisor."""
@@ -217,6 +218,13 @@ class CertificateWatch:
 
     def _unusable(self, name: str, problem: str) -> None:
         self._anomaly("tls_files_unusable", f"{name}: {problem}")
+
+    def _late(self) -> Iterator[str]:
+        now = self._clock.now()
+        for name, end in self._ends.items():
+            if (validity := end.validity) is not None and validity.renewal_is_late(now):
+                verb = "expires" if validity.ends > now else "expired"
+                yield f"the certificate of {name} {verb} on {validity.ends:%Y-%m-%d %H:%M} UTC: renew it"
 
     def _seconds_left(self) -> Mapping[tuple[str, ...], float]:
         now = self._clock.now()

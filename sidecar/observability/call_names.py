@@ -29,6 +29,17 @@ EFFECTS: Final = "sidecar.gateway.effects_total"
 """Tool calls that change something. Counter; sub_agent_id, tool_id, result (`done`, `refused`, `not_sent`, `unknown`;
 `repeated`: another attempt was given the answer of an earlier one). Any `unknown` is to be looked into."""
 
+SCORES: Final = "sidecar.child.score"
+"""Scores of calls, 0 to 1. Histogram; sub_agent_id, arm (as of `CHILD_COST`), score (its name; the first 50 of a
+process, then `other`), source (`judge`, `user`, `rule`)."""
+
+EVALUATION_RESULT: Final = "gen_ai.evaluation.result"
+"""A score was recorded. Source: OpenTelemetry semantic conventions for generative AI, event of that name."""
+
+EVALUATION_NAME: Final = "gen_ai.evaluation.name"
+EVALUATION_VALUE: Final = "gen_ai.evaluation.score.value"
+EVALUATION_LABEL: Final = "gen_ai.evaluation.score.label"
+
 CHILD_COST: Final = "sidecar.child.cost_usd_total"
 """What sub-agents cost in US dollars. Counter; sub_agent_id, definition_id, arm (`active`, `target`, `control`)."""
 
@@ -54,6 +65,12 @@ REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
 
 ENDED_BYTES: Final = "sidecar.turns_ended_bytes"
 """What the answers and requests of ended turns take in memory. Gauge."""
+
+APPEND_SECONDS: Final = "sidecar.record.append_seconds"
+"""How long an append to the record took until it was durable. Histogram; alert above half a second."""
+
+CLOCK: Final = "sidecar.clock_seconds"
+"""The clock of the process, in seconds since 1970. Gauge; an alert compares it with the time of the scrape."""
 
 FILES_OPEN: Final = "sidecar.files_open"
 """File descriptors of the process that are open. Gauge; alert when it comes near `FILES_LIMIT`."""

@@ -1,6 +1,6 @@
 """Whether the process accepts new turns, and the details that operators need."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sidecar.observability import names
@@ -18,6 +18,7 @@ class Readiness:
         self._on_change = on_change
         self._against: dict[str, str] = {"start": "still starting"}
         self._sections: dict[str, Callable[[], Any]] = {}
+        self._concerns: list[Callable[[], Iterable[str]]] = []
         self._log = StructuredLog("sidecar.health")
 
     @property
@@ -29,6 +30,11 @@ class Readiness:
     def against(self) -> Mapping[str, str]:
         """The reasons against readiness: a short name, and a sentence."""
         return dict(self._against)
+
+    @property
+    def attention(self) -> tuple[str, ...]:
+        """What needs attention although turns are taken, one sentence each."""
+        return tuple(sentence for read in self._concerns for sentence in read())
 
     def block(self, what: str, why: str) -> None:
         """Add a reason against readiness."""
@@ -46,9 +52,14 @@ class Readiness:
         """Show more under `name`; `read` is called for each request and returns a JSON value."""
         self._sections[name] = read
 
+    def watch(self, read: Callable[[], Iterable[str]]) -> None:
+        """Let `read` say what needs attention, one sentence each; it is called for each request and must not block."""
+        self._concerns.append(read)
+
     def detail(self) -> dict[str, Any]:
         """Return everything, for `/readyz`."""
-        return {"ready": self.ready, "against": self.against} | {name: read() for name, read in self._sections.items()}
+        shown = {"ready": self.ready, "against": self.against, "attention": self.attention}
+        return shown | {name: read() for name, read in self._sections.items()}
 
     def _tell(self, before: bool) -> None:
         if before != self.ready:

@@ -136,6 +136,7 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
         instance_id=status.instance,
         ready=not status.blocks,
         blockers=status.blocks,
+        attention=status.attention,
         draining=status.draining,
         open_turns=status.open_turns,
         calls_in_flight=status.calls,

@@ -54,6 +54,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.history.v1.HistoryService/WatchEvents": _AGENT_AND_OPERATOR,
         "/subagents.history.v1.HistoryService/ListEpisodes": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/ExportReplay": _CONSUMER_AGENT,
+        "/subagents.history.v1.HistoryService/RecordScore": _AGENT_AND_OPERATOR,
         "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/ReadOwnTurns": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/Delegate": _RUNNER_HOST,

@@ -18,6 +18,8 @@ _READ: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.AUTOMATION})
 _LOOK_INSIDE: Final = frozenset({Role.VIEWER, Role.OPERATOR})
 _RAMP: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
 _RAMP_DOWN: Final = frozenset({Role.OPERATOR, Role.AUTOMATION, Role.BREAKER})
+_SCORE: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
+"""Judges run in pipelines. The breaker acts on scores, and must not write them."""
 _KILL: Final = frozenset({Role.OPERATOR, Role.BREAKER})
 _NO_ROLE: Final[frozenset[Role]] = frozenset()
 
@@ -59,6 +61,7 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.history.v1.HistoryService/ListTurns": _LOOK_INSIDE,
         "/subagents.history.v1.HistoryService/GetTurn": _OPERATOR,
         "/subagents.history.v1.HistoryService/WatchEvents": _OPERATOR,
+        "/subagents.history.v1.HistoryService/RecordScore": _SCORE,
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }

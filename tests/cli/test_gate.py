@@ -9,11 +9,15 @@ import typer
 from typer.testing import CliRunner
 
 from sidecar.adapters.definitions_directory.loading import load_directory
+from sidecar.adapters.step_checks import ChosenPolicies
 from sidecar.adapters.system import SystemClock
 from sidecar.cli.gate_command import GateTools, add_gate
 from sidecar.composition.checked_policy import checked_policy
 from sidecar.core.definitions.resolve import LoadedCatalogue
-from sidecar.settings import read_settings
+from sidecar.core.identifiers import Vertical
+from sidecar.operations.rollout.steps.policy_checks import NamedPolicies
+from sidecar.policy.selection import PolicyMap
+from sidecar.settings import Settings, read_settings
 
 CONFIG = Path(__file__).parents[2] / "examples" / "config"
 HTTP = """
@@ -30,15 +34,20 @@ def loaded(folder: Path, most: int) -> LoadedCatalogue:
     return load_directory(folder, max_sub_agents=most)
 
 
+def lifecycle(policy: PolicyMap, settings: Settings, vertical: Vertical) -> NamedPolicies:
+    """Create the lifecycle policies of a vertical."""
+    return ChosenPolicies(policy, settings.lifecycle, lambda _kind, _detail: None).of_vertical(vertical)
+
+
 def ask(tmp_path: Path, *arguments: str, settings: str = "", config: Path = CONFIG) -> tuple[int, str]:
     """Run the command with the definitions of the example; return exit code and output."""
     file = tmp_path / "sidecar.toml"
-    enabled = 'enabled = ["sidecar-gates-http"]' if "http" in settings else ""
+    enabled = 'enabled = ["sidecar-gates-http", "sidecar-lifecycle-examples"]' if "policy" in settings else ""
     file.write_text(
         f'[definitions]\npath = "{config}"\n[dispatch]\nfan_out_cap = 3\n[plugins]\n{enabled}\n{settings}', "utf-8"
     )
-    app = typer.Typer()
-    add_gate(app, lambda config: read_settings(config, {}), lambda: GateTools(loaded, checked_policy, SystemClock()))
+    app, tools = typer.Typer(), GateTools(loaded, checked_policy, lifecycle, SystemClock())
+    add_gate(app, lambda config: read_settings(config, {}), lambda: tools)
     result = CliRunner().invoke(app, ["gate", "ask", *arguments, "--config", str(file)])
     return result.exit_code, result.output
 
@@ -47,7 +56,7 @@ def simulated(tmp_path: Path, *arguments: str, settings: str = "") -> list[dict[
     """Return what `--json` prints."""
     code, text = ask(tmp_path, *arguments, "--simulate", "--json", settings=settings)
     assert code == 0, text
-    found: list[dict[str, Any]] = json.loads(text)
+    found: list[dict[str, Any]] = json.loads(text)["gates"]
     return found
 
 
@@ -58,7 +67,8 @@ def test_the_page_shows_the_question_and_the_effect_of_each_answer(tmp_path: Pat
     (digest,) = (each["question"]["digest"] for each in simulated(tmp_path, "shop"))
 
     assert code == 0
-    assert lines[0].startswith("pre_merge of shop, promotion, asks: NO gate client: the step is held; set")
+    assert lines[:2] == ["policy platform allows the step; gates: pre_merge", ""]
+    assert lines[2].startswith("pre_merge of shop, promotion, asks: NO gate client: the step is held; set")
     assert f"digest: {digest}" in lines
     assert (
         "an answer must repeat gate, digest, commit, from_ramp, to_ramp, policy_version, and say when it expires"
@@ -87,6 +97,22 @@ def test_the_client_is_the_one_that_the_vertical_has_for_this_gate(tmp_path: Pat
     assert [each["client"] for each in found] == ["review", None, None]
     asked = [(each["question"]["gate"], each["question"]["from_ramp"], each["question"]["to_ramp"]) for each in found]
     assert asked == [("pre_full", 2500, 10_000), ("pre_ramp", 0, 2500), ("pre_full", 0, 10_000)]
+
+
+def test_a_policy_of_the_vertical_answers_about_the_step(tmp_path: Path) -> None:
+    """It answers for real: the first step of 50 points is denied, with the reason that an operator would read."""
+    settings = (
+        '[policy.verticals.shop]\nlifecycle = ["small"]\n[lifecycle.small]\nplugin = "largest-step"\npoints = 10\n'
+    )
+    code, text = ask(tmp_path, "shop", "--to", "50", "--simulate", settings=settings)
+
+    assert (code, text.splitlines()[:2]) == (
+        0,
+        [
+            "policy platform allows the step; gates: pre_ramp",
+            "policy small DENIES the step: small: a step is at most 10 percentage points; from here up to 10 %",
+        ],
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,19 @@ async def test_one_screen_says_what_is_served_for_whom_and_since_which_step() ->
 
 
 async def test_what_needs_attention_is_named() -> None:
-    """Flags that are unreachable, and a breach that is not acknowledged."""
+    """What the process says of itself, flags that are unreachable, and a breach that is not acknowledged."""
     async with an_operated_sidecar() as bench:
         desk = Desk(bench)
         await bench.promoted(ramp=500)
         await desk.say(verbs.ramp_down, wish("shop"), "floor-7")
         bench.flags.away = True
+        bench.readiness.attention = ("the record is slow: its last append took 1.2 s",)
         _, out, _ = await desk.say(show_status)
 
     attention = [line for line in out.splitlines() if line.startswith("attention: ")]
     assert any("has an open breach" in line for line in attention)
     assert any("unreachable" in line for line in attention)
+    assert "attention: the record is slow: its last append took 1.2 s" in attention
 
 
 async def test_while_the_store_is_away_the_process_is_shown_and_the_exit_code_says_so() -> None:

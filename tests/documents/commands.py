@@ -25,6 +25,7 @@ OF_THE_SYSTEM: Final = frozenset(
     {
         ".",
         "buf",
+        "cat",
         "cd",
         "cp",
         "curl",
@@ -41,7 +42,7 @@ OF_THE_SYSTEM: Final = frozenset(
         "printf",
         "pytest",
     }
-    | {"rm", "sed", "set", "ssh", "umask"}
+    | {"docker", "rm", "sed", "set", "ssh", "sudo", "umask"}
 )
 """Programs of others, and the shell's own words; what they are given is theirs to judge."""
 SEPARATORS: Final = frozenset({"|", "||", "&&", ";", "&", "(", ")"})

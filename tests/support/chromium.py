@@ -45,6 +45,8 @@ PIPES: Final = (
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes of one message; a screenshot is one."""
 PATIENCE: Final = 30.0
+MARGIN: Final = 8
+"""Pixels around an element on its screenshot."""
 
 
 class PageError(Exception):
@@ -111,9 +113,17 @@ class Page:
         )
         await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    async def screenshot(self) -> bytes:
-        """Return the whole page as PNG."""
-        answer = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    async def screenshot(self, selector: str = "") -> bytes:
+        """Return the whole page as PNG, or the first element that a selector finds, with a margin."""
+        cut: dict[str, Any] = {}
+        if selector:
+            edges = f"document.querySelector({json.dumps(selector)}).getBoundingClientRect()"
+            box = json.loads(await self.evaluate(f"JSON.stringify({edges})"))
+            top = await self.evaluate("window.scrollY")
+            wide, high = box["width"] + 2 * MARGIN, box["height"] + 2 * MARGIN
+            place = {"x": max(0, box["x"] - MARGIN), "y": max(0, box["y"] + top - MARGIN)}
+            cut = {"clip": {**place, "width": wide, "height": high, "scale": 1}}
+        answer = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **cut)
         return base64.b64decode(answer["data"])
 
     def told(self, method: str, parameters: dict[str, Any]) -> None:

@@ -135,6 +135,7 @@ class ReadinessForTests:
     def __init__(self) -> None:
         """Begin ready."""
         self.against: dict[str, str] = {}
+        self.attention: tuple[str, ...] = ()
 
     def block(self, what: str, why: str) -> None:
         """Let something stand against it."""

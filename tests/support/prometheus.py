@@ -5,7 +5,7 @@ async with scraping(needs_tool("prometheus"), sidecar, tmp_path) as server:
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +17,14 @@ from tests.support.plain_http import plain_client
 from tests.support.sidecar_process import ROOT, SidecarProcess, next_look
 
 ALERTS: Final = ROOT / "examples" / "alerts"
+RULES: Final = ALERTS / "sidecar.rules.yml"
 WAIT_SECONDS: Final = 30.0
 CONFIGURATION: Final = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 rule_files: [{rules}]
 scrape_configs:
   - job_name: sidecar
-    static_configs: [{{targets: ["{target}"]}}]
+    static_configs: [{{targets: [{targets}]}}]
 """
 
 
@@ -43,9 +44,9 @@ class Server:
             return []
         return list(answer.json()["data"]["result"]) if answer.status_code == 200 else []
 
-    async def until(self, expression: str) -> list[dict[str, Any]]:
+    async def until(self, expression: str, seconds: float = WAIT_SECONDS) -> list[dict[str, Any]]:
         """Ask again and again until an expression gives something."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(seconds):
             while not (found := await self.query(expression)):
                 await next_look()
         return found
@@ -55,8 +56,16 @@ class Server:
 async def scraping(prometheus: str, sidecar: SidecarProcess, folder: Path) -> AsyncIterator[Server]:
     """Run a server with the rules on a free port of the loopback; it is stopped at the end."""
     listening = await sidecar.event("sidecar.listening")
+    async with scraping_all(prometheus, [listening["ops_address"]], RULES, folder) as server:
+        yield server
+
+
+@asynccontextmanager
+async def scraping_all(prometheus: str, targets: Sequence[str], rules: Path, folder: Path) -> AsyncIterator[Server]:
+    """Run a server that scrapes some addresses and evaluates a file of rules."""
     configuration = folder / "prometheus.yml"
-    configuration.write_text(CONFIGURATION.format(rules=ALERTS / "sidecar.rules.yml", target=listening["ops_address"]))
+    quoted = ", ".join(f'"{each}"' for each in targets)
+    configuration.write_text(CONFIGURATION.format(rules=rules, targets=quoted))
     port = await free_port()
     process = await asyncio.create_subprocess_exec(
         prometheus,

@@ -34,6 +34,13 @@ def dashboard_queries() -> Sequence[str]:
     return [_with_values(target["expr"]) for panel in panels for target in panel.get("targets", [])]
 
 
+def panel_queries(dashboard: str, title: str) -> Sequence[str]:
+    """Return the queries of one panel, over the shortest window that has data at a scrape a second."""
+    file = json.loads((DASHBOARDS / f"{dashboard}.json").read_text(encoding="utf-8"))
+    (panel,) = (each for row in file["panels"] for each in (row, *row.get("panels", [])) if each["title"] == title)
+    return [_with_values(target["expr"].replace("$__rate_interval", "10s")) for target in panel["targets"]]
+
+
 def _with_values(query: str) -> str:
     for name, value in VARIABLES:
         query = query.replace(name, value)

@@ -51,7 +51,8 @@ class Desk:
     recorder: MeasuringRecorder
 
     async def open(self, path: str) -> None:
-        """Open a page of the console."""
+        """Open a page of the console; the clock of the sidecar is right then."""
+        self.bench.clock.time = datetime.now(UTC)
         await self.page.open(f"{self.visitor.address}{path}")
 
 

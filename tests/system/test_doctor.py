@@ -206,9 +206,21 @@ async def test_a_data_service_that_does_not_run_is_named_with_its_tools(folder: 
     assert text.startswith(f"search_offers, points_balance, order_status at 127.0.0.1:{free}: cannot be reached: ")
 
 
-@pytest.mark.parametrize("says", [b"HTTP/1.1 200 OK\r\n\r\nhello", b"220 mail\r\n", b""], ids=["HTTP", "mail", "hangs"])
-async def test_another_program_at_the_ops_address_is_named(says: bytes, folder: Path) -> None:
-    """It says something else than a sidecar, speaks no HTTP, or takes the connection and says nothing."""
+@pytest.mark.parametrize(
+    ("says", "text"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "another program listens there"),
+        (b"220 mail\r\n", "another program listens there"),
+        (b"", "another program listens there"),
+        (
+            b'HTTP/1.1 200 OK\r\n\r\n{"ready": true, "dispatch_socket": "/elsewhere/sidecar.sock"}',
+            "another sidecar runs there, with the dispatch socket /elsewhere/sidecar.sock",
+        ),
+    ],
+    ids=["HTTP", "mail", "hangs", "another sidecar"],
+)
+async def test_another_program_at_the_ops_address_is_named(says: bytes, text: str, folder: Path) -> None:
+    """It says something else than this sidecar, speaks no HTTP, or takes the connection and says nothing."""
 
     async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -222,9 +234,9 @@ async def test_another_program_at_the_ops_address_is_named(says: bytes, folder: 
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         _, found = await doctor(folder, "", "127.0.0.1:0", address)
-    ((level, _, text),) = wrong(found, "ops")
+    ((level, _, found_text),) = wrong(found, "ops")
     assert level == "error"
-    assert text.startswith(f"server.ops_address {address}: another program listens there")
+    assert found_text.startswith(f"server.ops_address {address}: {text}")
 
 
 async def test_the_clock_of_a_database_is_compared(folder: Path, postgres: PostgresServer) -> None:

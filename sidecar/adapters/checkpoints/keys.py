@@ -3,6 +3,7 @@
 Both are PEM, so that other tools can read them, e.g. `openssl pkey -in KEY -text`.
 """
 
+import errno
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ from sidecar.core.signatures import Verification
 
 KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024
+READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 PUBLIC_KEYS: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----")
 
 CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes its public half to FILE.pub"
@@ -106,20 +108,29 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
 def read_signer(key_file: Path) -> Ed25519Signer:
     """Return the key in `key_file`. Its public half is added to the file beside it, which keeps those of former keys.
 
+    A key that is mounted read-only signs without that file: its operator has made the public half.
+
     Raises:
         KeyFileProblem: it cannot be read, others may read it, or it holds no Ed25519 key.
     """
-    public = public_key_file(key_file)
     try:
         signer = Ed25519Signer(_private_key(key_file))
-        content = public.read_bytes() if public.exists() else b""
-        if content and signer.public_pem().strip() not in content:
-            _written(public, content.rstrip() + b"\n" + signer.public_pem(), 0o644).replace(public)
-        elif not content:
-            _appear(public, signer.public_pem(), 0o644)
+        _keep_public(public_key_file(key_file), signer.public_pem())
     except OSError as error:
         raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
     return signer
+
+
+def _keep_public(file: Path, pem: bytes) -> None:
+    try:
+        content = file.read_bytes() if file.exists() else b""
+        if content and pem.strip() not in content:
+            _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
+        elif not content:
+            _appear(file, pem, 0o644)
+    except OSError as error:
+        if error.errno not in READ_ONLY:
+            raise
 
 
 def read_public_keys(files: Iterable[Path]) -> Ed25519Judge:

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -18,14 +18,22 @@ from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import reading_pb2
 
 STEPS_SHOWN: Final = 8
+SKEWED: Final = timedelta(seconds=5)
+"""More than an answer takes: the clock of that machine, or of the console's, is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One sidecar, side by side with the others. `traffic`: None: it did not say."""
+    """One sidecar, side by side with the others.
+
+    Attributes:
+        traffic: None: it did not say.
+        skew: how its clock differs from that of the console, if it does by more than a few seconds.
+    """
 
     status: Reply
     traffic: Any
+    skew: str = ""
 
 
 @dataclass(slots=True)
@@ -58,10 +66,20 @@ async def now(visit: Visit) -> Response:
     for reply in traffics:
         if reply.answer is not None:
             visit.console.samples.add(reply.target, reply.answer)
-    places = [Place(status, traffic.answer) for status, traffic in zip(statuses, traffics, strict=True)]
+    places = [Place(each, told.answer, _skew(told.answer)) for each, told in zip(statuses, traffics, strict=True)]
     rows = _rows(visit, places, rollouts.slots)
     newest = visit.console.tail.newest(STEPS_SHOWN)
     return visit.render("now.html", places=places, rows=rows, rollouts=rollouts, replicas=replicas, steps=newest)
+
+
+def _skew(traffic: Any) -> str:
+    if traffic is None:
+        return ""
+    ahead = utc(traffic.read_at) - datetime.now(UTC)
+    if abs(ahead) < SKEWED:
+        return ""
+    direction = "ahead of" if ahead > timedelta() else "behind"
+    return f"its clock is {abs(ahead).total_seconds():.0f} s {direction} the console's"
 
 
 def _raise_if_signed_out(replies: list[Reply]) -> None:

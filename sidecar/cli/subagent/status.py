@@ -75,6 +75,7 @@ def status_lines(status: Status) -> Iterator[TextLine]:
     yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, this one included")]
     if process.pending_kills:
         yield [Part(f"kills that hold here and are not on record yet: {process.pending_kills}", "yellow")]
+    yield from ([Part(f"attention: {clean(each)}", "yellow")] for each in process.attention)
     if status.replicas is not None:
         yield _replica_line(status.replicas)
     if status.problem is not None:

@@ -32,7 +32,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from examine_sockets(settings)
     yield from examine_keys(settings)
     yield from examine_record(settings, seconds)
-    yield examine_ops_address(settings.server.ops_address, seconds)
+    yield examine_ops_address(settings.server.ops_address, str(settings.server.dispatch_socket), seconds)
     if policy:
         yield from _gates(policy[0], settings)
         yield from asyncio.run(examine_flags(settings, policy[0], catalogue.catalogue, seconds))

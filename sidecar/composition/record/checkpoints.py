@@ -15,9 +15,10 @@ from sidecar.adapters.checkpoints import (
     read_or_make_signer,
     read_signer,
 )
+from sidecar.composition.record.open_record import RecordDependencies
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
-from sidecar.operations.ports import Clock, Recorder
+from sidecar.observability.readiness import Readiness
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.ports import Journal
@@ -44,9 +45,9 @@ async def guarded_record(
     configured: RecordSettings,
     journal: Journal,
     rollouts: AuditHandle,
-    clock: Clock,
-    recorder: Recorder,
+    around: RecordDependencies,
     metrics: Metrics,
+    readiness: Readiness,
 ) -> AsyncIterator[Sequence[Loop]]:
     """Yield the loops that sign and shorten the record; at the end, sign the last appends.
 
@@ -56,6 +57,7 @@ async def guarded_record(
     Raises:
         SettingsProblem: the key cannot be used or made.
     """
+    clock, recorder = around.clock, around.recorder
     if configured.database == "memory":
         yield ()
         return
@@ -74,6 +76,7 @@ async def guarded_record(
     removing = Retention(journal, rules, signer, place, clock, recorder)
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
     _show(metrics, checkpointing, removing, of_audit)
+    readiness.watch(partial(_unsigned, checkpointing))
     await _look_in_time(checkpointing)  # from its first moment on a sidecar leaves a log that can be verified
     try:
         yield [
@@ -84,6 +87,11 @@ async def guarded_record(
         ]
     finally:
         await _look_in_time(checkpointing)
+
+
+def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
+    waiting = checkpointing.waiting_seconds
+    return (f"the record has not been signed for {waiting:.0f} s; is its second place writable?",) if waiting else ()
 
 
 def _signer_in(key_file: Path) -> Ed25519Signer:

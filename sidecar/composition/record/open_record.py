@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.system import SecretFileProblem, read_secret
@@ -17,8 +17,8 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Draft
-from sidecar.observability import names
-from sidecar.observability.metrics import Metrics
+from sidecar.observability import call_names, names
+from sidecar.observability.metrics import Histogram, Metrics
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
 from sidecar.operations.record.checkpoint_ports import AuditChain
@@ -37,6 +37,9 @@ LISTEN_AGAIN: Final = 1.0
 """Seconds."""
 PROJECTING: Final = "projector"
 """Name of the loop."""
+APPEND_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SLOW: Final = 0.5
+"""Seconds of an append that are too many: a call waits for at least two."""
 SHORTEST_DSN: Final = 13
 """Characters of `postgresql://`."""
 
@@ -69,14 +72,20 @@ class SelfClosing(Protocol):
         """Give everything back."""
 
 
+def append_seconds(metrics: Metrics) -> Histogram:
+    """Return what measures appends."""
+    return metrics.histogram(call_names.APPEND_SECONDS, "How long the record took for an append.", APPEND_BOUNDS)
+
+
 class RecordDependencies(Struct, frozen=True):
-    """The dependencies of a record on the process."""
+    """The dependencies of a record on the process. `appends` measures how long they take."""
 
     clock: Clock
     ids: Ids
     spawner: Spawner
     recorder: Recorder
     redactor: Redactor
+    appends: Histogram = field(default_factory=lambda: append_seconds(Metrics()))
 
 
 class OpenRecord(Struct, frozen=True):
@@ -88,6 +97,7 @@ class OpenRecord(Struct, frozen=True):
         rollouts: in the same database.
         loops: to be kept running, by name.
         show: what `/readyz` says of it.
+        attention: what an operator should look at, one sentence each.
         lists: with the projector that runs behind it; None if lists project themselves what has changed.
     """
 
@@ -97,25 +107,28 @@ class OpenRecord(Struct, frozen=True):
     rollouts: RolloutStoreHandle
     loops: Sequence[Loop]
     show: Callable[[], Mapping[str, Any]]
+    attention: Callable[[], Sequence[str]] = tuple
     lists: tuple[TurnListReader, Projector] | None = None
 
 
 class ObservedStore(JournalStore):
-    """A store that knows whether the last append succeeded.
+    """A store that knows whether the last append succeeded, and how long it took.
 
     Attributes:
         trouble: why not; empty if it was.
+        took: seconds of the last append that succeeded.
     """
 
     def __init__(self, journal: Journal, around: RecordDependencies, lists: TurnListReader | None = None) -> None:
         """Begin without trouble."""
         super().__init__(journal, around.spawner, around.recorder, partial(os.urandom, SALT_BYTES), lists)
-        self._clock = around.clock
-        self.trouble = ""
+        self._clock, self._appends = around.clock, around.appends
+        self.trouble, self.took = "", 0.0
         self.since: datetime | None = None
 
     async def append(self, drafts: Sequence[Draft]) -> None:
         """Append, and remember how that went."""
+        began = self._clock.monotonic()
         try:
             await super().append(drafts)
         except StoreUnavailable as refused:
@@ -124,6 +137,14 @@ class ObservedStore(JournalStore):
             raise
         if drafts:  # nothing to append only waits for what came before, and proves nothing
             self.trouble, self.since = "", None
+            self.took = self._clock.monotonic() - began
+            self._appends.observe(self.took)
+
+    def attention(self) -> Sequence[str]:
+        """Return what an operator should know of the record."""
+        if self.trouble:
+            return (f"the record cannot be written: {self.trouble}",)
+        return (f"the record is slow: its last append took {self.took:.1f} s",) if self.took > SLOW else ()
 
 
 @asynccontextmanager
@@ -161,6 +182,7 @@ async def opened_record(configured: RecordSettings, around: RecordDependencies) 
             opened.rollouts,
             [*opened.loops, (PROJECTING, opened.projector.run)],
             lambda: _shown(configured.database, store),
+            store.attention,
             (lists, opened.projector),
         )
     finally:

@@ -1,7 +1,9 @@
 """Shows reports of background work in log, metrics and readiness."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
@@ -14,6 +16,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.rpc.handler_guard import OnEnded
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ AUDIT_EXPORT: Final = "auditexport "
 LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """In seconds: a bind takes milliseconds, a dispatch as long as its slowest sub-agent."""
+MANY_IDLE: Final = 0.8
+"""Share of the idle turns that may be open: above it an operator should know before the oldest are ended."""
 NO_PLUGIN: Final = "none"
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
@@ -59,6 +64,7 @@ class DefinitionsReports:
         metrics.gauges(names.DEFINITIONS_REVISION, "The revision in force.", self._revision, "revision")
         readiness.block("definitions", "no valid definitions have been loaded; run `sidecar validate`")
         readiness.section("definitions", self._section)
+        readiness.watch(self._attention)
 
     def changed(self, change: DefinitionsChange) -> None:
         """Take note of a new state."""
@@ -74,6 +80,11 @@ class DefinitionsReports:
             stays = "the last good one stays in force" if change.revision else "there is none in force"
             text = f"the newest state of the definitions has errors; {stays}"
             self._log.error(names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
+
+    def _attention(self) -> Sequence[str]:
+        if self._last is None or self._good():
+            return ()
+        return ("the newest definitions have errors; /readyz and the log list them",)
 
     def _good(self) -> bool:
         return self._last is not None and self._last.in_force
@@ -228,12 +239,14 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     )
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
     started = time.time()
+    metrics.gauge(call_names.CLOCK, "The clock of the process, in seconds since 1970.", time.time)
     metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)
     metrics.gauge(names.READY, "1 while new turns are taken.", lambda: float(readiness.ready))
     metrics.gauges(names.FLAGS_STALE, "1: flags are too old to be used.", lambda: _stale(flags), "backend")
     readiness.section(
         "flags", lambda: {"stale": list(flags.current().stale_backends), "failures": dict(flags.failures())}
     )
+    readiness.watch(partial(_abandoned, operations.turns))
     readiness.section(
         "work",
         lambda: {
@@ -242,6 +255,13 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
             "dispatches_running": operations.dispatch_calls.running,
         },
     )
+
+
+def _abandoned(turns: Turns) -> Sequence[str]:
+    if turns.idle < MANY_IDLE * turns.most_idle:
+        return ()
+    said = f"{turns.idle} turns are open in which nothing runs; at {turns.most_idle} the oldest are ended"
+    return (f"{said}: does a consumer-agent not end its turns?",)
 
 
 def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:

@@ -170,5 +170,26 @@ class QuestionAnswered(msgspec.Struct, frozen=True):
         return f"{self.child_id}/answered"
 
 
+class ScoreRecorded(msgspec.Struct, frozen=True):
+    """A score of one call; see `facts.ScoreRecorded`. `explanation` is empty once it was erased."""
+
+    turn_id: TurnId
+    dispatch_id: DispatchId
+    call_id: CallId
+    score_id: str
+    name: str
+    value: float
+    source: int
+    recorded_at: datetime
+    label: str = ""
+    explanation: str = ""
+    by: str = ""
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps the record."""
+        return f"{self.turn_id}/score/{self.score_id}"
+
+
 OfDispatch = DispatchOpened | DispatchTaken | ChildOpened | ChildEvent | AttemptRecorded | CallSettled
-Record = OfDispatch | QuestionAnswered | TurnEnded | RoutingRecord
+Record = OfDispatch | QuestionAnswered | ScoreRecorded | TurnEnded | RoutingRecord

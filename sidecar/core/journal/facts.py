@@ -224,7 +224,7 @@ class TurnEnded(Part, frozen=True, tag=10):
 class QuestionAnswered(Part, frozen=True, tag=11):
     """A call, of this turn or a later one, answers the question of a suspended child. Before that call's child starts.
 
-    The only fact that may follow the end of a turn. There is one for each question at most, on every replica.
+    It may follow the end of a turn. There is one for each question at most, on every replica.
 
     Attributes:
         dispatch_id, step: of the child that asked.
@@ -238,6 +238,28 @@ class QuestionAnswered(Part, frozen=True, tag=11):
     by_place: int
 
 
+class ScoreRecorded(Part, frozen=True, tag=12):
+    """A score of a call that has its outcome. Before `RecordScore` returns. It may follow the end of a turn.
+
+    Its explanation is the one value of its texts, so that it can be erased.
+
+    Attributes:
+        place: index of the call in its dispatch.
+        value: 0 to 1.
+        source: number of a `ScoreSource`.
+        by: subject of the role token; empty: the consumer-agent.
+    """
+
+    dispatch_id: DispatchId
+    place: int
+    score_id: str
+    name: str
+    value: float
+    source: int
+    label: str = ""
+    by: str = ""
+
+
 OfDispatch = (
     DispatchOpened
     | ChildrenOpened
@@ -249,5 +271,6 @@ OfDispatch = (
     | ChildClosed
     | DispatchTaken
     | QuestionAnswered
+    | ScoreRecorded
 )
 Body = OfDispatch | TurnEnded

@@ -75,6 +75,7 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
         children: by step.
         asked, answered: steps of children whose question can be answered, and of those whose question was, as sets of
             bits.
+        scored: ids of its scores.
     """
 
     version: int = 0
@@ -86,6 +87,7 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
     children: dict[int, ChildHead] = msgspec.field(default_factory=dict)
     asked: int = 0
     answered: int = 0
+    scored: tuple[str, ...] = ()
 
     @property
     def next_step(self) -> int:

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     """A call that has its outcome, or is to be stopped, starts nothing any more."""
     ATTEMPTS = "attempts"
     UNBOUND = "unbound"
+    SCORES = "scores"
 
 
 SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
@@ -59,6 +60,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.CALL_OVER: "starts a call that has its outcome or is to be stopped",
         Reason.ATTEMPTS: "does not count the attempts of its child on",
         Reason.UNBOUND: "needs what its turn was bound to, which is not on record",
+        Reason.SCORES: "is one score too many of its turn",
     }
 )
 

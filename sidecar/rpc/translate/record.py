@@ -18,6 +18,7 @@ from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields, timestamp
 from sidecar.rpc.translate.frames import fill_outcome
 from sidecar.rpc.translate.pages import AskedPage, asked_page
+from sidecar.rpc.translate.scores import score_message
 from sidecar.rpc.translate.turn_ends import routing_message
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.history.v1 import history_pb2 as pb
@@ -145,6 +146,7 @@ def turn_message(seen: TurnSummary) -> pb.GetTurnResponse:
         close_reason=enums.TURN_CLOSE_REASON[ended.close_reason if ended else ""],
         texts_left_out=seen.texts_left_out,
         events_left_out=seen.events_left_out,
+        scores=map(score_message, stored.scores),
     )
 
 

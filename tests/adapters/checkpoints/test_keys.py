@@ -1,7 +1,13 @@
 """Key files: made once, for the owner only, and refused with a sentence that says what is wrong."""
 
+import os
+import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -11,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_or_make_signer, read_public_keys
 from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
 from sidecar.core.signatures import Verification
+
+NOBODY: Final = 65534
 
 
 def test_a_key_is_made_once_and_its_public_half_beside_it(tmp_path: Path) -> None:
@@ -44,6 +52,33 @@ def test_a_public_half_that_got_lost_is_written_again(tmp_path: Path) -> None:
     (tmp_path / "key.pub").unlink()
     read_or_make_signer(tmp_path / "key")
     assert (tmp_path / "key.pub").read_bytes() == before
+
+
+def test_a_key_in_a_place_that_cannot_be_written_signs_all_the_same() -> None:
+    """As a mounted secret: its operator has made the public half, and it is in no file beside the key."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, key = Path(name), Path(name) / "key"
+        key.write_bytes(pem_of(PRIVATE, Ed25519PrivateKey.generate().private_bytes_raw()))
+        key.chmod(0o600)
+        folder.chmod(0o555)
+        with as_nobody(key):
+            signed = read_or_make_signer(key).sign(b"a")
+        folder.chmod(0o700)
+        assert (len(signed), public_key_file(key).exists()) == (128, False)
+
+
+@contextmanager
+def as_nobody(key: Path) -> Iterator[None]:
+    """Go on as a user who may not write everywhere, as root may, and who owns the key."""
+    if os.geteuid() != 0:
+        yield
+        return
+    shutil.chown(key, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:

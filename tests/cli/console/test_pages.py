@@ -2,7 +2,7 @@
 
 import html
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sidecar.cli.console.rates import Samples, quantile
@@ -199,6 +199,20 @@ async def test_a_sidecar_that_does_not_answer_hides_no_other_and_a_kill_reaches_
     assert ("no sidecar answers at unix:/nowhere/o.sock" in now, "takes turns" in now) == (True, True)
     assert "NOT REACHED: unix:/nowhere/o.sock" in killed
     assert "done: killed" in killed
+
+
+async def test_now_says_what_needs_attention_and_whose_clock_is_wrong() -> None:
+    """At the row of the sidecar, which takes turns nevertheless; a clock that is right is not mentioned."""
+    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
+        bench.clock.time = datetime.now(UTC) - timedelta(minutes=5)
+        bench.readiness.attention = ("the record is slow: its last append took 1.2 s",)
+        await visitor.sign_in(bench.token())
+        behind = words((await visitor.get("/now")).text)
+        bench.clock.time = datetime.now(UTC)
+        right = words((await visitor.get("/now")).text)
+
+    assert re.search(r"takes turns the record is slow: its last append took 1\.2 s its clock is 30\d s behind", behind)
+    assert "its clock" not in right
 
 
 async def test_turns_are_searched_by_time_and_a_wrong_time_is_said() -> None:

@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 import pytest
 
 from sidecar.adapters.flags_memory import MemoryFlags
-from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.step_checks import GuardedGate, PolicyThreads
 from sidecar.adapters.system import OwnedTasks, closed
 from sidecar.core.definitions.cards.card import Limits
@@ -29,7 +28,7 @@ from sidecar.operations.plugin_calls import MOST_LEFT_BEHIND, PluginCalls, Plugi
 from sidecar.operations.rollout.audit.sink_export import SinkExport
 from sidecar.operations.rollout.flags.external_flags import FlagsOfPlugin
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
-from sidecar.operations.rollout.steps.policy_checks import Policies
+from sidecar.operations.rollout.steps.policy_checks import policy_answers
 from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, RunnerEvent, RunRequest
 from sidecar_conformance.policy_bench import changed
@@ -157,9 +156,8 @@ async def test_a_gate_does_not_pass(odd: Any) -> None:
 async def test_a_policy_denies(odd: Any) -> None:
     """With the name of the policy, and what it did."""
     told, threads = Told(), PolicyThreads(SOON)
-    policies = Policies(lambda vertical: (), MemoryRollouts(Clock()), Clock(), cast("Any", told), threads.ask)
-    answer = await policies._ask("mine", odd, changed())
-    assert answer.denied.startswith("policy mine ")
+    answers = await policy_answers([("mine", odd)], changed(), threads.ask, told.anomaly)
+    assert answers["mine"].denied.startswith("policy mine ")
     assert told.anomalies[0][0] == "policy_broken"
 
 

@@ -1,6 +1,9 @@
-"""Predicts the effect of each possible answer of a gate, by giving it to the code that judges real answers."""
+"""Predicts what a step asks its policies and gates, and the effect of each possible answer of a gate.
 
-from collections.abc import Iterator, Sequence
+The policies answer for real: they are pure. An answer of a gate goes to the code that judges real answers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -11,10 +14,21 @@ from sidecar.core.errors import GateFailed, GateHeld
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.definition_changes import fresh_facts
 from sidecar.core.rollout.events import GateResult
-from sidecar.core.rollout.transitions import PRE_MERGE, gates_of_step
+from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules, refuse_unless_passed
-from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateAnswer, GateQuestion, GateUnavailable, Verdict
+from sidecar.operations.rollout.steps.policy_checks import NamedPolicies, asked_at_once, policy_answers
+from sidecar.policy.lifecycle import (
+    PLATFORM_POLICY_VERSION,
+    Approval,
+    GateAnswer,
+    GateQuestion,
+    GateUnavailable,
+    PolicyAnswer,
+    Step,
+    StepFacts,
+    Verdict,
+)
 
 LIFE: Final = timedelta(hours=1)
 StepResult = Literal["taken", "refused", "held"]
@@ -41,15 +55,50 @@ class AnswerEffect(msgspec.Struct, frozen=True):
     shown: str
 
 
-def gates_between(card: Card, from_ramp: int, to_ramp: int | None) -> tuple[str, ...]:
-    """Return the platform's gates of a raise to `to_ramp` basis points; without it, of the promotion."""
-    if to_ramp is None:
-        return (PRE_MERGE,)
-    return gates_of_step(msgspec.structs.replace(fresh_facts(card), ramp=from_ramp), to_ramp)
+async def answers_of_policies(
+    own: NamedPolicies, card: Card, from_ramp: int, to_ramp: int | None, now: datetime
+) -> dict[str, PolicyAnswer]:
+    """Return the answer of each policy about a raise to `to_ramp` basis points, or about the promotion if it is None.
+
+    The step is the first one of this definition, and one operator has requested it. A ramp that is lowered asks no
+    policy.
+    """
+    if to_ramp is not None and to_ramp <= from_ramp:
+        return {}
+    facts = fresh_facts(card)
+    step = StepFacts(
+        step=Step.PROMOTE if to_ramp is None else Step.SET_RAMP,
+        slot=card.definition.slot,
+        definition_id=facts.definition_id,
+        digest=facts.digest,
+        vertical=facts.vertical,
+        state=LifecycleState.TEST if to_ramp is None else LifecycleState.PROMOTE,
+        from_ramp=from_ramp,
+        to_ramp=from_ramp if to_ramp is None else to_ramp,
+        actor=OPERATOR,
+        approvals=(Approval(OPERATOR, now),),
+        last_step_at=None,
+        now=now,
+    )
+    return await policy_answers(own, step, asked_at_once, lambda _kind, _detail: None)
 
 
-def question_about(card: Card, gate: str, from_ramp: int, to_ramp: int) -> GateQuestion:
-    """Return the question that a step of this definition asks; its requester and id are examples."""
+def questions_of(
+    card: Card, from_ramp: int, to_ramp: int | None, answers: Mapping[str, PolicyAnswer]
+) -> tuple[GateQuestion, ...]:
+    """Return the questions of all gates that the policies name, each once; their requester and id are examples."""
+    gates = dict.fromkeys(gate for answer in answers.values() for gate in answer.more_gates)
+    return tuple(_question(card, gate, from_ramp, from_ramp if to_ramp is None else to_ramp) for gate in gates)
+
+
+async def effects_on(question: GateQuestion, card: Card, clock: Clock) -> tuple[AnswerEffect, ...]:
+    """Return the effect of every verdict, and of every way to give none that counts. Calls no gate."""
+    return tuple(
+        [await _effect(name, answer, question, card, clock) for name, answer in _answers(question, clock.now())]
+    )
+
+
+def _question(card: Card, gate: str, from_ramp: int, to_ramp: int) -> GateQuestion:
     return GateQuestion(
         gate=gate,
         slot=card.definition.slot,
@@ -62,13 +111,6 @@ def question_about(card: Card, gate: str, from_ramp: int, to_ramp: int) -> GateQ
         policy_version=PLATFORM_POLICY_VERSION,
         requested_by=OPERATOR,
         question_id="simulated",
-    )
-
-
-async def effects_on(question: GateQuestion, card: Card, clock: Clock) -> tuple[AnswerEffect, ...]:
-    """Return the effect of every verdict, and of every way to give none that counts. Calls no gate."""
-    return tuple(
-        [await _effect(name, answer, question, card, clock) for name, answer in _answers(question, clock.now())]
     )
 
 

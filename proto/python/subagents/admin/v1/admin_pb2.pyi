@@ -124,7 +124,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "instance_id", "started_at", "ready", "blockers", "draining", "open_turns", "calls_in_flight", "rollout_version", "pending_kills", "uptime", "caller", "caller_role")
+    __slots__ = ("version", "instance_id", "started_at", "ready", "blockers", "draining", "open_turns", "calls_in_flight", "rollout_version", "pending_kills", "uptime", "caller", "caller_role", "attention")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +138,7 @@ class GetStatusResponse(_message.Message):
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     CALLER_FIELD_NUMBER: _ClassVar[int]
     CALLER_ROLE_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_FIELD_NUMBER: _ClassVar[int]
     version: str
     instance_id: str
     started_at: _timestamp_pb2.Timestamp
@@ -151,7 +152,8 @@ class GetStatusResponse(_message.Message):
     uptime: _duration_pb2.Duration
     caller: str
     caller_role: _reading_pb2.ActorRole
-    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., blockers: _Optional[_Iterable[str]] = ..., draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ..., rollout_version: _Optional[int] = ..., pending_kills: _Optional[int] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., caller: _Optional[str] = ..., caller_role: _Optional[_Union[_reading_pb2.ActorRole, str]] = ...) -> None: ...
+    attention: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., blockers: _Optional[_Iterable[str]] = ..., draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ..., rollout_version: _Optional[int] = ..., pending_kills: _Optional[int] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., caller: _Optional[str] = ..., caller_role: _Optional[_Union[_reading_pb2.ActorRole, str]] = ..., attention: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetTrafficRequest(_message.Message):
     __slots__ = ()

@@ -1,0 +1,1 @@
+"""What compose.yaml needs beside the sidecar."""
