@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grpc.aio import BaseError
@@ -175,14 +176,15 @@ class DispatchServicer:
     def methods(self) -> Sequence[Method]:
         """Return the RPCs, without lanes."""
         one, many = MethodShape.ONE_TO_ONE, MethodShape.WITH_LAST
+        of = partial(Method, own_queue=True)
         return (
-            Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
-            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
-            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
-            Method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
-            Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
-            Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
-            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
+            of(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn, begins_work=True),
+            of(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
+            of(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
+            of(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
+            of(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
+            of(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
+            of(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
         )
 
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:

@@ -4,16 +4,27 @@ It admits a call, counts refusals by a limit, and maps every exception of a hand
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Final
 
 from google.protobuf.message import DecodeError, Message
 from msgspec import Struct, field
 
 from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalError, MalformedMessage, SubagentsError
-from sidecar.rpc.authorisation import CallAdmission, admit, caller_of
+from sidecar.rpc.authorisation import CallAdmission, Metadata, admit, caller_of
 from sidecar.rpc.in_flight import InFlight, Turn
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
+
+SENT_AT_KEY: Final = "x-subagents-sent-at"
+"""Header of a call: when it was sent, in Unix milliseconds."""
+LONGEST_BELIEVED: Final = 30.0
+"""Seconds. A client that says more has another clock."""
+WAIT_LIMIT: Final = "wait"
+SHARE_OF_WORK: Final = 0.5
+"""Of the longest wait: if calls of work that has begun wait longer, no other work is begun."""
+WAIT_RETRY: Final = timedelta(seconds=1)
 
 OnDefect = Callable[[str, str, BaseException], None]
 """Receives a defect: method, correlation id, exception. For the log; must not raise."""
@@ -35,10 +46,12 @@ class ServingRules(Struct, frozen=True):
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would take
             time from calls that can still be answered (research/reliability.md finding 7).
         write_timeout: a listener that has not accepted a frame for this long counts as gone.
+        longest_wait: a call that begins work and was sent longer ago is refused.
     """
 
     min_remaining_time: timedelta = timedelta(milliseconds=10)
     write_timeout: timedelta = timedelta(seconds=10)
+    longest_wait: timedelta = timedelta(seconds=1)
 
 
 class HandlerContext(Struct, frozen=True):
@@ -50,6 +63,7 @@ class HandlerContext(Struct, frozen=True):
         correlation_id: creates the id that caller and log share.
         on_limit: receives refusals by a limit.
         on_ended: receives each ended call.
+        unix_time: the clock by which clients on this machine state when they sent a call.
     """
 
     on_defect: OnDefect
@@ -58,14 +72,26 @@ class HandlerContext(Struct, frozen=True):
     rules: ServingRules = field(default_factory=ServingRules)
     on_limit: OnLimit = lambda _: None
     on_ended: OnEnded = lambda *_: None
+    unix_time: Callable[[], float] = time.time
 
 
 class Guard:
-    """Guards the methods of one listener."""
+    """Guards the methods of one listener.
+
+    Attributes:
+        too_late: the answer to calls that have waited too long. It is made once, as there are many when they are; it is
+            never raised.
+    """
 
     def __init__(self, entrance: CallAdmission, around: HandlerContext) -> None:
         self._entrance = entrance
         self._around = around
+        self._behind_until = 0.0
+        self.too_late: Final = AdmissionRefused(
+            "the sidecar gets more than it can do, so calls wait too long; add replicas, or call less often",
+            metadata={"limit": WAIT_LIMIT},
+            retry_after=WAIT_RETRY,
+        )
         self.on_ended = around.on_ended
 
     @property
@@ -89,7 +115,11 @@ class Guard:
         try:
             if turn is not None:
                 await turn
-            return await work(self._admitted(method, context, raw))
+            metadata = context.invocation_metadata()
+            if self._waits_too_long(method, metadata):
+                self.note(self.too_late)
+                return self.too_late
+            return await work(self._admitted(method, context, metadata, raw))
         except SubagentsError as error:
             self.note(error)
             return error
@@ -108,15 +138,14 @@ class Guard:
         if isinstance(error, AdmissionRefused | DeadlineTooShort):
             self._around.on_limit(error.metadata.get("limit", ""))
 
-    def _admitted(self, method: Method, context: CallContext, raw: bytes) -> Call:
+    def _admitted(self, method: Method, context: CallContext, metadata: Metadata, raw: bytes) -> Call:
         peers = self._entrance.peers
         peer = None if peers is None else peers.admit(context.auth_context())
-        metadata = context.invocation_metadata()
         grant = admit(method.name, metadata, self._entrance)
         caller = caller_of(method.name, metadata, raw, self._entrance)
         left = time_left(context)
         least = self._around.rules.min_remaining_time
-        if left is not None and left < least and not (method.reserved or method.urgent):
+        if left is not None and left < least and not (method.reserved or method.urgent or method.ends_work):
             raise AdmissionRefused(
                 f"less than {least.total_seconds() * 1000:g} ms are left until the deadline; set one further away, "
                 "or call less often",
@@ -127,6 +156,25 @@ class Guard:
             return Call(context, metadata, left, grant, guard=self, peer=peer)
         return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
+    def _waits_too_long(self, method: Method, metadata: Metadata) -> bool:
+        """Return whether a call that begins work has waited too long, or those of work that has begun wait.
+
+        Under a load that cannot be carried, calls wait until their deadlines: those that are served have no time left
+        and those behind them wait in vain. The place of one that is refused at once is taken by one that is served in
+        time. It is refused before anything else is looked at, as that is to cost little. Only clients on the same
+        machine are believed, as they have the same clock.
+        """
+        if self._entrance.peers is not None or method.reserved:
+            return False
+        now, longest = self._around.unix_time(), self._around.rules.longest_wait.total_seconds()
+        seconds = waited(metadata, now)
+        if method.begins_work:
+            return seconds > longest or now < self._behind_until <= now + longest
+        if seconds > longest * SHARE_OF_WORK:
+            # As long as this one has waited, those behind it take to be served.
+            self._behind_until = max(self._behind_until, now + min(seconds, longest))
+        return False
+
     def _defect(self, method: Method, error: BaseException) -> InternalError:
         """Return the error for a defect, with only a hint where to find the details: they may contain user data."""
         correlation_id = self._around.correlation_id()
@@ -135,6 +183,18 @@ class Guard:
             "the sidecar failed; its log says more under the correlation id",
             metadata={"correlation_id": correlation_id},
         )
+
+
+def waited(metadata: Metadata, now: float) -> float:
+    """Return for how many seconds a call has waited; 0: its client does not say, or cannot be right."""
+    for name, value in metadata:
+        if name == SENT_AT_KEY:
+            try:
+                seconds = now - int(value) / 1000
+            except (ValueError, OverflowError):
+                return 0.0
+            return seconds if 0 < seconds <= LONGEST_BELIEVED else 0.0
+    return 0.0
 
 
 def parsed(method: Method, raw: bytes) -> Message:

@@ -166,7 +166,10 @@ class Method(msgspec.Struct, frozen=True):
         reserved: served under any load, and not waited for by a drain: health, reflection.
         batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
         urgent: served however little time is left, and waited for by a drain: operators' requests.
-        ends_work: served beyond the limit of concurrent calls, because it makes room for others.
+        ends_work: served beyond the limit of concurrent calls and however little time is left, because it makes room
+            for others.
+        begins_work: refused once it has waited too long, so that work that has begun is completed in time.
+        own_queue: waits for its start in a separate queue; see `rpc/listeners.py`.
     """
 
     name: str
@@ -177,6 +180,8 @@ class Method(msgspec.Struct, frozen=True):
     urgent: bool = False
     batched: bool = False
     ends_work: bool = False
+    begins_work: bool = False
+    own_queue: bool = False
 
 
 def time_left(context: CallContext) -> timedelta | None:

@@ -54,6 +54,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._most_calls, self._calls = most_calls, 0
         self._in_flight, self._on_ended = handler_context.in_flight, handler_context.on_ended
         self._guard = Guard(entrance, handler_context)
+        self._too_late = rich_status(self._guard.too_late)
         self._batches = StartBatches()
         self._write_seconds = handler_context.rules.write_timeout.total_seconds()
         elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
@@ -62,7 +63,11 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """Return the handler of a method, or None: gRPC then responds UNIMPLEMENTED."""
-        return self._handlers.get(handler_call_details.method)
+        return self.handler(handler_call_details.method)
+
+    def handler(self, name: str) -> Any:
+        """Return the handler of a method by its name, or None."""
+        return self._handlers.get(name)
 
     def _handler(self, method: Method) -> Any:
         if method.shape is MethodShape.ONE_TO_ONE:
@@ -138,7 +143,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         try:
             answer = self._refused() if full else await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
-                status = rich_status(answer)
+                status = self._too_late if answer is self._guard.too_late else rich_status(answer)
                 if not _is_cancelled():
                     code, reason = status.code.name, answer.reason
                 await _end(context, status)
