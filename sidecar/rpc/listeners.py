@@ -19,9 +19,9 @@ from sidecar.rpc.socket_files import AddressInUse, CannotListen, admit_clients, 
 from sidecar.settings import LimitsSettings
 
 MOST_CONNECTIONS: Final = 2**31 - 2
-"""gRPC aborts the process for a limit of one more."""
+"""gRPC aborts the process if the limit is one higher."""
 STOP_SECONDS: Final = 0.5
-"""For calls that are still there after the drain; their outcomes are on record by then."""
+"""Seconds for calls that still run after the drain; their outcomes are recorded by then."""
 
 
 class SecureAddress(Struct, frozen=True):
@@ -29,9 +29,9 @@ class SecureAddress(Struct, frozen=True):
 
     Attributes:
         address: host and port; port 0: any free one.
-        credentials: makes the server's; called once.
-        connection_age: after which new calls need a new connection.
-        bound: told the address with its port.
+        credentials: creates the server's credentials; called once.
+        connection_age: the age after which new calls need a new connection.
+        bound: receives the address with its port.
     """
 
     address: str
@@ -90,13 +90,28 @@ async def listening(
     secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
     with exclusive_socket(plan.socket, plan.group) if isinstance(plan.socket, Path) else nullcontext():
         server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan, secure))
-        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around, plan.calls),))
+        handlers = ErrorInterceptor(plan.entrance, methods, around, plan.calls)
+        server.add_generic_rpc_handlers((handlers,))
+        _give_queues(server, plan.methods, handlers)
         _bind(server, plan)
         await server.start()
         try:
             yield health
         finally:
             await server.stop(STOP_SECONDS)
+
+
+def _give_queues(server: grpc.aio.Server, methods: Sequence[Method], handlers: ErrorInterceptor) -> None:
+    """Give some methods queues of their own.
+
+    `grpc.aio` accepts one call of a queue after the other, each in several passes of the event loop. While more arrive
+    than that, they wait unseen in gRPC's core. In one queue for all, the dispatches and ends of turns
+    that were bound wait behind binds that are too many, until their deadlines have passed: nothing is completed.
+    """
+    for method in methods:
+        if method.own_queue:
+            service, _, name = method.name[1:].partition("/")
+            server.add_registered_method_handlers(service, {name: handlers.handler(method.name)})
 
 
 def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:

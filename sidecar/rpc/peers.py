@@ -1,4 +1,4 @@
-"""Who calls: over TLS by certificate, from a table for each listener, default deny; at a group's socket by the socket.
+"""Which certificate may call which method over TLS: one table for each listener, default deny. Sockets of host groups.
 
 Source: DESIGN section 12.
 """
@@ -22,12 +22,12 @@ NO_IDENTITY: Final = (
 
 
 class Peer(Struct, frozen=True):
-    """What the settings say of some identities.
+    """The rights of some identities, from the settings.
 
     Attributes:
         name: of the table in the settings.
         may: names of the listeners that it may call.
-        slots, verticals: whose attempts a runner host may act for; `*`: all.
+        slots, verticals: those for whose attempts a runner host may act; `*`: all.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Peer(Struct, frozen=True):
     verticals: frozenset[str] = frozenset()
 
     def may_act_for(self, slot: str, vertical: str) -> bool:
-        """Say whether the grant of a sub-agent may be used by this peer."""
+        """Return whether this peer may use the grant of a sub-agent."""
         known = slot in self.slots or vertical in self.verticals
         return known or EVERY in self.slots or EVERY in self.verticals
 
@@ -58,7 +58,7 @@ def end_of_certificate(pem: bytes) -> datetime:
 
 
 class PeerTable:
-    """Who may call one listener.
+    """The callers of one listener.
 
     Args:
         listener: its name, for messages.
@@ -72,16 +72,16 @@ class PeerTable:
         self._now = now
 
     def admit(self, auth: Mapping[str, Iterable[bytes]]) -> Peer:
-        """Return who calls.
+        """Return the peer.
 
         Args:
-            auth: of gRPC: what the handshake has proven.
+            auth: from gRPC: what the handshake has proven.
 
         Raises:
-            CallerNotAllowed: the certificate has expired, or proves no identity, none of the table, or some of several
+            CallerNotAllowed: the certificate has expired, or has no identity, none of the table, or those of several
                 peers.
         """
-        # A handshake that resumes an earlier TLS session does not look at the certificate's dates again.
+        # Checked here because a handshake that resumes a TLS session does not check the certificate's dates again.
         if any(self._now() >= end_of_certificate(each) for each in auth.get("x509_pem_cert", ())):
             raise CallerNotAllowed("the certificate has expired", metadata={"listener": self._listener})
         identities = identities_of(auth)

@@ -90,7 +90,7 @@ def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
         yield
         path.unlink(missing_ok=True)
     finally:
-        os.close(lock)  # the lock's file stays: removing it would let two processes lock two files of one name
+        os.close(lock)  # the file stays: if it were removed, two processes could lock two files of the same name
 
 
 def admit_clients(path: Path, group: int | None) -> None:

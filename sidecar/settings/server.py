@@ -23,6 +23,12 @@ class LimitsSettings(Section):
         100, ge=1, description="Maximum number of concurrent calls on one connection of a runner host."
     )
     max_agent_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of all runner hosts.")
+    max_wait: Duration = setting(
+        timedelta(seconds=1),
+        gt=NOTHING,
+        description="Maximum time from sending a BindTurn to its start, if its client says when it was sent. It is "
+        "refused beyond it, and while the calls of bound turns wait half as long.",
+    )
     max_connections: int = setting(1024, ge=1, description="Maximum number of connections of each socket.")
 
 
