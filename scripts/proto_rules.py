@@ -18,7 +18,7 @@ CLIENT_REQUESTS: Final = ("subagents.dispatch.v1.", "subagents.history.v1.")
 """Packages of which the TypeScript client sends requests."""
 MESSAGE: Final = FieldDescriptorProto.TYPE_MESSAGE
 NOT_BELOW: Final = {"gt": 1, "gte": 0}
-NUMBERS: Final = ("int32", "int64")
+NUMBERS: Final = ("int32", "int64", "double")
 ANY_NUMBER: Final = 1000
 """An enum without a rule allows more numbers than one with a rule ever names."""
 

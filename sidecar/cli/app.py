@@ -210,6 +210,12 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
     add_new(group, commands.load)
 
 
+def _add_evaluation(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.evaluation.commands import add_evaluation  # noqa: PLC0415  the same holds
+
+    add_evaluation(app, lambda config: _settings(commands, config), commands.environment())
+
+
 def _add_console(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.console_command import add_console  # noqa: PLC0415  the same holds
 
@@ -266,6 +272,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
     ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,
+    ("score",): _add_evaluation,
     ("console",): _add_console,
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,

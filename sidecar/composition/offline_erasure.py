@@ -18,7 +18,7 @@ from sidecar.core.identifiers import InstanceId, Principal
 from sidecar.core.signatures import Signer
 from sidecar.observability.logging import logging_to, standard_error
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.operators import say_who_erases
+from sidecar.observability.operators import report_erasure
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable
@@ -81,7 +81,7 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
                 about = CheckpointFile(file, signer, recorder.anomaly), SystemClock(), SystemIds()
                 operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
                 if not preview:
-                    say_who_erases(f"uid {os.getuid()}, offline", options.reason)
+                    report_erasure(f"uid {os.getuid()}, offline", options.reason)
                 erased = ErasureReport()
                 async for erased in operation(Principal(options.principal), preview=preview):  # noqa: B007  the last one is returned
                     pass

@@ -29,6 +29,17 @@ EFFECTS: Final = "sidecar.gateway.effects_total"
 """Tool calls that change something. Counter; sub_agent_id, tool_id, result (`done`, `refused`, `not_sent`, `unknown`;
 `repeated`: another attempt was given the answer of an earlier one). Any `unknown` is to be looked into."""
 
+SCORES: Final = "sidecar.child.score"
+"""Scores of calls, 0 to 1. Histogram; sub_agent_id, arm (as of `CHILD_COST`), score (its name; the first 50 of a
+process, then `other`), source (`judge`, `user`, `rule`)."""
+
+EVALUATION_RESULT: Final = "gen_ai.evaluation.result"
+"""A score was recorded. Source: OpenTelemetry semantic conventions for generative AI, event of that name."""
+
+EVALUATION_NAME: Final = "gen_ai.evaluation.name"
+EVALUATION_VALUE: Final = "gen_ai.evaluation.score.value"
+EVALUATION_LABEL: Final = "gen_ai.evaluation.score.label"
+
 CHILD_COST: Final = "sidecar.child.cost_usd_total"
 """What sub-agents cost in US dollars. Counter; sub_agent_id, definition_id, arm (`active`, `target`, `control`)."""
 
@@ -40,11 +51,11 @@ ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
 
 LIMITS: Final = (
     *("calls", "dispatches", "health_watches", "lane_operations", "lanes", "principal", "time_left", "turns"),
-    *("verifications", "vertical", "watchers"),
+    *("verifications", "vertical", "wait", "watchers"),
 )
 """Values of that label: concurrent calls of a listener, dispatches, watchers of health, operations of one lane, session
 lanes, dispatches of one user, time until the deadline, turns in which work runs, verifications, dispatches of one
-vertical, watchers of turns."""
+vertical, the wait of binds for their start, watchers of turns."""
 
 VERTICAL_DISPATCHES: Final = "sidecar.dispatches_of_vertical"
 """Dispatches that call sub-agents of a vertical. Gauge; vertical."""

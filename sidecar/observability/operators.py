@@ -46,14 +46,14 @@ class RefusalReports:
         )
 
 
-def say_who_ends(turn_id: str, by: str, reason: str) -> None:
+def report_ended_turn(turn_id: str, by: str, reason: str) -> None:
     """Log that an operator ends a turn. The turn's routing decision has the result."""
     StructuredLog(ALWAYS).info(
         names.TURN_ENDED_BY_OPERATOR, "an operator ends a turn", turn_id=turn_id, subject=by, reason=reason
     )
 
 
-def say_who_erases(by: str, reason: str) -> None:
+def report_erasure(by: str, reason: str) -> None:
     """Log that an operator erases the content of a user, but not the user: a log is not erased."""
     StructuredLog(ALWAYS).info(
         names.USER_ERASED_BY_OPERATOR, "an operator erases the content of a user", subject=by, reason=reason

@@ -15,6 +15,7 @@ from sidecar.observability import call_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
+from sidecar.observability.scores import ScoreReports
 from sidecar.operations.ports import NOTHING_MORE
 from sidecar.operations.turn.state.turn_ends import ENDED
 from subagents_errors import Axis
@@ -49,7 +50,7 @@ NO_TYPE: Final = "progress in prose, not a typed identifier"
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-class MeasuringRecorder:
+class MeasuringRecorder(ScoreReports):
     """Counts in plain integers and logs decisions, incidents and anomalies. Never raises, never waits.
 
     Args:
@@ -58,11 +59,12 @@ class MeasuringRecorder:
     """
 
     def __init__(self, metrics: Metrics, *, error_emit: bool = False) -> None:
+        super().__init__(metrics)
         self._error_emit = error_emit
         self._always = StructuredLog(ALWAYS)
         self._log = StructuredLog("sidecar.operations")
         self._unknown_types: set[tuple[str, str]] = set()
-        self._beginnings: OrderedDict[Digest, None] = OrderedDict()
+        self._beginnings = OrderedDict[Digest, None]()
         self._count_envelopes(metrics)
         self._count_children(metrics)
         self._count_turns(metrics)
@@ -179,8 +181,7 @@ class MeasuringRecorder:
     def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
         """Nothing else may ever be on this event: no enricher, no user, no text. Source: PC2-D-53, TN-32."""
         if self._error_emit:
-            text = "a sub-agent failed"
-            self._always.info(names.ERROR_EMIT, text, sub_agent_id=str(slot), axis=axis, is_final=is_final)
+            self._always.info(names.ERROR_EMIT, "a sub-agent failed", sub_agent_id=slot, axis=axis, is_final=is_final)
 
     def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
         """Count one turn that was bound, and how long its episode has become."""
@@ -254,8 +255,8 @@ class MeasuringRecorder:
             return
         self._unknown_types.add((slot, shown))
         what = f"the status event {shown!r}, which has no entry in [status.events]" if shown else NO_TYPE
-        about = {"kind": "status_unknown", "sub_agent_id": slot, "type": shown}
-        self._log.warning(names.ANOMALY, f"{slot} reported {what}; it is dropped", **about)
+        text = f"{slot} reported {what}; it is dropped"
+        self._log.warning(names.ANOMALY, text, kind="status_unknown", sub_agent_id=slot, type=shown)
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
@@ -286,9 +287,8 @@ class MeasuringRecorder:
         """Log and count a response that may belong to another user. Source: PC2-FR-12c."""
         self._incidents.add(str(reason))
         text = INCIDENT_WORDS.get(reason, "a data service's response may belong to another user; it was withheld")
-        self._always.error(
-            names.SECURITY_INCIDENT, text, sub_agent_id=slot, tool_id=tool_id, child_id=child_id, reason=str(reason)
-        )
+        about = {"sub_agent_id": slot, "tool_id": tool_id, "child_id": child_id, "reason": str(reason)}
+        self._always.error(names.SECURITY_INCIDENT, text, None, **about)
 
     def version_mismatch(self, slot: str, tool_id: str) -> None:
         """Count an envelope whose payload has another major version."""

@@ -126,19 +126,19 @@ def show_rollout(metrics: Metrics, gauges: Iterable[ShownGauge]) -> None:
 
 def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:
     """Return the gauges of the present rollouts."""
-    standing = operations.standing
+    rollout = operations.gauges
     by_id = ("subagent_id",)
     whole = ("subagent_id", "slot", "vertical", "state", "active")
     return (
         number(
-            rollout_names.CLEANUP_PENDING, "Sub-agents whose decommissioning has not ended.", standing.cleanups_pending
+            rollout_names.CLEANUP_PENDING, "Sub-agents whose decommissioning has not ended.", rollout.cleanups_pending
         ),
-        number(rollout_names.CLEANUP_OVERDUE, "Of those, beyond their window.", standing.cleanups_overdue),
-        ShownGauge(rollout_names.DRIFT, "Contradictions of the three sources.", standing.drift, by_id),
-        ShownGauge(rollout_names.RAMP, "Own ramps, 0 to 1.", standing.ramps, by_id),
-        ShownGauge(rollout_names.PINNED_TURNS, "Open turns that hold a definition.", standing.pinned, by_id),
-        ShownGauge(rollout_names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", standing.definitions, whole),
-        ShownGauge(rollout_names.FLAGS_AGE, "Since the last contact.", standing.flag_ages, ("backend",)),
+        number(rollout_names.CLEANUP_OVERDUE, "Of those, beyond their window.", rollout.cleanups_overdue),
+        ShownGauge(rollout_names.DRIFT, "Contradictions of the three sources.", rollout.drift, by_id),
+        ShownGauge(rollout_names.RAMP, "Own ramps, 0 to 1.", rollout.ramps, by_id),
+        ShownGauge(rollout_names.PINNED_TURNS, "Open turns that hold a definition.", rollout.pinned, by_id),
+        ShownGauge(rollout_names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", rollout.definitions, whole),
+        ShownGauge(rollout_names.FLAGS_AGE, "Since the last contact.", rollout.flag_ages, ("backend",)),
     )
 
 

@@ -1,1 +1,1 @@
-"""One file per operation that a caller can request; `ports.py` declares what the operations need from outside."""
+"""One file per operation that a caller can request. `ports.py` declares what the operations need from other systems."""

@@ -11,11 +11,13 @@ Found = TypeVar("Found")
 
 
 async def await_with_limit(seconds: float, work: Awaitable[Found]) -> Found:
-    """Return what `work` returns, in at most `seconds`.
+    """Return the result of `work`, in at most `seconds`.
 
     Raises:
-        TimeoutError: it took longer. Whatever `work` raises.
+        TimeoutError: it took longer. Otherwise whatever `work` raises.
     """
+    # The first step runs without a timer. If the value is ready, the work ends in this step. Only if it waits for a
+    # future is a timer started, and the rest of the work awaited below.
     steps = work.__await__()
     try:
         waits_for = next(steps)
@@ -28,7 +30,7 @@ async def await_with_limit(seconds: float, work: Awaitable[Found]) -> Found:
 
 
 class _Rest:
-    """Work that has begun to wait; whatever comes is handed on to it."""
+    """Work that has begun to wait; it receives the values and exceptions of its awaiter."""
 
     def __init__(self, steps: Generator[Any, Any, Any], waits_for: Any) -> None:
         self._steps = steps
@@ -40,7 +42,7 @@ class _Rest:
             try:
                 try:
                     sent = yield self._waits_for
-                except BaseException as error:  # noqa: BLE001  a cancellation, too, is for the work to see
+                except BaseException as error:  # noqa: BLE001  the work must also see a cancellation
                     self._waits_for = steps.throw(error)
                 else:
                     self._waits_for = steps.send(sent)

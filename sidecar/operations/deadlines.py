@@ -1,4 +1,4 @@
-"""The deadlines of one piece of work, with one timer of the loop for the earliest of them."""
+"""The deadlines of one piece of work, which share one timer of the event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,30 +11,31 @@ Result = TypeVar("Result")
 
 
 class Deadline(msgspec.Struct):
-    """One of them.
+    """One deadline.
 
     Attributes:
-        due: called with `given` when it has come; None once it has, or is cancelled.
+        due: called with `given` at the deadline; None once it was called or cancelled.
     """
 
     due: Callable[..., object] | None
     given: tuple[Any, ...]
 
     def cancel(self) -> None:
-        """Forget it. Whatever it would have kept alive can go."""
+        """Cancel the deadline, and drop the references that it holds."""
         self.due, self.given = None, ()
 
 
 class Deadlines:
-    """What comes due when.
+    """A queue of deadlines.
 
-    A cancelled one keeps its place until its time or that of an earlier one comes: most are cancelled, few come due.
+    A cancelled deadline keeps its entry until its time or that of an earlier one: most are cancelled, and removing an
+    entry from the middle of the heap would cost more than keeping it.
     """
 
     __slots__ = ("_made", "_queue", "_timer", "_timer_at")
 
     def __init__(self) -> None:
-        """Begin with none, and without a timer."""
+        """Begin without deadlines and without a timer."""
         self._queue: list[tuple[float, int, Deadline]] = []
         self._made = 0
         self._timer: asyncio.Handle | None = None
@@ -42,7 +43,10 @@ class Deadlines:
         self._timer_at = 0.0
 
     def at(self, when: float, due: Callable[..., object], *given: Any) -> Deadline:
-        """Call `due` at a time of the loop's clock; those of the same time in the order of their making."""
+        """Call `due` at a time of the event loop's clock.
+
+        Deadlines of the same time are called in the order of creation.
+        """
         deadline = Deadline(due, given)
         self._made += 1
         heappush(self._queue, (when, self._made, deadline))
@@ -51,12 +55,12 @@ class Deadlines:
         return deadline
 
     def cancel_all(self) -> None:
-        """Forget all of them."""
+        """Cancel all deadlines."""
         self._queue.clear()
         self._arm()
 
     def _arm(self) -> None:
-        """Have one timer for the earliest, or none."""
+        """Set the timer to the earliest deadline, or remove it."""
         while self._queue and self._queue[0][2].due is None:
             heappop(self._queue)
         if self._timer is not None:
@@ -67,9 +71,13 @@ class Deadlines:
             self._timer = asyncio.get_running_loop().call_at(self._timer_at, self._call_due)
 
     def _call_due(self) -> None:
-        """Call what is due; what one of them raises is the loop's to report, and keeps none of the others."""
+        """Call the deadlines that are due.
+
+        An exception goes to the event loop's handler and does not prevent the others.
+        """
         loop, timer = asyncio.get_running_loop(), self._timer
-        # The loop calls up to a tick of its clock before the time.
+        # The loop may call a timer up to one tick of its clock too early. The deadline counts as due nevertheless:
+        # otherwise the timer would be set again for a moment that has practically come.
         now = loop.time() if timer is None else max(loop.time(), self._timer_at)
         try:
             while self._queue and self._queue[0][0] <= now:
@@ -83,19 +91,24 @@ class Deadlines:
 
 
 class Cancellable(Protocol):
-    """A timer of the loop, or a deadline."""
+    """A timer of the event loop, or a deadline."""
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Cancel the timer."""
 
 
 async def deadline_at(
     when: float, work: Awaitable[Result], at: Callable[[float, Callable[[], None]], Cancellable]
 ) -> Result:
-    """Return what `work` returns, as `asyncio.timeout_at` would, with whatever timer `at` makes.
+    """Return the result of `work`, like `asyncio.timeout_at` but with a timer of the caller's choice.
+
+    Args:
+        when: the deadline, by the event loop's clock.
+        work: the work.
+        at: sets a timer.
 
     Raises:
-        TimeoutError: it took longer. Whatever `work` raises.
+        TimeoutError: it took longer. Otherwise whatever `work` raises.
     """
     task = asyncio.current_task()
     assert task is not None  # noqa: S101  for the type checker: only tasks await
@@ -110,6 +123,8 @@ async def deadline_at(
     try:
         return await work
     except asyncio.CancelledError:
+        # Only the cancellation made by `stop` becomes a timeout. If the task was also cancelled from elsewhere, the
+        # count stays above `before` and the cancellation continues.
         if late and task.uncancel() <= before:
             raise TimeoutError from None
         raise

@@ -1,4 +1,4 @@
-"""Establish for which user a turn is, where tokens of users prove it."""
+"""Determines the user of a turn, if tokens of users must prove it."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -12,26 +12,26 @@ from sidecar.operations.requests import TurnSource
 
 
 class UserTokenVerifier(Protocol):
-    """Knows what a user's token says."""
+    """Verifies tokens of users."""
 
     def principal(self, token: str, now: datetime) -> str:
-        """Return for which user it is. Raises `Unauthenticated`. Never waits."""
+        """Return the user that a token proves. Raises `Unauthenticated`. Never waits."""
 
 
 class Established(Struct, frozen=True):
-    """For which user a turn is. `verified`: a token proved it; else the consumer-agent asserts it."""
+    """The user of a turn. `verified`: a token proved it; otherwise the consumer-agent claims it."""
 
     principal: str
     verified: bool
 
 
 class EstablishPrincipal:
-    """The check. Memory only; keeps nothing of a token.
+    """The check. It only reads memory and stores no part of a token.
 
     Args:
-        tokens: verifies them.
-        clock: says what time it is.
-        asserted: sources of turns without a user at hand, for which the consumer-agent's word is enough.
+        tokens: verifies tokens.
+        clock: the time for their expiry.
+        asserted: sources of turns without a present user, for which the consumer-agent's claim is enough.
     """
 
     def __init__(self, tokens: UserTokenVerifier, clock: Clock, asserted: Collection[TurnSource]) -> None:
@@ -40,15 +40,15 @@ class EstablishPrincipal:
         self._asserted = tuple(asserted)
 
     def __call__(self, token: str, claimed: str, source: TurnSource | None) -> Established:
-        """Return for which user a turn is.
+        """Return the user of a turn.
 
         Args:
-            token: of the user; empty: none.
+            token: the user's token; empty: none.
             claimed: the principal that the consumer-agent names; empty: none.
-            source: where the turn comes from; None: not known.
+            source: the source of the turn; None: unknown.
 
         Raises:
-            Unauthenticated: there is no token, it does not hold, or it is for another user than `claimed`.
+            Unauthenticated: the token is missing or invalid, or it belongs to another user than `claimed`.
         """
         if not token:
             if source in self._asserted:

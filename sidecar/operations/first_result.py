@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class FirstResult(Generic[How]):
-    """A result that is settled once; the first caller of `settle` decides it.
+    """A result that is settled once; the first call of `settle` determines it.
 
     Most results are never waited for, so a future is created only for a waiter.
 
@@ -24,35 +24,35 @@ class FirstResult(Generic[How]):
         how: the result; None until it is set.
     """
 
-    __slots__ = ("_tell", "how", "settled")
+    __slots__ = ("_callbacks", "how", "settled")
 
     def __init__(self) -> None:
         self.settled = False
         self.how: How | None = None
-        self._tell: list[Callable[[How], object]] = []
+        self._callbacks: list[Callable[[How], object]] = []
 
     def settle(self, how: How) -> bool:
-        """Decide it, unless it is decided, and tell who wants to know. Says whether this call did."""
+        """Set the result unless it is set, and call the callbacks. Return whether this call set it."""
         if self.settled:
             return False
         self.settled, self.how = True, how
-        told, self._tell = self._tell, []
-        for tell in told:
-            tell(how)
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(how)
         return True
 
-    def on_settled(self, tell: Callable[[How], object]) -> None:
-        """Call `tell` as soon as it is decided; now, if it already is."""
+    def on_settled(self, callback: Callable[[How], object]) -> None:
+        """Call `callback` as soon as the result is set; immediately if it is set already."""
         if self.settled:
-            tell(cast("How", self.how))
+            callback(cast("How", self.how))
         else:
-            self._tell.append(tell)
+            self._callbacks.append(callback)
 
     async def wait(self) -> How:
-        """Return the result. Cancelling a waiter does not settle it."""
+        """Return the result. Cancelling a waiter does not settle the result."""
         if not self.settled:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._tell.append(partial(_wake, waiter))
+            self._callbacks.append(partial(_wake, waiter))
             await waiter
         how: Any = self.how
         decided: How = how
@@ -65,21 +65,21 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
 
 
 async def shield_until_done(spawner: Spawner, work: Coroutine[Any, Any, Result], name: str) -> Result:
-    """Run `work` to its end even if the caller is cancelled meanwhile; return or raise what it does."""
+    """Run `work` to its end even if the caller is cancelled; return its result or raise its exception."""
     future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
-    async def carry_out() -> None:
+    async def run() -> None:
         try:
             result = await work
         except BaseException as error:
             if not future.done():
                 future.set_exception(error if isinstance(error, Exception) else RuntimeError("stopped"))
-                future.exception()  # marks it as seen: the waiter may have left
+                future.exception()  # marks the exception as retrieved: the waiter may be gone
             if not isinstance(error, Exception):
                 raise
         else:
             if not future.done():
                 future.set_result(result)
 
-    spawner.spawn(carry_out(), name)
+    spawner.spawn(run(), name)
     return await asyncio.shield(future)

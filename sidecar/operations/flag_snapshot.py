@@ -1,8 +1,9 @@
 """Keeps the flag states of every backend in one frozen snapshot that decisions read from memory.
 
 Each backend has one loop: it fetches, then waits for the backend's own hint or for the timer. Any misbehaviour of a
-backend (it raises, hangs, or returns another type) is "no contact": its last report ages, and after `max_staleness`
-its flags read as unreachable. No backend delays or invalidates another. Source: PF1-NFR-4, PF1-T-19, TN-8, TN-57.
+backend (it raises, hangs, or returns another type) counts as "no contact": its last report ages, and after
+`max_staleness` its flags read as unreachable. No backend delays or invalidates another. Source: PF1-NFR-4, PF1-T-19,
+TN-8, TN-57.
 """
 
 import asyncio
@@ -20,18 +21,18 @@ from sidecar.operations.ports import Clock
 from sidecar.policy.protocols import FlagBackend, NamedFlagBackend
 
 LONGEST_DETAIL: Final = 200
-"""Characters of a backend's own error text that are kept for the operator."""
+"""The most characters of a backend's error text that are kept for the operator."""
 
 
 class FlagTiming(Struct, frozen=True):
     """How flags are kept fresh.
 
     Attributes:
-        fetch_deadline: longest one fetch may take.
-        refresh_interval: a backend is asked this long after its last answer, if it gave no hint before.
-        min_interval: least time between two fetches from one backend, however often it hints.
-        max_staleness: age from which on a contact no longer counts; longer than the other two together, so that one
-            lost fetch takes nothing off the surface.
+        fetch_deadline: the longest time for one fetch.
+        refresh_interval: the time from one fetch to the next, unless the backend gives a hint earlier.
+        min_interval: the least time between two fetches from one backend, however often it gives hints.
+        max_staleness: the age from which a report no longer counts. It is longer than the deadline and the interval
+            together, so that one lost fetch removes nothing from the surface.
     """
 
     fetch_deadline: timedelta = timedelta(seconds=2)
@@ -40,7 +41,7 @@ class FlagTiming(Struct, frozen=True):
     max_staleness: timedelta = timedelta(seconds=10)
 
     def __post_init__(self) -> None:
-        """Refuse timing under which fresh flags would go stale between two fetches."""
+        """Refuse settings under which flags would become stale between two successful fetches."""
         if min(self.fetch_deadline, self.refresh_interval, self.min_interval) <= timedelta(0):
             raise ValueError("fetch_deadline, refresh_interval and quiet_time must be longer than zero")
         if self.max_staleness <= self.fetch_deadline + self.refresh_interval:
@@ -59,8 +60,8 @@ class FlagContactChanged(Struct, frozen=True):
     """A backend became fresh or unreachable, or its content changed.
 
     Attributes:
-        revision: of the last report; None if there never was one.
-        detail: what went wrong last, for the operator; None for a fresh backend. Never shown to a caller.
+        revision: of the last report; None if there was none.
+        detail: the last error, for the operator; None for a fresh backend. Never shown to a caller.
     """
 
     backend: str
@@ -70,7 +71,7 @@ class FlagContactChanged(Struct, frozen=True):
 
 
 class _BackendState(Struct):
-    """What the observer last heard about one backend, and why its last fetch failed, if it did."""
+    """The last state of a backend that observers were informed of, and the error of its last fetch."""
 
     state: ContactState | None = None
     revision: str | None = None
@@ -78,15 +79,15 @@ class _BackendState(Struct):
 
 
 class FlagSnapshotKeeper:
-    """The present snapshot, and the loops that keep it so.
+    """The present snapshot, and the loops that update it.
 
     Args:
         backends: by name; exactly those that `routes` uses.
-        routes: which backend answers for which vertical.
+        routes: the backend of each vertical.
         clock: its monotonic time must be the event loop's.
         timing: deadlines and intervals.
-        observe: told of each change, from inside the loops; must not raise or block.
-        calls: how backends are asked.
+        observe: receives each change, inside the loops; must not raise or block.
+        calls: calls the backends.
 
     Raises:
         ValueError: `backends` and `routes` name different backends.
@@ -110,13 +111,13 @@ class FlagSnapshotKeeper:
         self._observe = observe
         self._calls = calls
         self._contacts: dict[str, BackendStatus] = {}
-        self._standing = {name: _BackendState() for name in routes.backends}
+        self._states = {name: _BackendState() for name in routes.backends}
         self._contacted = asyncio.Event()
         self._named: Callable[[str], frozenset[str]] = lambda _: frozenset()
         self._snapshot = self._merged()
 
-    def also_tell(self, observe: Callable[[FlagContactChanged], None]) -> None:
-        """Add a second observer of each change; the rules of the first one apply to it, too."""
+    def add_observer(self, observe: Callable[[FlagContactChanged], None]) -> None:
+        """Add a second observer of each change, under the rules of the first one."""
         before = self._observe
 
         def both(change: FlagContactChanged) -> None:
@@ -125,11 +126,11 @@ class FlagSnapshotKeeper:
 
         self._observe = both
 
-    async def ask_by_name(self, named: Callable[[str], frozenset[str]]) -> None:
-        """Ask the backends that list no flags for these from now on, and once at once.
+    async def set_flag_names(self, named: Callable[[str], frozenset[str]]) -> None:
+        """Set the flags to request from backends that cannot list their flags, and fetch from these backends once.
 
         Args:
-            named: returns the names of all flags that a backend, given by its name, may be read for.
+            named: returns all flag names that may be read from a backend, given by its name.
         """
         self._named = named
         await self.refresh([name for name, each in self._backends.items() if isinstance(each, NamedFlagBackend)])
@@ -140,20 +141,21 @@ class FlagSnapshotKeeper:
         return self._backends
 
     def current(self) -> FlagSnapshot:
-        """Return the snapshot as it holds now. Memory only; never waits.
+        """Return the present snapshot from memory. Never waits.
 
-        It is true even if the loops are stuck or not running: staleness is judged here again once its moment has come.
+        The snapshot is correct even if the loops hang or do not run: staleness is evaluated again here when its time
+        has come.
         """
         if self._clock.monotonic() >= self._snapshot.fresh_until:
             self._snapshot = self._merged()
         return self._snapshot
 
     def failures(self) -> Mapping[str, str]:
-        """Return, for each backend whose last fetch failed, why; for health and `GetStatus`."""
-        return {name: standing.failure for name, standing in self._standing.items() if standing.failure is not None}
+        """Return the error of each backend whose last fetch failed; for health and `GetStatus`."""
+        return {name: state.failure for name, state in self._states.items() if state.failure is not None}
 
     def ages(self) -> Mapping[str, timedelta | None]:
-        """Return how long ago each backend was last in contact; None: never."""
+        """Return the age of each backend's last report; None: there was none."""
         now, contacts = self._clock.monotonic(), self._contacts
         return {
             name: timedelta(seconds=now - contacts[name].confirmed_at) if name in contacts else None
@@ -161,16 +163,16 @@ class FlagSnapshotKeeper:
         }
 
     async def run(self) -> None:
-        """Keep the snapshot fresh until cancelled. The supervisor owns this; it never ends by itself."""
+        """Keep the snapshot fresh until cancelled. The supervisor owns this loop; it does not end by itself."""
         keepers = [self._keep(name, backend) for name, backend in self._backends.items()]
         await asyncio.gather(*keepers, self._watch_ages())
 
     async def refresh_all(self) -> None:
-        """Fetch once from every backend, at the same time; for the start, so that the first bind finds flags."""
+        """Fetch once from every backend, concurrently; at the start, so that the first bind finds flags."""
         await asyncio.gather(*(self._refresh(name, backend) for name, backend in self._backends.items()))
 
     async def refresh(self, names: Iterable[str]) -> None:
-        """Fetch once from some backends now, beside the loops."""
+        """Fetch once from some backends now, in addition to the loops."""
         await asyncio.gather(*(self._refresh(name, self._backends[name]) for name in names))
 
     async def _keep(self, name: str, backend: FlagBackend) -> None:
@@ -190,20 +192,22 @@ class FlagSnapshotKeeper:
         try:
             report = _checked(await self._calls.ask(name, limit, fetch))
         except PluginFailed as failed:
-            self._standing[name].failure = str(failed) if failed.error is None else _described(failed.error)
+            self._states[name].failure = str(failed) if failed.error is None else _described(failed.error)
         except (TypeError, ValueError) as wrong:
-            self._standing[name].failure = _described(wrong)
+            self._states[name].failure = _described(wrong)
         else:
             known = self._contacts.get(name)
             if known is not None and known.confirmed_at > begun:
-                return  # asked before what is known was: an older answer must not look like a flag that fell
+                # A fetch that began later has already answered. Its report is newer: replacing it by this one could
+                # make a flag appear to switch, and an on-to-off edge of a kill flag kills.
+                return
             self._contacts[name] = BackendStatus(report, begun)
-            self._standing[name].failure = None
+            self._states[name].failure = None
             self._contacted.set()
         self._publish()
 
     async def _hint_or_timer(self, name: str, backend: FlagBackend) -> None:
-        """Return on the backend's hint, else after the interval; a broken hint means the interval."""
+        """Return on the backend's hint or after the interval; a failing hint counts as none."""
         interval = self._timing.refresh_interval.total_seconds()
         due = self._clock.monotonic() + interval
         try:
@@ -212,7 +216,7 @@ class FlagSnapshotKeeper:
             await asyncio.sleep(max(due - self._clock.monotonic(), 0.0))
 
     async def _watch_ages(self) -> None:
-        """Publish at the moment a contact becomes too old, also if that backend's own loop hangs."""
+        """Publish at the moment when a report becomes too old, even if that backend's own loop hangs."""
         while True:
             self._contacted.clear()
             until = self._snapshot.fresh_until
@@ -227,21 +231,24 @@ class FlagSnapshotKeeper:
         return flag_snapshot_of(self._routes, self._contacts, now=now, max_staleness=staleness)
 
     def _publish(self) -> None:
-        """Swap the snapshot and tell the observer what is different."""
+        """Replace the snapshot, and inform the observer of changes."""
         self._snapshot = self._merged()
-        for name, standing in self._standing.items():
+        for name, known in self._states.items():
             report = self._snapshot.fresh.get(name)
             state = ContactState.UNREACHABLE if report is None else ContactState.FRESH
-            revision = standing.revision if report is None else report.revision
-            not_asked_yet = report is None and standing.state is None and standing.failure is None
-            if not not_asked_yet and (state, revision) != (standing.state, standing.revision):
-                standing.state, standing.revision = state, revision
-                detail = None if report else standing.failure or "no answer for too long"
+            revision = known.revision if report is None else report.revision
+            not_asked_yet = report is None and known.state is None and known.failure is None
+            if not not_asked_yet and (state, revision) != (known.state, known.revision):
+                known.state, known.revision = state, revision
+                detail = None if report else known.failure or "no answer for too long"
                 self._observe(FlagContactChanged(name, state, revision, detail))
 
 
 def _checked(report: object) -> FlagReport:
-    """Return `report` if it is one; a wrong type is no contact, because half an answer must not turn flags off."""
+    """Return `report` if it has the right types.
+
+    A wrong type counts as no contact: an incomplete report must not switch flags off.
+    """
     if not isinstance(report, FlagReport):
         raise TypeError(f"fetch() returned {type(report).__name__}, not FlagReport")
     names: list[tuple[str, object]] = [("on", report.on), ("off", report.off), ("unclear", report.unclear)]

@@ -1,8 +1,7 @@
-"""Calls of plugins: each is answered within its limit, whatever the plugin does short of blocking the event loop.
+"""Calls of plugins: each ends within its limit, whatever the plugin does short of blocking the event loop.
 
-A call runs in a task of its own. One that ignores its cancellation is left behind. What it still brings is thrown away,
-and while too many calls of one plugin are left behind, further ones fail at once: a hanging plugin costs itself, never
-the process.
+A call runs in a task of its own. A call that ignores its cancellation is abandoned, and its result is discarded. While
+too many calls of one plugin are abandoned, further ones fail immediately: a hanging plugin affects only itself.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from sidecar.operations.ports import Recorder, Spawner
 Answer = TypeVar("Answer")
 
 MOST_LEFT_BEHIND: Final = 16
-"""Of one plugin, or of one of its parts."""
+"""The most abandoned calls of one plugin, or of one part of it."""
 REPORT_AFTER: Final = 5.0
 
 OnHung = Callable[[str, int], None]
@@ -25,10 +24,10 @@ OnHung = Callable[[str, int], None]
 
 
 class PluginFailed(Exception):
-    """A plugin did not answer; the message says how, without the text of what it raised.
+    """A plugin did not answer. The message says how, without the text of the plugin's exception.
 
     Attributes:
-        error: what it raised; None: nothing.
+        error: the plugin's exception; None: it raised none.
     """
 
     def __init__(self, how: str, error: BaseException | None = None) -> None:
@@ -37,11 +36,11 @@ class PluginFailed(Exception):
 
 
 class PluginLate(PluginFailed):
-    """It has not answered within the limit."""
+    """The plugin did not answer within the limit."""
 
 
 class PluginHung(PluginFailed):
-    """It was not asked: too many earlier calls run on although they were cancelled."""
+    """The plugin was not called, because too many earlier calls still run although they were cancelled."""
 
 
 class _Answered(Struct, Generic[Answer], frozen=True):
@@ -53,7 +52,7 @@ class _Exchange(Struct, Generic[Answer]):
 
     Attributes:
         runs: its task has begun and has not ended.
-        ending: settled with what counts, which may be the limit's.
+        ending: settles with the result that counts, which may be the time limit.
     """
 
     plugin: str
@@ -66,9 +65,9 @@ class PluginCalls:
     """Calls that end in time.
 
     Args:
-        spawner: owns their tasks.
-        on_hung: told of calls that run on.
-        report_after: seconds after its cancellation at which a call counts as running on.
+        spawner: owns the tasks.
+        on_hung: receives calls that continue after their cancellation.
+        report_after: seconds after the cancellation at which such a call is reported.
     """
 
     def __init__(self, spawner: Spawner, on_hung: OnHung, report_after: float = REPORT_AFTER) -> None:
@@ -79,19 +78,19 @@ class PluginCalls:
 
     @property
     def left_behind(self) -> int:
-        """How many calls run on although they were cancelled."""
+        """The number of calls that still run although they were cancelled."""
         return sum(self._left_behind.values())
 
     async def ask(self, plugin: str, seconds: float, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return what `call` returns, which is of any type: the caller checks it.
+        """Return the result of `call`. It may have any type: the caller must check it.
 
         Args:
-            plugin: by which calls that are left behind are counted.
+            plugin: the name under which abandoned calls are counted.
             seconds: the limit.
-            call: begins the work; nothing that it raises, not even at once, gets past.
+            call: begins the work; none of its exceptions is propagated, not even one that it raises immediately.
 
         Raises:
-            PluginLate, PluginHung, PluginFailed. Never anything of the plugin's own.
+            PluginLate, PluginHung, PluginFailed. Never an exception of the plugin.
         """
         if self._left_behind.get(plugin, 0) >= MOST_LEFT_BEHIND:
             raise PluginHung(f"{MOST_LEFT_BEHIND} earlier calls run on although they were cancelled")
@@ -103,7 +102,7 @@ class PluginCalls:
             end = await exchange.ending.wait()
         finally:
             limit.cancel()
-            exchange.ending.settle(late)  # no effect if its caller still waits
+            exchange.ending.settle(late)  # if the caller was cancelled: a result that arrives later is discarded
             if exchange.runs:
                 task.cancel()
                 self._leave_behind(exchange)
@@ -113,7 +112,7 @@ class PluginCalls:
 
     async def _carry_out(self, call: Callable[[], Awaitable[Answer]], exchange: _Exchange[Answer]) -> None:
         if exchange.ending.settled:
-            return  # the caller was gone before this began
+            return  # the caller was cancelled before the task began
         exchange.runs = True
         try:
             exchange.ending.settle(_Answered(await call()))
@@ -142,7 +141,7 @@ class PluginCalls:
 
 
 def hung_reports(recorder: Recorder) -> OnHung:
-    """Return what tells a recorder of plugins whose calls run on."""
+    """Return a function that reports hanging plugin calls to a recorder."""
 
     def report(plugin: str, count: int) -> None:
         told = f"a call of {plugin} runs on although it was told to stop ({count} now); restart the sidecar"

@@ -1,7 +1,7 @@
-"""What the operations need from outside, each as one small protocol.
+"""What the operations need from other systems, each as one small protocol.
 
-The composition root connects the ports to the real systems; the simulation connects the same operations to a virtual
-clock, a seeded scheduler and faulty systems. Code in `operations` reaches the outside only through ports.
+The composition root connects the ports to the real systems. The simulation connects the same operations to a virtual
+clock, a seeded scheduler and faulty systems. Code in `operations` reaches other systems only through ports.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -13,6 +13,7 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.evaluation.scores import Score, ScoredCall
 from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
 
@@ -84,14 +85,14 @@ class Definitions(Protocol):
 
 
 class Runners(Protocol):
-    """Chooses who executes a card."""
+    """Selects the runner of a card."""
 
     def runner_for(self, card: Card) -> Runner:
         """Return the runner; always the same object for the same target."""
 
 
 class Connectors(Protocol):
-    """Chooses who carries a tool's requests."""
+    """Selects the connector of a tool."""
 
     def connector_for(self, card: Card, tool_id: str) -> Connector:
         """Return the connector for a tool of the card."""
@@ -103,8 +104,8 @@ class FrameStream(Protocol):
     `send` waits while the listener is slow, and raises `ListenerClosed` when it has left.
 
     Attributes:
-        grace: how long after it has left it may come back before it has gone away. Asked for when it leaves: a session
-            lane that breaks leaves its client the time to open another one.
+        grace: how long the listener may take to return after it has left. Read when it leaves: a client whose session
+            lane breaks needs time to open another one.
     """
 
     @property
@@ -120,76 +121,79 @@ class ListenerClosed(Exception):
 
 
 class Recorder(Protocol):
-    """Where operations report what happened, for metrics, traces and logs. Never raises, never waits."""
+    """Receives reports of operations, for metrics, traces and logs. Never raises, never waits."""
 
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
         """Count one call that was run and has its outcome."""
 
     def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
-        """Count one call, whether it ran or not, by its outcome and by who served it (empty for an unknown tool)."""
+        """Count one call, whether it ran or not, by outcome and by definition (empty for an unknown tool)."""
+
+    def score_recorded(self, score: Score, call: ScoredCall) -> None:
+        """Count a score by what was scored, and write it to the log without its explanation."""
 
     def attempt_repeated(self, slot: str) -> None:
-        """Count an attempt that failed and is made again."""
+        """Count a failed attempt that is followed by another."""
 
     def tokens_used(self, slot: str, usage: Usage) -> None:
-        """Count the tokens that an attempt's host reported; those of what it delegated are not among them."""
+        """Count the tokens that an attempt's host reported, without those of delegated children."""
 
     def money_spent(self, slot: str, definition_id: str, arm: str, cost: int | None) -> None:
-        """Count what an attempt's tokens cost, in units of `money`; None: unknown."""
+        """Count the cost of an attempt's tokens, in units of `money`; None: unknown."""
 
     def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
-        """Count what a turn's model is offered: digest and estimated tokens of its tools and its prompt's prefix."""
+        """Count the size of a bound surface: digest and estimated tokens of its tools and of its prompt's prefix."""
 
     def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
-        """Count a turn that was bound: whether its episode is due for compaction, and how long it is, if known."""
+        """Count a bound turn: whether its episode is due for compaction, and the episode's length, if known."""
 
     def idle_turn_ended(self, why: str) -> None:
-        """Count an idle turn that was ended: it was idle for its `lifetime`, or `room` was needed for another one."""
+        """Count an idle turn that was ended; `why` is `lifetime`, or `room` if another turn needed its place."""
 
     def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
-        """Count one dispatch, with how many of its calls failed or were degraded."""
+        """Count one dispatch, and how many of its calls failed or were degraded."""
 
     def turn_routed(self, record: RoutingRecord) -> None:
         """Write the routing decision to the log and count it."""
 
     def status_seen(self, slot: str, decision: str) -> None:
-        """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown...
+        """Count one progress report and the policy's decision: forward, transform, suppress, batch, unknown...
 
         `still_working` counts what the sidecar reported for a silent sub-agent.
         """
 
     def status_unknown(self, slot: str, event_type: str) -> None:
-        """Warn, once for each slot and type, of a report that is not in the vocabulary, or is no identifier at all."""
+        """Warn, once for each slot and type, of a report whose type is not in the vocabulary or is no identifier."""
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
 
     def text_changed(self, slot: str) -> None:
-        """Count an attempt whose text lost hidden characters, or whose special tokens were broken."""
+        """Count an attempt from whose text hidden characters or special tokens were removed."""
 
     def daily_limit(self, slot: str, reason: str) -> None:
         """Count a call that was refused by a sub-agent's daily limit: the limit is reached, or the count is unknown."""
 
     def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
-        """Count one call of a data service: `released`, or why it was withheld."""
+        """Count one call of a data service: `released`, or the reason for which it was withheld."""
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
         """Raise the security alert: a data service answered for another user."""
 
     def effect_settled(self, slot: str, tool_id: str, result: str) -> None:
-        """Count one effect: `done`, `refused`, `not_sent`, `unknown`, or `repeated` if an earlier answer was given."""
+        """Count one effect: `done`, `refused`, `not_sent`, `unknown`, or `repeated` for an earlier answer."""
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
-        """Log an answer that may have been another user's; `principal_mismatch` is one such reason."""
+        """Log a response that may have contained another user's data; `principal_mismatch` is one such reason."""
 
     def version_mismatch(self, slot: str, tool_id: str) -> None:
         """Count an envelope whose payload has another major version."""
 
     def anomaly(self, kind: str, detail: str, about: Mapping[str, str] = NOTHING_MORE) -> None:
-        """Log and count something that should not happen: a quarantined attempt, a broken plugin, a stray error.
+        """Log and count an event that should not happen: a quarantined attempt, a broken plugin, an unexpected error.
 
         Args:
             kind: one of a few words; a label of the counter.
-            detail: one sentence for an operator, without anything of a user.
+            detail: one sentence for an operator, without data of a user.
             about: fields of the log line.
         """

@@ -13,9 +13,9 @@ from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.making.settling import SettledCall
 
 Refusal: TypeAlias = StoreUnavailable | RecordConflict | None
-"""Why something is not on record; None: it is."""
+"""Why a fact is not on record; None: it is."""
 Continuation: TypeAlias = Callable[[Refusal, datetime], None]
-"""What is done once something is on record, or is refused; told when that is. Does not wait."""
+"""Called when facts are recorded or refused, with the time. Does not wait."""
 
 
 class LaidOut(msgspec.Struct, frozen=True):
@@ -28,17 +28,17 @@ class LaidOut(msgspec.Struct, frozen=True):
         settled: an outcome that has happened already; outcomes that settle at the same time share one fact.
     """
 
-    go_on: Continuation
+    resume: Continuation
     opening: Draft | None = None
     happened: Draft | None = None
     settled: SettledCall | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What comes next for one call.
+    """The next step of one call.
 
     Attributes:
-        lay_out: called once, when it is taken; told when that is. Does not wait.
+        lay_out: called once, when the step is taken, with the time. Does not wait.
     """
 
     call_id: CallId
@@ -64,7 +64,7 @@ class ReadyList:
         self.attended, self.imminent, self.closed = True, False, False
 
     def put(self, step: Step) -> None:
-        """Have a step done next; does not wait."""
+        """Add a step. Does not wait."""
         self._steps.append(step)
         if self._taker is not None:
             self._wake()
@@ -75,10 +75,10 @@ class ReadyList:
             self._relieve()
 
     async def take(self, relieve: Callable[[], object]) -> list[Step]:
-        """Return all ready steps; waits until there is one or the list is closed.
+        """Return all ready steps; wait until there is one or the list is closed.
 
-        Steps that become ready while the caller works must not wait for it: `relieve` is called for them, and has to
-        start another consumer.
+        Steps that become ready while the caller works must not wait for it: `relieve` is called for them and must start
+        another consumer.
         """
         self.attended = True
         if not self._steps and not self.closed:
@@ -93,16 +93,16 @@ class ReadyList:
     def close(self) -> None:
         """Close the list: its consumers stop waiting."""
         self.closed = True
-        self._relieve = _nothing  # it leads back to the dispatch, which is to be freed without the garbage collector
+        self._relieve = _nothing  # breaks the reference cycle with the dispatch, so that it is freed at once
         if self._taker is not None:
             self._wake()
 
     def _wake(self) -> None:
         taker, self._taker = self._taker, None
-        if taker is not None and not taker.done():  # who takes may have been cancelled
+        if taker is not None and not taker.done():  # the consumer may have been cancelled
             taker.set_result(None)
             self.imminent = True
 
 
 def _nothing() -> None:
-    """Do nothing: the steps are about to be taken, or none is to be done any more."""
+    """Do nothing: a consumer is about to take the steps, or the list is closed."""

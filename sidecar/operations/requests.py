@@ -36,7 +36,7 @@ class BindTurnRequest(msgspec.Struct, frozen=True):
 
 @unique
 class OnDisconnect(StrEnum):
-    """What becomes of running calls when the last listener has left."""
+    """What happens to running calls when the last listener has left."""
 
     CANCEL = "cancel"
     CONTINUE = "continue"
@@ -47,9 +47,10 @@ class JoinPolicy(msgspec.Struct, frozen=True):
     """How the calls of one dispatch are joined.
 
     Attributes:
-        min_success: calls that must succeed for the turn's gate; None: all that were run. Does not cancel calls.
-        max_parallel: most calls that run at the same time; None: the cap.
-        timeout: longest time that the dispatch may take; None: the operator's limit.
+        min_success: number of calls that must succeed for the turn's gate; None: all that were run. Does not cancel
+            calls.
+        max_parallel: the most calls that run concurrently; None: the cap.
+        timeout: the longest time for the dispatch; None: the operator's limit.
     """
 
     min_success: int | None = None
@@ -90,7 +91,7 @@ class CancelRequest(msgspec.Struct, frozen=True):
 
 @unique
 class Verdict(StrEnum):
-    """What the parent makes of a child's result. AUTOMATIC: accepted if there is an answer, else rejected."""
+    """The parent's decision about a child's result. AUTOMATIC: accepted if there is an answer, otherwise rejected."""
 
     AUTOMATIC = "automatic"
     ACCEPTED = "accepted"

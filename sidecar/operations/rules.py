@@ -15,17 +15,18 @@ from sidecar.core.status_events.policy import Vocabulary
 
 
 class AdmissionRules(Struct, frozen=True):
-    """How much at once.
+    """Limits on concurrent work.
 
     Attributes:
-        turns: most turns in which work runs at a time.
-        dispatches: most dispatches that run at a time.
-        min_remaining_time: a dispatch with less time than this is refused rather than begun in vain.
-        ended_turns: ended turns whose dispatches are resumed from memory; of four times as many only the end is kept.
-        idle_turns: most turns that are open although nothing runs in them; for further ones the oldest are ended.
-        ended_turn_bytes: room for the answers and requests of those.
-        vertical_share: of `dispatches`, that may call sub-agents of one vertical at a time, if there are several.
-        principal_share: of `dispatches`, that one user may have at a time.
+        turns: the most turns in which work runs.
+        dispatches: the most running dispatches.
+        min_remaining_time: a dispatch with less time than this is refused, because it could hardly succeed.
+        ended_turns: number of ended turns whose dispatches can be resumed from memory; of four times as many only the
+            end is kept.
+        idle_turns: the most open turns in which no work runs; beyond that the oldest are ended.
+        ended_turn_bytes: limit for the answers and requests of ended turns.
+        vertical_share: share of `dispatches` that may call sub-agents of one vertical, if there are several verticals.
+        principal_share: share of `dispatches` that one user may have.
     """
 
     turns: int = 1000
@@ -39,16 +40,16 @@ class AdmissionRules(Struct, frozen=True):
 
 
 class HistoryRules(Struct, frozen=True):
-    """How conversations are kept.
+    """How conversations are stored and read.
 
     Attributes:
-        own_turns: most earlier answers that a sub-agent may read.
-        episode_turns: most turns of an episode that are read at a time.
-        answer_bytes: room for what one answer brings; older turns are left out.
-        queue: most ended turns that wait to be kept.
-        timeout: longest wait for the memory.
-        look_back, look_back_turns: how far back, and how many turns, are looked at for what is not kept yet.
-        size_cache_ttl: the size of an episode that was learned longer ago is read again at bind.
+        own_turns: the most earlier answers that a sub-agent may read.
+        episode_turns: the most turns of an episode in one read.
+        answer_bytes: limit for one response; older turns are omitted.
+        queue: the most ended turns that wait to be stored.
+        timeout: the longest wait for the memory.
+        catch_up_window, catch_up_max_turns: age and number of the turns that are checked for missing history.
+        size_cache_ttl: the age from which a cached episode size is read again at bind.
     """
 
     compaction: CompactionRules = field(default_factory=CompactionRules)
@@ -63,15 +64,15 @@ class HistoryRules(Struct, frozen=True):
 
 
 class RecordRules(Struct, frozen=True):
-    """How what is on record is shown.
+    """How the record is read.
 
     Attributes:
-        page: rows of a list, if the caller does not say.
-        answer_bytes: room for what one answer brings; long texts are left out first.
-        batch_bytes: room for the events of one message of a stream.
-        watchers: most who watch turns at a time.
-        poll: how often to look for what other processes append.
-        gather: how long to wait for more, once something was appended here.
+        page: rows of a list, if the caller names no number.
+        answer_bytes: limit for one response; long texts are omitted first.
+        batch_bytes: limit for the events in one message of a stream.
+        watchers: the most concurrent watchers of turns.
+        poll: the interval of reads for facts that other processes append.
+        gather: how long to wait for further facts after an append of this process.
     """
 
     page: int = 50
@@ -86,23 +87,24 @@ class DispatchRules(Struct, frozen=True):
     """How the calls of a response are executed.
 
     Attributes:
-        join_timeout: longest a dispatch may take, whatever its client allows.
-        delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
-        resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled, or, if it was
-            taken over to cancel another call, its calls are cancelled.
-        record_poll_interval: between two reads of the record, to notice what other sidecars do or have left behind.
+        join_timeout: the longest time for a dispatch, whatever its client allows.
+        delivery_margin: time reserved before the client's deadline to deliver the outcomes.
+        resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled. If it was taken
+            over to cancel another call, its calls are cancelled after this time.
+        record_poll_interval: interval between two reads of the record that detect the work of other sidecars, and
+            orphans.
         turn_lifetime: a turn that is still open after this time is reaped.
-        idle_lifetime: a turn that was neither running nor asked for during this time is reaped.
-        record_timeout: longest time that a verdict or the end of a turn waits for the store.
-        episode_lookup_timeout: longest time that a bind waits for the facts of the episode.
+        idle_lifetime: a turn without work and without requests during this time is reaped.
+        record_timeout: the longest time that a verdict or the end of a turn waits for the store.
+        episode_lookup_timeout: the longest time that a bind waits for the facts of the episode.
         strict_prior_context: refuse an intent switch without `prior_context` (TN-12).
         replay_buffer_events: events of each dispatch that are kept for listeners that resume.
         cancel_grace: an attempt that still runs this long after its cancellation is reported.
-        episodes_cached: number of episodes whose last dispatching turn is remembered.
-        question_lifetime: longest time for which a question of a sub-agent can be answered.
+        episodes_cached: number of episodes whose last dispatching turn is cached.
+        question_lifetime: the longest time for which a question of a sub-agent can be answered.
         record_frames: record the runners' messages, so that turns can be replayed.
         cost: budgets in money.
-        outcomes_bytes: room for all answers of one dispatch, which travel in one message; each gets an equal share.
+        outcomes_bytes: limit for all answers of one dispatch, which are sent in one message; each gets an equal share.
     """
 
     binding: BindingRules

@@ -1,7 +1,7 @@
 """`HistoryService`: translate, call the operation, translate back."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
@@ -9,24 +9,28 @@ from typing import Final
 from grpc.aio import BaseError
 
 from sidecar.core.errors import InternalError, Overloaded
+from sidecar.core.evaluation.scores import ScoreSource
 from sidecar.operations.process.turn_assembly import HistoryOperations
 from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.methods import Call, Method, MethodShape
-from sidecar.rpc.translate import history, record
+from sidecar.rpc.translate import history, record, scores
 from subagents.history.v1 import history_pb2 as pb
 
 SERVICE: Final = "subagents.history.v1.HistoryService"
 WRITE_TIMEOUT: Final = ServingRules().write_timeout
+BY_AGENTS: Final = (ScoreSource.USER, ScoreSource.RULE)
+BY_OPERATORS: Final = (ScoreSource.JUDGE, ScoreSource.RULE)
+"""Which scores come from which listener: neither side can speak for the other."""
 PIECE: Final = 256 * 1024
 """Characters of an exported turn in one message."""
 
 
 class HistoryServicer:
-    """The service of the consumer-agent, and what operators may read of it.
+    """The service of the consumer-agent, and the part of it that operators may read.
 
     Args:
-        operations: what does the work.
-        write_timeout: a watcher that takes no message for this long is given up.
+        operations: the operations behind the service.
+        write_timeout: a watcher that accepts no message for this long is disconnected.
     """
 
     def __init__(self, operations: HistoryOperations, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
@@ -44,16 +48,25 @@ class HistoryServicer:
             self._watching(),
             Method(f"/{SERVICE}/ListEpisodes", one, pb.ListEpisodesRequest.FromString, self._list_episodes),
             Method(f"/{SERVICE}/ExportReplay", many, pb.ExportReplayRequest.FromString, self._export_replay),
+            self._scoring(BY_AGENTS),
         )
 
     def methods_for_operators(self) -> Sequence[Method]:
-        """Return the RPCs about turns on record; `rpc/operators.py` says which role may read contents."""
+        """Return the RPCs about recorded turns; `rpc/operators.py` decides which role may read contents."""
         one = MethodShape.ONE_TO_ONE
         return (
             Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns, urgent=True),
             Method(f"/{SERVICE}/GetTurn", one, pb.GetTurnRequest.FromString, self._get_turn, urgent=True),
             self._watching(),
+            self._scoring(BY_OPERATORS),
         )
+
+    def _scoring(self, sources: Collection[ScoreSource]) -> Method:
+        async def record_score(message: pb.RecordScoreRequest, call: Call) -> pb.RecordScoreResponse:
+            asked = scores.record_score(message, sources)
+            return scores.answer(await self._operations.record_score(asked, call.subject))
+
+        return Method(f"/{SERVICE}/RecordScore", MethodShape.ONE_TO_ONE, pb.RecordScoreRequest.FromString, record_score)
 
     def _watching(self) -> Method:
         return Method(
@@ -61,7 +74,7 @@ class HistoryServicer:
             MethodShape.ONE_TO_MANY,
             pb.WatchEventsRequest.FromString,
             self._watch_events,
-            reserved=True,  # a turn may stay open for long, and a drain must not wait for those who look on
+            reserved=True,  # a turn may stay open for long, and a drain must not wait for its watchers
         )
 
     async def _read_episode(self, message: pb.ReadEpisodeRequest, call: Call) -> pb.ReadEpisodeResponse:

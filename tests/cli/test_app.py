@@ -93,6 +93,7 @@ LOADS = {
     "subagent kill shop --reason x --target unix:/nowhere": (38, READING),
     "subagent decommission list --target unix:/nowhere": (45, f"{READING} msgspec"),
     "end-turn x --reason y --target unix:/nowhere": (38, READING),
+    "score t d c --name x --value 1 --target unix:/nowhere": (35, READING),
     "status --target unix:/nowhere": (38, READING),
     "drain --reason x --target unix:/nowhere": (38, READING),
     "subagent show shop --target unix:/nowhere": (33, READING),
@@ -104,11 +105,11 @@ LOADS = {
     "migrate --config /nowhere": (44, COMMON),
     "backup --config /nowhere x": (44, COMMON),
     "projection rebuild --config /nowhere": (44, COMMON),
-    "verify-log --config /nowhere": (224, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
+    "verify-log --config /nowhere": (226, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
     "token --help": (17, f"{COMMON} {DRAWN}"),
     "serve --help": (8, DRAWN),
     "--version": (8, "annotated_doc shellingham typer"),
-    "--help": (110, f"{COMMON} {DRAWN}"),
+    "--help": (112, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 

@@ -27,7 +27,7 @@ async def test_a_turn_whose_call_hangs_is_ended_with_everything_closed() -> None
         code, out, errors = await Desk(bench).say(end_turn, wish("turn-1", reason="left over by a test run"))
 
         assert (code, out, errors) == (0, "turn-1 has ended: ended_by_operator; children: 1\n", "")
-        assert bench.reports.of("say_who_ends") == [("turn-1", "ada@example", "left over by a test run")]
+        assert bench.reports.of("report_ended_turn") == [("turn-1", "ada@example", "left over by a test run")]
         outcome = (await waits).of("call-1")
         assert outcome.status.message == "The turn ended before there was an answer."
         closed = event_named(bench.sidecar, outcome.child_id, "closed")
@@ -65,7 +65,7 @@ async def test_only_an_operator_who_means_it_ends_a_turn() -> None:
             code, _, errors = await desk.say(end_turn, wish("turn-1", yes=False), ask=ask)
             assert (code, "The running calls of turn-1 will be stopped" in errors) == (2, ask is None)
         assert word((await bench.sidecar.end(bound)).routing_decision, "close_reason") == "ended"
-        assert bench.reports.of("say_who_ends") == []
+        assert bench.reports.of("report_ended_turn") == []
 
 
 def test_it_is_typed_as_the_other_commands_of_operators_are() -> None:

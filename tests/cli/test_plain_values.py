@@ -89,8 +89,24 @@ def test_a_command_gets_and_says_what_it_does_with_typer_alone(typed: str) -> No
     ]
 
 
-PLAIN = {"edge": "red", "layers": "3", "title": "t", "report": "R.txt", "tag": ("a", "b"), "others": ("docs", "x")}
-LEFT = {"folder": "tests", "edge": "RED", "layers": "+3", "layers of": "10", "report": "docs", "word": "x", "wait": "1"}
+PLAIN = {
+    "wait": "1.5",
+    "edge": "red",
+    "layers": "3",
+    "title": "t",
+    "report": "R.txt",
+    "tag": ("a", "b"),
+    "others": ("docs", "x"),
+}
+LEFT = {
+    "folder": "tests",
+    "edge": "RED",
+    "layers": "+3",
+    "layers of": "10",
+    "report": "docs",
+    "word": "x",
+    "wait": "-1",
+}
 
 
 @pytest.mark.parametrize(("name", "value"), [*PLAIN.items(), *LEFT.items()])

@@ -152,6 +152,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "docs/runner-hosts.md: from subagents_client.runner import Answer, DataUn": RunBy(
         "clients/python/tests/test_documentation.py::test_the_hosts_of_the_documentation_run"
     ),
+    "docs/scores.md: from subagents_client import Score, ScoreSource": RunBy(
+        f"{HERE}::test_the_feedback_of_a_user_is_recorded_as_shown"
+    ),
     "docs/sdk.md: from subagents_client import BoundTurn, CallStateC": RunBy(
         "clients/python/tests/test_documentation.py::test_a_dispatch_is_watched_as_the_page_shows"
     ),

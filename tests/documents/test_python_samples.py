@@ -26,6 +26,7 @@ from sidecar.policy.lifecycle import Step, StepFacts
 from sidecar.policy.protocols import StatusReported
 from sidecar_runner_langchain import AgentRuntime, current_run
 from sidecar_runner_langchain.in_process import LangChainRunner
+from subagents.dispatch.v1.dispatch_pb2 import ToolCall
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
 from subagents_client import CompactionDue, SidecarClient, TurnFilter, TurnRequest, TurnState
@@ -254,3 +255,17 @@ async def test_the_policy_of_the_page_denies_on_fridays() -> None:
         return str(policy.check(facts).denied)
 
     assert (at(27), at(28)) == ("not on a Friday", "")
+
+
+async def test_the_feedback_of_a_user_is_recorded_as_shown() -> None:
+    """The sample scores a call of the turn's user, and gets back what was scored."""
+    async with running_sidecar_for_tests() as sidecar, client_of(sidecar) as client:
+        bound = await sidecar.bind(turn_id="t-1", principal="user-20")
+        await sidecar.dispatch(
+            bound,
+            ToolCall(call_id="c-1", tool_name="ask_shop", arguments_json='{"request": "socks"}'),
+            dispatch_id="d-1",
+        )
+        names = await ran("docs/scores.md: from subagents_client import Score, ScoreSource", {"client": client})
+
+    assert (names["scored"].definition_id, names["scored"].arm) == ("shop", "active")

@@ -43,7 +43,7 @@ AT: Final[Mapping[str, str]] = {
     "subagents.envelope.v1.EnricherService": "nowhere",
 }
 """Where each service is served; the sidecar calls the last two."""
-READ_BY_OPERATORS: Final = frozenset({"ListTurns", "GetTurn", "WatchEvents"})
+SHARED_WITH_OPERATORS: Final = frozenset({"ListTurns", "GetTurn", "WatchEvents", "RecordScore"})
 """Methods of `HistoryService` that the operators' listener serves, too."""
 FILES: Final = (dispatch_pb2, history_pb2, tools_pb2, lifecycle_pb2, admin_pb2, runner_pb2, envelope_pb2)
 BODIES: Final = {
@@ -94,7 +94,7 @@ def credentials(bench: OperatedSidecar, grant: str) -> Mapping[str, Credential]:
 
 def admitted(service: str, method: str, listener: str, credential: str) -> bool:
     """Say whether a call has to get past the door."""
-    shared = listener == "operators" and service.endswith(".HistoryService") and method in READ_BY_OPERATORS
+    shared = listener == "operators" and service.endswith(".HistoryService") and method in SHARED_WITH_OPERATORS
     if AT[service] != listener and not shared:
         return False
     if listener == "dispatch":

@@ -116,7 +116,7 @@ async def test_no_child_is_opened_for_a_call_that_was_cancelled_after_its_lane_w
         operations = sidecar.operations
         dispatch = operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")]
         planned, now = dispatch.calls.planned[CallId("call-2")], datetime.now(UTC)
-        begin_late = operations.dispatch_calls._carry_out._begin_late
+        begin_late = operations.dispatch_calls._execute._begin_late
 
         assert begin_late(dispatch, planned, None, None, now).opening is not None
         dispatch.calls.stop(CallId("call-2"), CallFailure.CALL_CANCELLED)

@@ -15,7 +15,7 @@ KILL, COHORT = "ai_assistant_subagent_shop", "ai_assistant_subagent_shop_cohort"
 async def on(bench: OperatedSidecar) -> list[str]:
     """Return the flags that are on after everything has been looked at once."""
     await bench.rollout.views.look()
-    await bench.rollout.let_flags_go.look()
+    await bench.rollout.release_flags.look()
     return sorted(name for name, is_on in bench.flags.on.items() if is_on)
 
 
@@ -69,7 +69,7 @@ async def test_a_view_that_is_behind_switches_nothing() -> None:
         new = msgspec.structs.replace(old, digest=Digest("sha256:new"), state=LifecycleState.PROMOTE)
         after = msgspec.structs.replace(rollout.with_facts(new), revision=rollout.revision + 1, active=new.digest)
         await elsewhere.write(RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, rollout=after))
-        await bench.rollout.let_flags_go.look()
+        await bench.rollout.release_flags.look()
         assert bench.flags.on[KILL]
         assert await on(bench) == [KILL, COHORT]
 

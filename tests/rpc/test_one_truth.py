@@ -106,7 +106,7 @@ async def test_the_pair_contradicts_none_of_its_flags() -> None:
         await bench.step("SwitchCohortFlagOff")
         paused = await pairs(bench)
         await bench.step("Kill")
-        await bench.rollout.let_flags_go.look()
+        await bench.rollout.release_flags.look()
         killed = await pairs(bench)
         _, told = await Desk(bench).object(show_list)
 

@@ -41,7 +41,7 @@ async def looked(bench: OperatedSidecar) -> None:
         bench.clock.time += timedelta(seconds=20)
         await bench.rollout.views.look()
         await bench.rollout.stops.edges.look()
-        await bench.rollout.let_flags_go.look()
+        await bench.rollout.release_flags.look()
 
 
 def of(card: Card) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def test_nothing_leads_out_of_rollback_but_a_new_definition() -> None:
             await bench.refused("RollBack"),
         ]
         bench.sidecar.definitions.load(a_catalogue(gated("shop"), gated("shop2", slot="shop")))
-        await bench.rollout.seeing.look()
+        await bench.rollout.definition_watch.look()
         states = {each.definition_id: each.state for each in (await bench.status()).definitions}
 
     assert [each.reason for each in refused] == ["TRANSITION_REFUSED"] * 5
@@ -244,7 +244,7 @@ async def test_no_time_that_passes_moves_anything() -> None:
         await bench.promoted(ramp=500)
         before = await bench.status()
         bench.clock.time = bench.clock.time.replace(month=12)
-        await bench.rollout.seeing.look()
+        await bench.rollout.definition_watch.look()
         await bench.rollout.views.look()
         after = await bench.status()
 
@@ -298,7 +298,7 @@ async def test_a_raise_switches_on_the_flags_that_a_revision_has_named() -> None
     async with an_operated_sidecar(a_card("shop"), unflagged_at_once=True) as bench:
         before = await bench.offers(OUTSIDE)
         bench.sidecar.definitions.load(a_catalogue(gated("shop")))
-        await bench.rollout.seeing.look()
+        await bench.rollout.definition_watch.look()
         named = await bench.offers(OUTSIDE)
         await bench.step("SetRamp", ramp_basis_points=9_000)
         lowered = dict(bench.flags.on)

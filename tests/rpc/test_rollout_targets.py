@@ -182,7 +182,7 @@ async def test_a_rollback_of_what_the_configuration_has_lost_serves_what_is_kept
         await replaced(bench, OLD, NEW)
         bench.sidecar.definitions.forget(OLD.digest)
         answer = await bench.step("RollBack", "shop3")
-        card = bench.rollout.seeing.card(OLD.digest)
+        card = bench.rollout.definition_watch.card(OLD.digest)
 
     assert (answer.changed, card) == (True, OLD)
 

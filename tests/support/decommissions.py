@@ -49,7 +49,7 @@ def configuration(*cards: Card, names: Sequence[str] = ("rewards",), blocks: str
 async def loaded(bench: OperatedSidecar, catalogue: Catalogue) -> None:
     """Let the sidecar have another configuration."""
     bench.sidecar.definitions.load(catalogue)
-    await bench.rollout.seeing.look()
+    await bench.rollout.definition_watch.look()
 
 
 async def rolled_back(bench: OperatedSidecar) -> Digest:

@@ -80,7 +80,7 @@ class EmbeddedReplicas:
         take = ExecuteStep(
             store=store,
             clock=self.clock,
-            surrounding=lambda: AuditContext("5", snapshots.current().active_flags()),
+            audit_context=lambda: AuditContext("5", snapshots.current().active_flags()),
             proofs=cast("Any", None),
             policies=cast("Any", None),
             gates=cast("Any", None),
@@ -97,7 +97,7 @@ class EmbeddedReplicas:
         )
         first = ApplyStopLocally(store=store, tombstones=tombstones, views=views, clock=self.clock, recorder=recorder)
         made = stops(first, take, lambda digest: None)
-        snapshots.also_tell(made.edges.observe)
+        snapshots.add_observer(made.edges.observe)
         views.before_showing(lambda _: snapshots.refresh(["embedded"]))
         replica = EmbeddedReplica(store, views, snapshots, made, take)
         await replica.look()

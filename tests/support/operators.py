@@ -192,7 +192,7 @@ class OperatedSidecar:
     async def configured(self, *cards: Card) -> None:
         """Replace the configuration, and have it seen."""
         self.sidecar.definitions.load(a_catalogue(*cards))
-        await self.rollout.seeing.look()
+        await self.rollout.definition_watch.look()
 
     async def put(self, *definitions: DefinitionFacts, active: Digest | None = None) -> None:
         """Write the rollout of `shop` as it is to be."""
@@ -251,7 +251,7 @@ async def an_operated_sidecar(
         )
         ports = _ports(sidecar, store, (clock, flags, gates), policies)
         joined.append(assemble_rollout(replace(ports, serve_unflagged_at_once=unflagged_at_once)))
-        await joined[0].seeing.look()
+        await joined[0].definition_watch.look()
         signer = Ed25519Signer(Ed25519PrivateKey.generate())
         bench = OperatedSidecar(
             sidecar=sidecar,
@@ -318,7 +318,7 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
         binding=bench.sidecar.operations.binding,
         turns=bench.sidecar.operations.turns,
         end_turn_for_operator=bench.sidecar.operations.end_turn_for_operator,
-        say_who_ends=bench.reports.say_who_ends,
+        report_ended_turn=bench.reports.report_ended_turn,
         calls=lambda: bench.sidecar.around.in_flight.count,
         views=bench.rollout.views,
         tombstones=bench.rollout.tombstones,
@@ -326,7 +326,7 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
         traffic=lambda: read_traffic(bench.metrics, bench.sidecar.operations),
         open_record=open_record or in_memory,
         eraser=lambda: eraser,
-        say_who_erases=lambda by, reason: bench.erasures.append((by, reason)),
+        report_erasure=lambda by, reason: bench.erasures.append((by, reason)),
     )
 
 

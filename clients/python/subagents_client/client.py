@@ -26,7 +26,7 @@ class SidecarClient:
     One connection carries everything. Belongs to the event loop in which it was made.
 
     Attributes:
-        history: what is on record of turns, for people and audit.
+        history: what is on record of turns, for people and audit; and scores of calls.
     """
 
     def __init__(self, channel: grpc.aio.Channel, wire: Wire) -> None:

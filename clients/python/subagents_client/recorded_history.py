@@ -1,8 +1,9 @@
-"""Look at what is on record of turns: `SidecarClient.history`."""
+"""Look at what is on record of turns, and score calls: `SidecarClient.history`."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum, unique
 from typing import Final
 
 import grpc
@@ -51,8 +52,58 @@ class TurnFilter:
 EVERY_TURN: Final = TurnFilter()
 
 
+@unique
+class ScoreSource(StrEnum):
+    """What gave a score. The consumer-agent records those of users and rules."""
+
+    JUDGE = "judge"
+    USER = "user"
+    RULE = "rule"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A score of one call.
+
+    Attributes:
+        score_id: made by the caller, unique in the turn; the same score may be sent again.
+        name: what is scored, e.g. `helpfulness`: a-z, 0-9, _ and -.
+        value: 0, the worst, to 1, the best.
+        label: what the value means, e.g. `thumbs_up`; same form as `name`.
+        explanation: in words; erased with the content of the turn.
+        principal: the user of the turn; required with `ScoreSource.USER`.
+    """
+
+    score_id: str
+    turn_id: str
+    dispatch_id: str
+    call_id: str
+    name: str
+    value: float
+    source: ScoreSource
+    label: str = ""
+    explanation: str = ""
+    principal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCall:
+    """What was scored, as the record says.
+
+    Attributes:
+        arm: `active`, `target` or `control`.
+        recorded_before: whether an earlier request has recorded the same score.
+    """
+
+    sub_agent_id: str
+    definition_id: str
+    definition_digest: str
+    arm: str
+    recorded_before: bool
+
+
 class RecordedHistory:
-    """Reads of the record. They change nothing, and every replica on the same store answers the same."""
+    """Reads of the record, and scores of its calls. Every replica on the same store answers the same."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -120,6 +171,23 @@ class RecordedHistory:
         limit = timeout or self._wire.timeouts.unary
         answer = await self._wire.ask(self._wire.history.ListEpisodes, request, "ListEpisodes", limit)
         return translate_history.episode_page(answer)
+
+    async def record_score(self, score: Score, *, timeout: timedelta | None = None) -> ScoredCall:
+        """Record what a user or a rule says of one call, also long after the turn has ended. Safe to repeat.
+
+        Raises:
+            UnknownTurn, UnknownDispatch, UnknownCall: the record has no such call of this user.
+            ScoreRefused: no sub-agent has served the call, or not yet; `metadata["cause"]` says why.
+            ScoreIdReused: another score of the turn has the id.
+            InvalidRequest: the request is wrong, or the source is one that only operators may record.
+            DependencyUnavailable, DeadlineExceeded: it cannot be recorded now.
+        """
+        fields = asdict(score) | {"source": f"SCORE_SOURCE_{score.source.name}"}
+        request = history_pb2.RecordScoreRequest(**fields)
+        limit = timeout or self._wire.timeouts.unary
+        answer = await self._wire.ask(self._wire.history.RecordScore, request, "RecordScore", limit)
+        called = answer.sub_agent_id, answer.definition_id, answer.definition_digest
+        return ScoredCall(*called, answer.arm, answer.recorded_before)
 
     async def export_replay(self, turn_id: str, *, timeout: timedelta | None = None) -> str:
         """Return everything that a replay of a turn needs, as JSON: write it to a file for `sidecar replay --from`.

@@ -1,5 +1,6 @@
 """What is kept of a conversation, through the SDK."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,12 @@ import pytest
 from clients.python.tests.support.fake_sidecar_host import scene
 from clients.python.tests.support.gateway_host import FakeGateway, gateway
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents.history.v1 import history_pb2
+from subagents.history.v1 import history_pb2, record_pb2
 from subagents.tools.v1 import tools_pb2
-from subagents_client import CompactionDue, ContextMessage, EpisodeView
+from subagents_client import CompactionDue, ContextMessage, EpisodeView, Score, ScoreSource
 from subagents_client.runner.gateway import Gateways
 from subagents_client.translate_history import episode
-from subagents_errors import GrantSpent, SummaryOutdated
+from subagents_errors import GrantSpent, InvalidRequest, SummaryOutdated
 
 TOOL_MESSAGE = history_pb2.ToolMessage(turn_id="t-2", tool_input_json="INPUT", component_data_json="DATA")
 ANSWER = history_pb2.ReadEpisodeResponse(
@@ -98,6 +99,33 @@ async def test_a_summary_is_written_over_the_one_that_was_read() -> None:
 
     assert (sent.text, sent.up_to_turn_id, sent.expected_revision) == ("They met.", "t-1", 2)
     assert size.turn_count == 1
+
+
+async def test_a_score_is_recorded_as_the_caller_gave_it() -> None:
+    """Every field; what was scored comes back, and a value out of range is refused before anything is sent."""
+    score = Score(
+        score_id="s-1",
+        turn_id="t-1",
+        dispatch_id="d-1",
+        call_id="c-1",
+        name="helpfulness",
+        value=0.5,
+        source=ScoreSource.USER,
+        label="meh",
+        explanation="so so",
+        principal="user-1",
+    )
+    async with scene() as here:
+        scored = await here.client.history.record_score(score)
+        sent = here.sidecar.history.received[-1]
+        with pytest.raises(InvalidRequest):
+            await here.client.history.record_score(replace(score, value=1.5))
+        assert here.sidecar.history.received[-1] is sent
+
+    assert (sent.score_id, sent.turn_id, sent.dispatch_id, sent.call_id) == ("s-1", "t-1", "d-1", "c-1")
+    assert (sent.name, sent.value, sent.label, sent.explanation) == ("helpfulness", 0.5, "meh", "so so")
+    assert (sent.source, sent.principal) == (record_pb2.SCORE_SOURCE_USER, "user-1")
+    assert (scored.sub_agent_id, scored.arm, scored.recorded_before) == ("shop", "active", False)
 
 
 async def test_the_end_of_a_turn_carries_what_the_user_said() -> None:

@@ -18,6 +18,8 @@ import {
   type ListTurnsResponse,
   ReadEpisodeRequestSchema,
   type ReadEpisodeResponse,
+  RecordScoreRequestSchema,
+  type RecordScoreResponse,
   WatchEventsRequestSchema,
   type WatchEventsResponse,
   WriteSummaryRequestSchema,
@@ -118,6 +120,13 @@ export class History {
   async listEpisodes(request: MessageInitShape<typeof ListEpisodesRequestSchema> = {}): Promise<ListEpisodesResponse> {
     return this.ask("ListEpisodes", ListEpisodesRequestSchema, request, (limits) =>
       this.wire.history.listEpisodes(request, limits),
+    );
+  }
+
+  /** Records what a user or a rule says of one call, also long after its turn has ended. Safe to repeat. */
+  async recordScore(request: MessageInitShape<typeof RecordScoreRequestSchema>): Promise<RecordScoreResponse> {
+    return this.ask("RecordScore", RecordScoreRequestSchema, request, (limits) =>
+      this.wire.history.recordScore(request, limits),
     );
   }
 

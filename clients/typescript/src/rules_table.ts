@@ -135,6 +135,18 @@ export const RULES: Readonly<Record<string, readonly Rule[]>> = {
     {"field": "view", "kind": "enum", "allowed": [0, 1, 2]},
     {"field": "max_turns", "kind": "number", "least": 0, "most": 1000},
   ],
+  "subagents.history.v1.RecordScoreRequest": [
+    {"field": "score_id", "kind": "text", "pattern": "^[!-~]{1,128}$"},
+    {"field": "turn_id", "kind": "text", "pattern": "^[!-~]{1,128}$"},
+    {"field": "dispatch_id", "kind": "text", "pattern": "^[!-~]{1,128}$"},
+    {"field": "call_id", "kind": "text", "pattern": "^[!-~]{1,128}$"},
+    {"field": "name", "kind": "text", "pattern": "^[a-z0-9][a-z0-9_-]{0,59}$"},
+    {"field": "value", "kind": "number", "least": 0.0, "most": 1.0},
+    {"field": "label", "kind": "text", "pattern": "^([a-z0-9][a-z0-9_-]{0,59})?$"},
+    {"field": "source", "kind": "enum", "allowed": [1, 2, 3]},
+    {"field": "explanation", "kind": "text", "most_bytes": 4096},
+    {"field": "principal", "kind": "text", "most": 256},
+  ],
   "subagents.history.v1.SeenUpTo": [
     {"field": "child_id", "kind": "text", "pattern": "^[!-~]{1,128}$"},
     {"field": "sequence", "kind": "number", "least": 0, "most": 9007199254740992},

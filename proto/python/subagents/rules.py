@@ -171,6 +171,18 @@ RULES: Final[Mapping[str, Sequence[Rule]]] = {
         Rule(field='view', kind='enum', allowed=[0, 1, 2]),
         Rule(field='max_turns', kind='number', least=0, most=1000),
     ),
+    "subagents.history.v1.RecordScoreRequest": (
+        Rule(field='score_id', kind='text', pattern='^[!-~]{1,128}$'),
+        Rule(field='turn_id', kind='text', pattern='^[!-~]{1,128}$'),
+        Rule(field='dispatch_id', kind='text', pattern='^[!-~]{1,128}$'),
+        Rule(field='call_id', kind='text', pattern='^[!-~]{1,128}$'),
+        Rule(field='name', kind='text', pattern='^[a-z0-9][a-z0-9_-]{0,59}$'),
+        Rule(field='value', kind='number', least=0.0, most=1.0),
+        Rule(field='label', kind='text', pattern='^([a-z0-9][a-z0-9_-]{0,59})?$'),
+        Rule(field='source', kind='enum', allowed=[1, 2, 3]),
+        Rule(field='explanation', kind='text', most_bytes=4096),
+        Rule(field='principal', kind='text', most=256),
+    ),
     "subagents.history.v1.SeenUpTo": (
         Rule(field='child_id', kind='text', pattern='^[!-~]{1,128}$'),
         Rule(field='sequence', kind='number', least=0, most=9007199254740992),

@@ -131,6 +131,12 @@ class RunsElsewhere(Refused):
     reason = "RUNS_ELSEWHERE"
 
 
+class ScoreRefused(Refused):
+    """The call cannot be scored. `metadata` says why: `cause`."""
+
+    reason = "SCORE_REFUSED"
+
+
 class FeatureUnsupported(Refused):
     """The request requires a feature that this sidecar does not offer. `metadata` names the feature."""
 
@@ -165,6 +171,12 @@ class DispatchIdReused(AlreadyExists):
     """`dispatch_id` already names a dispatch with other contents."""
 
     reason = "DISPATCH_ID_REUSED"
+
+
+class ScoreIdReused(AlreadyExists):
+    """`score_id` already names a score of the turn with other contents."""
+
+    reason = "SCORE_ID_REUSED"
 
 
 class TurnIdReused(AlreadyExists):

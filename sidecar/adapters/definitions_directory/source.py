@@ -103,7 +103,7 @@ class DefinitionsSource:
         """Return a card of this or an earlier state, for turns that were bound to it, or None if it is not kept."""
         return self._cards.get(digest)
 
-    def also_tell(self, tell: Callable[[DefinitionsChange], None]) -> None:
+    def add_observer(self, tell: Callable[[DefinitionsChange], None]) -> None:
         """Also call `tell` with each new version; it must not raise or block."""
         self._tell.append(tell)
 

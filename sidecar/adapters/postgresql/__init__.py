@@ -13,12 +13,12 @@ from sidecar.adapters.postgresql.opening import (
 from sidecar.adapters.postgresql.statements import StatementExecutor
 
 __all__ = [
-    "StatementExecutor",
     "Changes",
     "Connection",
     "ConnectionLost",
-    "Connections",
     "ConnectionTimeouts",
+    "Connections",
+    "StatementExecutor",
     "behind_transaction_pooler",
     "pending_migrations",
     "redacted_dsn",

@@ -73,6 +73,7 @@ def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]
                     yield from _pretty("", event.details_json, 8)
         if child.answered_in_turn_id:
             yield [Part(f"    its question was answered in turn {clean(child.answered_in_turn_id)}", "cyan")]
+        yield from _scores(turn, child, axis.begin)
     yield from _not_run(turn)
     if drawing.expand:
         yield from _end(turn)
@@ -83,6 +84,22 @@ def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]
                 "see single children with --child, or all events with --follow",
                 "yellow",
             )
+        ]
+
+
+def _scores(turn: pb.GetTurnResponse, child: record_pb2.RecordedChild, begin: datetime) -> Iterator[TextLine]:
+    """Yield a line for each score of a call."""
+    for score in turn.scores:
+        if child.parent_child_id or (score.dispatch_id, score.call_id) != (child.dispatch_id, child.call_id):
+            continue
+        offset = (utc(score.recorded_at) - begin).total_seconds()
+        label = f" ({clean(score.label)})" if score.label else ""
+        by = f"{enum_word(record_pb2.ScoreSource, score.source)} {clean(score.recorded_by)}".rstrip()
+        why = f": {clean(score.explanation)}" if score.explanation else ""
+        yield [
+            Part("    "),
+            Part(f"{offset:+9.3f}  ", "dim"),
+            Part(f"score {clean(score.name)} {score.value:g}{label} by {by}{why}", "cyan"),
         ]
 
 

@@ -103,17 +103,17 @@ def plain_value(parameter: Any, value: Any) -> Any:
 def _one(kind: Any, said: Any, value: Any) -> Any:
     if kind is str or kind is bool:
         return value if type(value) is kind else TYPERS_OWN
-    if kind is int:
-        return _number(said, value)
+    if kind is int or kind is float:
+        return _number(kind, said, value)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next((one for one in kind if value is one or (said.case_sensitive and value == one.value)), TYPERS_OWN)
     return _path(said, value) if kind is Path else TYPERS_OWN
 
 
-def _number(said: Any, value: Any) -> Any:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    within = type(value) is int and (said.min is None or value >= said.min) and (said.max is None or value <= said.max)
+def _number(kind: type, said: Any, value: Any) -> Any:
+    if isinstance(value, str) and value.isascii() and value.replace(".", "", 1 if kind is float else 0).isdigit():
+        value = kind(value)
+    within = type(value) is kind and (said.min is None or value >= said.min) and (said.max is None or value <= said.max)
     return value if within else TYPERS_OWN
 
 

@@ -131,7 +131,9 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request and return the call for `answer_of` without waiting."""
-        stub = self._stub if hasattr(self._stub, method) else self._admin
+        stub = self._stub
+        if not hasattr(stub, method):
+            stub = self._history if method == "RecordScore" else self._admin
         return getattr(stub, method).future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
@@ -146,6 +148,13 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub  # noqa: PLC0415  most commands do not need it
 
         make_stub: Any = AdminServiceStub  # as above
+        return make_stub(self._channel)
+
+    @cached_property
+    def _history(self) -> Any:
+        from subagents.history.v1.history_pb2_grpc import HistoryServiceStub  # noqa: PLC0415  the same holds
+
+        make_stub: Any = HistoryServiceStub  # as above
         return make_stub(self._channel)
 
     def rollouts(self) -> pb.ListRolloutsResponse:

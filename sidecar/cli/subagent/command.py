@@ -19,7 +19,6 @@ from sidecar.cli.subagent.options import (
     EX_USAGE,
     EXIT_CODES,
     NO_PLACE,
-    TURN_EXIT_CODES,
     AsJson,
     Config,
     CredentialFiles,
@@ -82,6 +81,23 @@ def add_subagent(
     group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
     app.add_typer(group, name="subagent")
 
+    place = place_of_operators(settings_of, environment)
+    placed = given_by(place, "at")
+    _add_reading(group, placed)
+    steps = add_steps(group, placed)
+    add_flag(group, placed)
+    add_status(app, placed)
+    _add_erase(app, settings_of, place, erase_offline)
+    if requested not in {each.name for each in (*group.registered_commands, *app.registered_commands)}:
+        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as said above
+
+        add_decommission(group, placed, steps, checkouts)
+    return group
+
+
+def place_of_operators(settings_of: SettingsOf, environment: FromEnvironment) -> Callable[..., Open]:
+    """Return the options for the address of a sidecar and the role token, as a function for `given_by`."""
+
     def place(
         config: Config = None,
         target: Targets = None,
@@ -96,18 +112,7 @@ def add_subagent(
 
         return opened
 
-    placed = given_by(place, "at")
-    _add_reading(group, placed)
-    steps = add_steps(group, placed)
-    add_flag(group, placed)
-    add_status(app, placed)
-    app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
-    _add_erase(app, settings_of, place, erase_offline)
-    if requested not in {each.name for each in (*group.registered_commands, *app.registered_commands)}:
-        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as said above
-
-        add_decommission(group, placed, steps, checkouts)
-    return group
+    return place
 
 
 def _add_reading(group: typer.Typer, placed: Placed) -> None:
@@ -209,21 +214,6 @@ def _active_periods(
 
     options = activity.ActivePeriodsOptions(name, user, points, slot)
     raise typer.Exit(activity.show_active_periods(at(), options))
-
-
-def _end_turn(
-    at: Open,
-    turn_id: Annotated[str, typer.Argument(help="Id of the turn; `sidecar turns --state open` lists them.")],
-    reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """End a turn that its parent does not end: stop its calls, close its children, write its routing decision.
-
-    Uses the operator listener and needs a role token, like `sidecar subagent`.
-    """
-    from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
-
-    raise typer.Exit(activity.end_turn(at(), steps.StepOptions(turn_id, reason, yes=yes)))
 
 
 def _erase(

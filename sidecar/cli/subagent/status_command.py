@@ -1,10 +1,10 @@
-"""`sidecar status` and `sidecar drain`: the commands. Heavy imports wait until one runs."""
+"""`sidecar status`, `sidecar drain`, `sidecar end-turn`: the commands. Heavy imports wait until one runs."""
 
 from typing import Annotated, Final
 
 import typer
 
-from sidecar.cli.subagent.options import Open, Placed, Watch
+from sidecar.cli.subagent.options import TURN_EXIT_CODES, Open, Placed, Watch
 
 STATUS_EXIT_CODES: Final = (
     "Exit codes: 0 shown; 2 not sent (no sidecar, no token, wrong role); 3 only the process is shown, because its "
@@ -20,6 +20,7 @@ def add_status(app: typer.Typer, placed: Placed) -> None:
     """Add the commands. `placed` adds the options for the sidecar's address."""
     app.command(name="status", epilog=STATUS_EXIT_CODES)(placed(_status))
     app.command(name="drain", epilog=DRAIN_EXIT_CODES)(placed(_drain))
+    app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
 
 
 def _status(at: Open, watch: Watch = False) -> None:
@@ -46,3 +47,18 @@ def _drain(
     from sidecar.cli.subagent import status, steps  # noqa: PLC0415  only these commands need gRPC
 
     raise typer.Exit(status.drain(at(), steps.StepOptions("", reason, yes=yes), resume=resume))
+
+
+def _end_turn(
+    at: Open,
+    turn_id: Annotated[str, typer.Argument(help="Id of the turn; `sidecar turns --state open` lists them.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """End a turn that its parent does not end: stop its calls, close its children, write its routing decision.
+
+    Uses the operator listener and needs a role token, like `sidecar subagent`.
+    """
+    from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
+
+    raise typer.Exit(activity.end_turn(at(), steps.StepOptions(turn_id, reason, yes=yes)))

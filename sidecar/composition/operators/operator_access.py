@@ -27,7 +27,7 @@ from sidecar.composition.rollout.open_rollout import OpenRollout
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.operators.role_tokens import RoleTokens
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.operators import RefusalReports, say_who_ends, say_who_erases
+from sidecar.observability.operators import RefusalReports, report_ended_turn, report_erasure
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.administration import Administer
@@ -201,7 +201,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             binding=operations.binding,
             turns=operations.turns,
             end_turn_for_operator=operations.end_turn_for_operator,
-            say_who_ends=say_who_ends,
+            report_ended_turn=report_ended_turn,
             calls=lambda: self.in_flight.count,
             views=rollout.views,
             tombstones=rollout.tombstones,
@@ -209,7 +209,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             traffic=self._traffic,
             open_record=opened,
             eraser=eraser,
-            say_who_erases=say_who_erases,
+            report_erasure=report_erasure,
         )
 
     def _traffic(self) -> "Traffic":

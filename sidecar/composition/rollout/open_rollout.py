@@ -134,25 +134,25 @@ async def _joined(
     sinks: Mapping[str, AuditSink],
 ) -> OpenRollout:
     operations = assemble_rollout(ports)
-    around.ports.flags.also_tell(operations.stops.edges.observe)
+    around.ports.flags.add_observer(operations.stops.edges.observe)
     kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
     operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))  # switched before what they gate
     export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
     cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
     await operations.views.look()
-    await operations.seeing.look()  # before anything is bound: what is not on record is not served
+    await operations.definition_watch.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
     await _asked_by_name(around, operations)
     _show(around.metrics, operations, export, cohorts)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
-    kept = DefinitionCache(around.ports.definitions, operations.seeing, ports.store, recorder)
+    kept = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
 
 
 async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:
     """Pass the read flags to backends that cannot list flags, before anything is bound."""
     routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
-    await around.ports.flags.ask_by_name(
+    await around.ports.flags.set_flag_names(
         lambda backend: flag_names(backend, routes, definitions.current(), views.current())
     )
 

@@ -38,6 +38,6 @@ __all__ = [
     "Withheld",
     "WithholdReason",
     "build_typing_registry",
-    "expectation_of",
     "check_envelope",
+    "expectation_of",
 ]

@@ -18,11 +18,11 @@ class DispatchOpened(msgspec.Struct, frozen=True):
     """A dispatch was accepted. With this record any sidecar can take the dispatch over. Stored with its first children.
 
     Attributes:
-        claims_json: the claims of the surface token: what the turn was bound to.
+        claims_json: the claims of the surface token: the bound surface.
         request_json: the request of the dispatch, without the token.
         fingerprint: of `request_json`; a request with the same id and another fingerprint is refused.
         first_step: index of the first call among all calls of the turn, in the order in which the model emitted them.
-        places: how many more calls the cap of the turn admitted when the dispatch was accepted.
+        places: number of free places under the cap when the dispatch was accepted.
         settle_by: wall clock; a call that still runs then is stopped.
         turn_expires_at: wall clock; if the parent has not ended the turn by then, the sidecar ends it.
     """
@@ -170,5 +170,26 @@ class QuestionAnswered(msgspec.Struct, frozen=True):
         return f"{self.child_id}/answered"
 
 
+class ScoreRecorded(msgspec.Struct, frozen=True):
+    """A score of one call; see `facts.ScoreRecorded`. `explanation` is empty once it was erased."""
+
+    turn_id: TurnId
+    dispatch_id: DispatchId
+    call_id: CallId
+    score_id: str
+    name: str
+    value: float
+    source: int
+    recorded_at: datetime
+    label: str = ""
+    explanation: str = ""
+    by: str = ""
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps the record."""
+        return f"{self.turn_id}/score/{self.score_id}"
+
+
 OfDispatch = DispatchOpened | DispatchTaken | ChildOpened | ChildEvent | AttemptRecorded | CallSettled
-Record = OfDispatch | QuestionAnswered | TurnEnded | RoutingRecord
+Record = OfDispatch | QuestionAnswered | ScoreRecorded | TurnEnded | RoutingRecord

@@ -10,7 +10,7 @@ from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.questions import AnsweredBy, Question
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import ChildOpened, DispatchOpened, TurnEnded
+from sidecar.core.executing.records import ChildOpened, DispatchOpened, ScoreRecorded, TurnEnded
 from sidecar.core.identifiers import DefinitionId, DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
 
 
@@ -63,6 +63,7 @@ class StoredTurn(msgspec.Struct, frozen=True):
 
     Attributes:
         salts: of the facts that say it: a draft whose salt is among them is on record.
+        scores: of its calls, in the order in which they were recorded.
     """
 
     turn_id: TurnId
@@ -71,6 +72,7 @@ class StoredTurn(msgspec.Struct, frozen=True):
     ended: TurnEnded | None
     routing: RoutingRecord | None
     salts: frozenset[bytes] = frozenset()
+    scores: tuple[ScoreRecorded, ...] = ()
 
     def dispatch(self, dispatch_id: DispatchId) -> StoredDispatch | None:
         """Return one of the dispatches."""

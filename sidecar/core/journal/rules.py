@@ -24,6 +24,7 @@ from sidecar.core.journal.facts import (
     DispatchOpened,
     DispatchTaken,
     QuestionAnswered,
+    ScoreRecorded,
     TurnEnded,
 )
 from sidecar.core.journal.heads import DispatchHead, TurnHead
@@ -45,13 +46,16 @@ from sidecar.core.journal.transitions import (
     with_steps,
 )
 
+MOST_SCORES: Final = 128
+"""Of a turn: the head of each turn holds their ids."""
+
 
 class Accepted(msgspec.Struct, frozen=True):
     """The verdict on a group of facts that may be appended.
 
     Attributes:
-        head: where the turn stands with them.
-        new: those that are not on record yet, in order.
+        head: the state of the turn with them.
+        new: the facts that are not recorded yet, in order.
     """
 
     head: TurnHead
@@ -92,8 +96,8 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
 
 
 def _refuse_after_end(body: Body) -> None:
-    """Raise `JournalCorrupt` for what may not follow the end of a turn: everything but the answer to a question."""
-    if not isinstance(body, QuestionAnswered):
+    """Raise `JournalCorrupt` unless a fact may follow the end of a turn: answers to questions and scores may."""
+    if not isinstance(body, QuestionAnswered | ScoreRecorded):
         raise JournalCorrupt(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
 
 
@@ -150,7 +154,7 @@ def _calls_settled(head: TurnHead, body: CallsSettled, fact: Fact) -> TurnHead:
         dispatch = with_outcome(head, body, dispatch, each)
         if each.outcome is Outcome.SUSPENDED and each.ran and not each.revision:
             asked |= 1 << dispatch.first_step + each.place
-        elif each.revision:  # the parent was told that the outcome could not be recorded: it has no receipt
+        elif each.revision:  # the parent got "could not be recorded" instead of the question, so it has no receipt
             asked &= ~(1 << dispatch.first_step + each.place)
     head = with_dispatch(with_progress(head, fact, WORK_OVER), body.dispatch_id, dispatch)
     return head if asked == head.asked else msgspec.structs.replace(head, asked=asked)
@@ -188,6 +192,20 @@ def _question_answered(head: TurnHead, body: QuestionAnswered, fact: Fact) -> Tu
     return msgspec.structs.replace(head, answered=head.answered | 1 << body.step)
 
 
+def _score_recorded(head: TurnHead, body: ScoreRecorded, fact: Fact) -> TurnHead:
+    # Any sidecar may record a score: it changes nothing that the owner of the dispatch decides.
+    dispatch = dispatch_of(head, body.dispatch_id)
+    if not 0 <= body.place < dispatch.calls:
+        raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {body.place}")
+    if not (dispatch.settled[0] | dispatch.settled[1]) >> body.place & 1:
+        raise JournalCorrupt(Reason.ILLEGAL_STATE, f"place {body.place} has no outcome")
+    if body.score_id in head.scored:
+        raise JournalCorrupt(Reason.ON_RECORD, f"score {body.score_id}")
+    if len(head.scored) >= MOST_SCORES:
+        raise JournalCorrupt(Reason.SCORES)
+    return msgspec.structs.replace(head, scored=(*head.scored, body.score_id))
+
+
 def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
     for each in body.progress:
         child = head.children.get(each.step)
@@ -212,6 +230,7 @@ _RULES: Final[Mapping[type[Any], Callable[[TurnHead, Any, Fact], TurnHead]]] = M
         ChildClosed: _child_closed,
         DispatchTaken: _dispatch_taken,
         QuestionAnswered: _question_answered,
+        ScoreRecorded: _score_recorded,
         TurnEnded: _turn_ended,
     }
 )

@@ -22,6 +22,7 @@ from sidecar.core.executing.records import (
     DispatchTaken,
     QuestionAnswered,
     Record,
+    ScoreRecorded,
     TurnEnded,
 )
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
@@ -38,7 +39,7 @@ from sidecar.core.journal.opening.requests import RequestTexts, fingerprint_of, 
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
-"""The events that each child has when it is on record."""
+"""The events of every recorded child."""
 NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
 
 
@@ -46,9 +47,10 @@ class TurnProjection:
     """One turn, read fact by fact.
 
     Attributes:
-        claims: what it was bound to last; None before the first fact.
+        claims: the newest claims; None before the first fact.
         dispatches, children: in order of opening; children by step.
         steps: of the children, by id.
+        scores: of the calls, in order.
     """
 
     def __init__(self, turn_id: TurnId) -> None:
@@ -58,9 +60,10 @@ class TurnProjection:
         self.dispatches: dict[DispatchId, DispatchProjection] = {}
         self.children: dict[int, ChildReading] = {}
         self.steps: dict[ChildId, int] = {}
+        self.scores: list[ScoreRecorded] = []
 
     def take(self, draft: Draft) -> list[Record]:
-        """Derive what one more accepted fact adds, in order."""
+        """Derive the records that one more accepted fact adds, in order."""
         body, texts = draft.body, draft.texts
         records: list[Record] = []
         match body:
@@ -76,6 +79,8 @@ class TurnProjection:
                 records.append(DispatchTaken(self.turn_id, body.dispatch_id, body.epoch, draft.at))
             case facts.QuestionAnswered():
                 records.append(self._answered(draft, body))
+            case facts.ScoreRecorded():
+                records.append(self._scored(draft, body))
             case facts.TurnEnded():
                 self._bind(body.claims, texts.user)
                 records += [*self._progressed(draft), *self._ended(draft, body)]
@@ -189,6 +194,24 @@ class TurnProjection:
         child = self.children[body.step]
         child.answered_by = AnsweredBy(body.by_turn, body.by_dispatch, body.by_place)
         return QuestionAnswered(self.turn_id, child.opened.child_id, child.answered_by, draft.at)
+
+    def _scored(self, draft: Draft, body: facts.ScoreRecorded) -> ScoreRecorded:
+        values = draft.texts.values
+        score = ScoreRecorded(
+            turn_id=self.turn_id,
+            dispatch_id=body.dispatch_id,
+            call_id=self.dispatches[body.dispatch_id].request.calls[body.place].call_id,
+            score_id=body.score_id,
+            name=body.name,
+            value=body.value,
+            source=body.source,
+            recorded_at=draft.at,
+            label=body.label,
+            explanation=str(values[0][0]) if values and values[0] else "",
+            by=body.by,
+        )
+        self.scores.append(score)
+        return score
 
     def _row_of(self, dispatch: DispatchProjection, settled: Settlement) -> ChildOpened | None:
         return self.children[dispatch.opened.first_step + settled.place].opened if settled.ran else None

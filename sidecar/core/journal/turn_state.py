@@ -69,7 +69,8 @@ class TurnState(RecordedState):
             alive = head.owner in living
             dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, alive, outcomes, places))
         children = tuple(each.stored() for each in self.reading.children.values())
-        return StoredTurn(self.turn_id, tuple(dispatches), children, self.ended, self.routing, frozenset(self.salts))
+        salts, scores = frozenset(self.salts), tuple(self.reading.scores)
+        return StoredTurn(self.turn_id, tuple(dispatches), children, self.ended, self.routing, salts, scores)
 
 
 def state_of(turn_id: TurnId, facts: Iterable[Stored]) -> TurnState:

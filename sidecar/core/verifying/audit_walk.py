@@ -39,7 +39,7 @@ class AuditWalk:
         self._at = AuditHead(row.number, row.link)
         yield from self._against_claims("the record")
 
-    def go_on_behind(self, removed: AuditHead) -> None:
+    def continue_after(self, removed: AuditHead) -> None:
         """Go on behind what retention has removed meanwhile."""
         self._at = removed
 

@@ -17,24 +17,24 @@ from sidecar.core.identifiers import TurnId
 from sidecar.operations.history.memory_boundary import BoundedMemory
 
 MOST_FINDINGS: Final = 1000
-"""In the report in full; all of them are counted."""
+"""The most findings that the report lists; all of them are counted."""
 WHOLE_EPISODE: Final = 1_000_000
 EPISODES_KNOWN: Final = 1000
 
 
 @dataclass(slots=True)
 class BackfillReport:
-    """What came, or would come, of an export.
+    """The result of an import.
 
     Attributes:
-        lines: read, empty ones not counted.
-        turns: kept anew; with a dry run: that would be.
-        already: turns that the memory has from before.
-        left_out: turns that were not kept; `findings` say why.
-        tagged: turns, of those kept anew, in which at least one sub-agent has a part.
-        components: tool messages of the turns kept anew.
-        findings: the first of them.
-        troubles: how many of each kind.
+        lines: number of lines, without empty ones.
+        turns: imported turns; with a dry run: turns that would be imported.
+        already: turns that the memory had before.
+        left_out: turns that were not imported; `findings` say why.
+        tagged: imported turns with at least one answer of a sub-agent.
+        components: tool messages of the imported turns.
+        findings: the first findings.
+        troubles: number of findings of each kind.
     """
 
     dry_run: bool
@@ -48,7 +48,7 @@ class BackfillReport:
     troubles: Counter[ImportProblem] = field(default_factory=Counter)
 
     def found(self, finding: Finding) -> None:
-        """Count a finding, and list it while there is room."""
+        """Count a finding, and list it if there is room."""
         self.troubles[finding.trouble] += 1
         if len(self.findings) < MOST_FINDINGS:
             self.findings.append(finding)
@@ -56,25 +56,25 @@ class BackfillReport:
 
 @dataclass(slots=True)
 class _Episode:
-    """What the memory has of an episode, and what was added to it since."""
+    """The turns of an episode in the memory, including those that were added by this import."""
 
     kept: set[TurnId]
     newest: datetime
 
 
 class BackfillHistory:
-    """One run over one export.
+    """One import of one export.
 
     Args:
-        labels: what the classifier's labels mean.
-        dry_run: keep nothing.
+        labels: the sub-agents that the classifier's labels mean.
+        dry_run: import nothing.
 
     Attributes:
-        report: so far; whole once the call has returned.
+        report: complete once the call has returned.
     """
 
     def __init__(self, memory: BoundedMemory, labels: Labels, *, dry_run: bool) -> None:
-        """Begin with nothing read."""
+        """Begin with an empty report."""
         self._memory = memory
         self._labels = labels
         self._seen: set[tuple[str, str, str]] = set()
@@ -145,7 +145,7 @@ class BackfillHistory:
             self._episodes[key] = _Episode({turn.turn_id for turn in turns}, newest)
         self._episodes.move_to_end(key)
         if len(self._episodes) > EPISODES_KNOWN and not self.report.dry_run:
-            self._episodes.popitem(last=False)  # it is read again if it comes again
+            self._episodes.popitem(last=False)  # read again from the memory if it occurs again
         return self._episodes[key]
 
     def _count(self, turn: TurnHistory) -> None:

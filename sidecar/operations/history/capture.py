@@ -40,18 +40,18 @@ IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 
 Waiting = tuple[TurnHistory, FirstResult[None]]
 Answered = tuple[Slot, CallId, str, CallOutcome]
-"""A sub-agent, its call, what it was asked, and what became of it."""
+"""A sub-agent, its call, the request, and the outcome."""
 
 
 class HistoryCapture:
     """The queue of ended turns.
 
     Args:
-        most: longest queue; a turn that finds it full is looked for on record later.
-        durable: the record outlives the process, so that nothing is lost with it.
+        most: the longest queue. A turn that does not fit is read from the record later.
+        durable: the record outlives the process, so that a turn in the queue is not lost with it.
 
     Attributes:
-        missed: settled when a turn did not fit into the queue; `catch_up` puts a new one in its place.
+        missed: settles when a turn did not fit into the queue; `catch_up` then replaces it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class HistoryCapture:
         most: int,
         durable: bool = False,
     ) -> None:
-        """Begin with nothing to keep."""
+        """Begin with an empty queue."""
         self._memory = memory
         self._facts = facts
         self._spawner, self._recorder = spawner, recorder
@@ -73,16 +73,16 @@ class HistoryCapture:
         self._queue: deque[Waiting] = deque()
         self._last_of: dict[EpisodeKey, FirstResult[None]] = {}
         self._working: FirstResult[None] | None = None
-        self._under_way: Waiting | None = None
+        self._current: Waiting | None = None
         self.missed: FirstResult[None] = FirstResult()
 
     @property
     def waiting(self) -> int:
-        """How many turns wait to be kept, the one under way not counted."""
+        """The number of turns in the queue, without the one that is being stored."""
         return len(self._queue)
 
     def capture(self, history: TurnHistory) -> None:
-        """Have a turn kept soon; returns at once, and never raises."""
+        """Put a turn into the queue. Does not wait and never raises."""
         if len(self._queue) >= self._most:
             self._recorder.anomaly(DEFERRED, "the queue of ended turns is full; they are looked for on record later")
             self.missed.settle(None)
@@ -92,8 +92,8 @@ class HistoryCapture:
 
     async def again(self, history: TurnHistory) -> None:
         """Store a turn that may be stored already; returns when it is stored or dropped."""
-        # The first look at the record may find a turn of this process, ended before the look and still in the queue.
-        # A second entry would be counted as a second turn when the process gives up.
+        # The first pass over the record may find a turn of this process that ended before the pass and is still in the
+        # queue. A second entry would be counted as a second lost turn when the process stops.
         await (self._entry_of(history.turn_id) or self._put(history)).wait()
 
     async def settled(self, episode: EpisodeKey) -> None:
@@ -103,24 +103,24 @@ class HistoryCapture:
             await last.wait()
 
     async def idle(self) -> None:
-        """Wait until nothing is left to keep."""
+        """Wait until the queue is empty."""
         while self._working is not None:
             await self._working.wait()
 
     def give_up(self) -> None:
-        """Keep nothing of what waits any more: the process stops. With a durable record the next one keeps it."""
-        under_way = [self._under_way] if self._under_way else []
-        left, self._under_way = [*under_way, *self._queue], None
+        """Drop the queue, because the process stops. With a durable record, the next process finds the turns there."""
+        current = [self._current] if self._current else []
+        left, self._current = [*current, *self._queue], None
         self._queue.clear()
         for history, kept in left:
-            said = "the next start finds it on record" if self._durable else "it was not kept before the stop"
-            self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {said}")
+            consequence = "the next start finds it on record" if self._durable else "it was not kept before the stop"
+            self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {consequence}")
             self._done(history, kept)
 
     def _entry_of(self, turn_id: TurnId) -> FirstResult[None] | None:
-        """Return what settles when a turn that waits, or is under way, is stored or dropped."""
-        under_way = [self._under_way] if self._under_way else []
-        return next((kept for history, kept in [*under_way, *self._queue] if history.turn_id == turn_id), None)
+        """Return the result that settles when a queued turn is stored or dropped; None if the turn is not queued."""
+        current = [self._current] if self._current else []
+        return next((kept for history, kept in [*current, *self._queue] if history.turn_id == turn_id), None)
 
     def _put(self, history: TurnHistory) -> FirstResult[None]:
         kept: FirstResult[None] = FirstResult()
@@ -135,21 +135,21 @@ class HistoryCapture:
         wait = FIRST_WAIT
         try:
             while self._queue:
-                self._under_way = one = self._queue.popleft()
-                if await self._keep(one[0]):
-                    self._under_way, wait = None, FIRST_WAIT
-                    self._done(*one)
+                self._current = entry = self._queue.popleft()
+                if await self._keep(entry[0]):
+                    self._current, wait = None, FIRST_WAIT
+                    self._done(*entry)
                     continue
                 self._step_back()
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
         finally:
-            self.give_up()  # nothing, unless the work was stopped before its end
+            self.give_up()  # drops nothing unless this task was cancelled
             self._working = None
             working.settle(None)
 
     async def _keep(self, history: TurnHistory) -> bool:
-        """Try once; False if it is worth trying again."""
+        """Try to store a turn once; return False if another try makes sense."""
         try:
             self._facts.sized(history.episode, await self._memory.append(history))
         except MemoryUnavailable:
@@ -160,14 +160,17 @@ class HistoryCapture:
         return True
 
     def _step_back(self) -> None:
-        """Put the turn under way, and all of its episode after it, behind those of others."""
-        if self._under_way is None:  # given up meanwhile
+        """Move the current turn, and after it all queued turns of its episode, behind those of other episodes.
+
+        Thereby the turns of one episode stay in order, and a turn that cannot be stored delays no other episode.
+        """
+        if self._current is None:  # `give_up` was called during the attempt
             return
-        episode = self._under_way[0].episode
+        episode = self._current[0].episode
         theirs = [each for each in self._queue if each[0].episode != episode]
         own = [each for each in self._queue if each[0].episode == episode]
-        self._queue = deque([*theirs, self._under_way, *own])
-        self._under_way = None
+        self._queue = deque([*theirs, self._current, *own])
+        self._current = None
 
     def _done(self, history: TurnHistory, kept: FirstResult[None]) -> None:
         if self._last_of.get(history.episode) is kept:
@@ -181,7 +184,7 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
     answered = [
         (child.slot, child.call_id, child.contract.step.description, child.outcome)
         for child in children
-        # Whom a sub-agent asked did not answer the orchestrator: what of it matters is in the asking one's answer.
+        # Without delegated children: their results are part of the delegating sub-agent's answer.
         if child.outcome is not None and child.contract.parent_child_id is None
     ]
     prompts = [dispatch.request.task_prompt for dispatch in turn.dispatches.values()]
@@ -191,7 +194,7 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
 
 
 def history_on_record(turn: StoredTurn) -> TurnHistory | None:
-    """Return the same from the record of a turn; None if it has not ended, or its texts were erased."""
+    """Return the history of a recorded turn; None if the turn has not ended or its texts were erased."""
     if turn.ended is None or not turn.ended.principal:
         return None
     ended, outcomes = turn.ended, {each.child_id: each for kept in turn.dispatches for each in kept.outcomes}

@@ -29,14 +29,14 @@ class HistoryCatchUp:
     """The loop.
 
     Args:
-        record: read only.
-        memory: says what it has.
+        record: only read.
+        memory: checked for missing turns.
     """
 
     def __init__(
         self, record: RecordReads, memory: BoundedMemory, captures: HistoryCapture, clock: Clock, rules: HistoryRules
     ) -> None:
-        """Begin before the first turn."""
+        """Begin before the first pass."""
         self._record = record
         self._memory = memory
         self._captures = captures
@@ -45,13 +45,13 @@ class HistoryCatchUp:
         self._first: FirstResult[None] | None = None
 
     async def run(self) -> None:
-        """Look at the start, and whenever turns were missed; owned by the supervisor."""
+        """Make a pass at the start and whenever turns were missed; the supervisor owns this loop."""
         self._first = self._first or FirstResult()
         wait = FIRST_WAIT
         while True:
             try:
                 await self.look()
-            except SubagentsError:  # told where it happened
+            except SubagentsError:  # the store or the memory has reported it already
                 self._first.settle(None)
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -59,6 +59,8 @@ class HistoryCatchUp:
             self._first.settle(None)
             wait = FIRST_WAIT
             await self._captures.missed.wait()
+            # Replaced before the pass: a turn that is missed during the pass settles the new result and causes another
+            # one.
             self._captures.missed = FirstResult()
             await self._captures.idle()
 
@@ -68,7 +70,7 @@ class HistoryCatchUp:
             await self._first.wait()
 
     async def look(self) -> int:
-        """Look once; returns how many turns were missing. Raises `StoreUnavailable`, `MemoryUnavailable`."""
+        """Make one pass; return the number of missing turns. Raises `StoreUnavailable`, `MemoryUnavailable`."""
         missing = 0
         kept: dict[EpisodeKey, dict[TurnId, bool]] = {}
         for row in await self._ended():
@@ -86,7 +88,7 @@ class HistoryCatchUp:
         return missing
 
     async def _ended(self) -> Sequence[TurnRow]:
-        """Return the turns to look at, those that ended first before others."""
+        """Return the turns to check, in the order in which they ended."""
         since = self._clock.now() - self._rules.catch_up_window
         found: list[TurnRow] = []
         query = TurnQuery(limit=PAGE)

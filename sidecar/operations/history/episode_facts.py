@@ -1,4 +1,4 @@
-"""The facts of an episode that a bind needs: from memory, else from one short read, else unknown."""
+"""The facts of an episode that a bind needs: from a cache, from one short read, or unknown."""
 
 from collections import OrderedDict
 from datetime import timedelta
@@ -19,8 +19,8 @@ class EpisodeFacts:
     """A bounded cache over the store.
 
     Args:
-        limit: longest to wait for the store.
-        kept: most episodes remembered; the least recently used is forgotten first.
+        limit: the longest wait for the store.
+        kept: the most cached episodes; the least recently used one is dropped first.
     """
 
     def __init__(self, store: Store, recorder: Recorder, limit: timedelta, kept: int) -> None:
@@ -31,7 +31,7 @@ class EpisodeFacts:
         self._known: OrderedDict[EpisodeId, tuple[Slot, ...]] = OrderedDict()
 
     async def last_dispatched(self, episode_id: EpisodeId) -> tuple[Slot, ...] | None:
-        """Return the slots of the last dispatching turn; empty if there was none; None if it cannot be found out."""
+        """Return the slots that the last dispatching turn called; empty if there was none, None if unknown."""
         if episode_id in self._known:
             self._known.move_to_end(episode_id)
             return self._known[episode_id]
@@ -43,7 +43,7 @@ class EpisodeFacts:
         return self._known.get(episode_id) or self._remember(episode_id, slots)
 
     def dispatched(self, episode_id: EpisodeId, slots: tuple[Slot, ...]) -> None:
-        """Note which slots a turn has called."""
+        """Note the slots that a turn has called."""
         if slots:
             self._remember(episode_id, slots)
 
@@ -56,12 +56,12 @@ class EpisodeFacts:
 
 
 class SizeBounds(Struct, frozen=True):
-    """What may be remembered of how large episodes are.
+    """Limits of the cache of episode sizes.
 
     Attributes:
-        limit: longest to wait for the memory.
-        kept: most episodes remembered; the least recently used is forgotten first.
-        fresh_for: what was learned longer ago is read again, for another process may have added to the episode.
+        limit: the longest wait for the memory.
+        kept: the most cached episodes; the least recently used one is dropped first.
+        fresh_for: the age from which a size is read again, because another process may have added turns.
     """
 
     limit: timedelta
@@ -70,13 +70,13 @@ class SizeBounds(Struct, frozen=True):
 
 
 class CompactionFacts:
-    """How large episodes are: what was seen of them here lately, else one short read, else unknown.
+    """The sizes of episodes: from a cache, from one short read, or unknown.
 
     Args:
-        memory: asked on a miss.
-        rules: what is due.
-        clock: says how long ago "lately" is.
-        recorder: told how large episodes are when turns are bound.
+        memory: read on a cache miss.
+        rules: when compaction is due.
+        clock: measures the age of cached sizes.
+        recorder: receives the sizes of the episodes of bound turns.
     """
 
     def __init__(
@@ -90,34 +90,34 @@ class CompactionFacts:
         self._known: OrderedDict[EpisodeKey, tuple[EpisodeSize, float]] = OrderedDict()
 
     async def compaction_due(self, episode: EpisodeKey) -> CompactionDue:
-        """Return whether the episode is to be compacted, or that it cannot be found out in time. Never raises."""
+        """Return whether the episode should be compacted, or that this is unknown. Never raises."""
         known = self._fresh(episode)
         if known is None:
             before = self._known.get(episode)
             try:
                 known = await await_with_limit(self._bounds.limit.total_seconds(), self._memory.size(episode))
             except (TimeoutError, SubagentsError):
-                return self._told(None)
-            if self._known.get(episode) is not before:  # what was kept meanwhile is newer than what was read
+                return self._reported(None)
+            if self._known.get(episode) is not before:  # a turn was stored during the read: its size is newer
                 known = self._known.get(episode, (known, 0.0))[0]
             self.sized(episode, known)
-        return self._told(known)
+        return self._reported(known)
 
     def expect(self, turn: TurnHistory) -> None:
-        """Note a turn that is about to be kept."""
+        """Add a turn that is about to be stored to the cached size of its episode."""
         known = self._known.get(turn.episode)
         if known is not None:
             self.sized(turn.episode, size_after(known[0], turn))
 
     def sized(self, episode: EpisodeKey, size: EpisodeSize) -> None:
-        """Note how large an episode is."""
+        """Cache the size of an episode."""
         self._known[episode] = size, self._clock.monotonic()
         self._known.move_to_end(episode)
         while len(self._known) > self._bounds.kept:
             self._known.popitem(last=False)
 
     def forget(self, episode: EpisodeKey) -> None:
-        """Note that it is not known how large an episode is."""
+        """Drop the cached size of an episode."""
         self._known.pop(episode, None)
 
     def _fresh(self, episode: EpisodeKey) -> EpisodeSize | None:
@@ -127,7 +127,7 @@ class CompactionFacts:
         self._known.move_to_end(episode)
         return size
 
-    def _told(self, size: EpisodeSize | None) -> CompactionDue:
+    def _reported(self, size: EpisodeSize | None) -> CompactionDue:
         due = due_of(size, self._rules)
         self._recorder.turn_bound(due, size.turns if size else None, size.tokens if size else None)
         return due

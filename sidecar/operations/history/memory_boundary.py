@@ -15,18 +15,18 @@ from sidecar.policy.memory import EpisodeMemory, UserEraser
 Result = TypeVar("Result")
 MEMORY: Final = "episode memory"
 SECONDS_TO_ERASE: Final = 600.0
-"""The database file is rewritten, so that no deleted data is left in it."""
+"""Longer than other calls: the database file is rewritten, so that it contains no deleted data."""
 
 
 class BoundedMemory:
-    """An episode memory that answers in time, with the right types, or not at all.
+    """An episode memory whose calls end in time and return the right types.
 
     Args:
-        memory: a plugin's object; may raise and return anything, hang, and ignore that it is cancelled.
-        recorder: told of each call that had no answer.
-        limit: longest that one call may take.
-        calls: how it is asked; None: it is one of the sidecar's own, which end when they are cancelled, and need no
-            task for each call.
+        memory: a plugin's object. It may raise and return anything, hang, and ignore cancellation.
+        recorder: receives each failed call.
+        limit: the longest time for one call.
+        calls: runs the calls of a plugin in tasks. None: the memory is one of the sidecar's own, which end when they
+            are cancelled and need no task.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class BoundedMemory:
         self._limit = limit.total_seconds()
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Keep a turn. Raises `MemoryUnavailable`, `InlineComponent`."""
+        """Store a turn. Raises `MemoryUnavailable`, `InlineComponent`."""
         return await self._bounded("append", lambda: self._memory.append(turn), _is(EpisodeSize))
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
-        """Read an episode. Raises `MemoryUnavailable`, also for turns of another episode."""
+        """Read an episode. Raises `MemoryUnavailable`, also if the memory returns turns of another episode."""
 
         def fits(found: object) -> bool:
             return isinstance(found, EpisodeContents) and all(turn.episode == episode for turn in found.turns)
@@ -68,7 +68,7 @@ class BoundedMemory:
         )
 
     async def erase(self, principal: Principal) -> int | None:
-        """Remove all episodes of a user; returns how many, None if the memory cannot. Raises `MemoryUnavailable`."""
+        """Remove all episodes of a user; return how many, None if the memory cannot. Raises `MemoryUnavailable`."""
         memory = self._memory
         if not isinstance(memory, UserEraser):
             return None
@@ -92,14 +92,14 @@ class BoundedMemory:
         except PluginFailed as failed:
             if isinstance(failed.error, InlineComponent | SummaryOutdated):
                 raise failed.error from None
-            raise self._away(what, str(failed)) from None
-        except Exception as error:  # noqa: BLE001  whatever it is, the memory is away
-            raise self._away(what, type(error).__name__) from None
+            raise self._unavailable(what, str(failed)) from None
+        except Exception as error:  # noqa: BLE001  any failure of a memory counts as an outage
+            raise self._unavailable(what, type(error).__name__) from None
         if not fits(answer):
-            raise self._away(what, f"returned a wrong {type(answer).__name__}")
+            raise self._unavailable(what, f"returned a wrong {type(answer).__name__}")
         return answer
 
-    def _away(self, what: str, detail: str) -> MemoryUnavailable:
+    def _unavailable(self, what: str, detail: str) -> MemoryUnavailable:
         self._recorder.anomaly("memory_unavailable", f"{what}: {detail}")
         return MemoryUnavailable("the episode memory did not answer", retry_after=timedelta(seconds=1))
 

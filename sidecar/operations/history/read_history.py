@@ -41,11 +41,11 @@ class ReadEpisodeRequest(msgspec.Struct, frozen=True):
 
 
 class EpisodeRead(msgspec.Struct, frozen=True):
-    """What is kept of an episode.
+    """The stored part of an episode.
 
     Attributes:
         turns: oldest first, without a gap up to the newest; with the view NARRATION only those after the summary.
-        left_out: older turns that belong to the answer and are not in it.
+        left_out: older turns that belong to the answer but did not fit.
     """
 
     summary: Summary | None
@@ -56,7 +56,7 @@ class EpisodeRead(msgspec.Struct, frozen=True):
 
 
 class HistoryAccess(msgspec.Struct, frozen=True):
-    """What the operations on history share."""
+    """The dependencies that the operations on history share."""
 
     rules: HistoryRules
     memory: BoundedMemory
@@ -134,5 +134,5 @@ def _without_payloads(turn: TurnHistory) -> TurnHistory:
 
 
 def _weight_of(item: TurnHistory | OwnTurn) -> int:
-    """Return about the bytes that something takes in a message."""
+    """Return the approximate size of an item in a message."""
     return len(msgspec.json.encode(item))

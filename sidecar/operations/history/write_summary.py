@@ -1,4 +1,4 @@
-"""Write the rolling summary of an episode if it is due and no other writer was first. Source: PC1-FR-11, TN-15."""
+"""Writes the rolling summary of an episode if it is due and no other writer was first. Source: PC1-FR-11, TN-15."""
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ class WriteSummary:
         self._clock = clock
 
     async def __call__(self, request: WriteSummaryRequest) -> tuple[int, EpisodeSize]:
-        """Write it; returns its revision and how large the episode is now.
+        """Write the summary; return its revision and the size of the episode.
 
         Raises:
             InlineComponent, InvalidRequest, CompactionNotDue, RecentTurnsIntact, SummaryOutdated, MemoryUnavailable.

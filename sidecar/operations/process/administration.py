@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from sidecar.operations.process.traffic import Traffic
 
 DRAIN = "drain"
-"""What stands against being ready while an operator has the sidecar drained."""
+"""Name of the reason against readiness while an operator drains the sidecar."""
 STOP = "stop"
-"""The same, once the process has been told to end."""
+"""Name of the reason against readiness once the process was told to end."""
 SOON = timedelta(seconds=10)
 
 
 class ReadinessControl(Protocol):
-    """Whether new turns are taken. Health follows it."""
+    """Whether the sidecar accepts new turns. Health follows it."""
 
     @property
     def against(self) -> Mapping[str, str]:
-        """The reasons against readiness: a short name, and a sentence."""
+        """The reasons against readiness, by short name."""
 
     @property
     def attention(self) -> tuple[str, ...]:
@@ -46,11 +46,11 @@ class ReadinessControl(Protocol):
         """Add a reason against readiness."""
 
     def clear(self, what: str) -> None:
-        """Take something back."""
+        """Remove a reason against readiness."""
 
 
 class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sidecar is."""
+    """The state of a sidecar."""
 
     version: str
     instance: str
@@ -66,7 +66,7 @@ class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification has to say by now."""
+    """The result of a verification so far."""
 
     facts: int
     turns: int
@@ -81,16 +81,16 @@ OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, Audi
 
 @dataclass(kw_only=True, eq=False)
 class Administer:
-    """The operations that look after a sidecar. `started_at` is when this was made.
+    """The operations that administer a sidecar. `started_at` is the time when this object was created.
 
     Attributes:
         version, instance: of the program, and of this process.
-        calls: how many are being served now.
-        say_who_ends: is told of a turn that an operator ends, before it is ended.
-        inventory: plugins that were found, and what is in use.
-        traffic: reads the counters of what is served.
-        eraser: returns the operation, always the same; raises `StoreUnavailable` if the record is in memory.
-        say_who_erases: is told who has a user's content erased, and why, before it is done.
+        calls: returns the number of RPCs that are being served.
+        report_ended_turn: receives a turn that an operator ends, before it is ended.
+        inventory: returns the installed plugins and their use.
+        traffic: reads the counters of served calls.
+        eraser: returns the operation, always the same object; raises `StoreUnavailable` if the record is in memory.
+        report_erasure: receives the operator who erases a user's content, and the reason, before it begins.
     """
 
     version: str
@@ -100,7 +100,7 @@ class Administer:
     binding: BindingState
     turns: Turns
     end_turn_for_operator: EndTurnForOperator
-    say_who_ends: EndTurnReporter
+    report_ended_turn: EndTurnReporter
     calls: Callable[[], int]
     views: RolloutViews
     tombstones: Tombstones
@@ -108,20 +108,20 @@ class Administer:
     traffic: "Callable[[], Traffic]"
     open_record: OpenRecord
     eraser: Callable[[], EraseUser]
-    say_who_erases: Callable[[str, str], None]
+    report_erasure: Callable[[str, str], None]
 
     def __post_init__(self) -> None:
-        """Note the time."""
+        """Note the start time."""
         self._started_at = self.clock.now()
         self._began = self.clock.monotonic()
         self._verifying = False
 
     def plugins(self) -> Sequence[InventoryRow]:
-        """Return the plugins that were found."""
+        """Return the installed plugins."""
         return self.inventory()
 
     def status(self) -> SidecarStatus:
-        """Return how the sidecar is; memory only."""
+        """Return the state of the sidecar; reads memory only."""
         return SidecarStatus(
             version=self.version,
             instance=self.instance,
@@ -137,15 +137,15 @@ class Administer:
         )
 
     def drain(self, by: str, reason: str, *, resume: bool) -> SidecarStatus:
-        """Stop taking new turns, or take them again; returns how the sidecar is then.
+        """Stop accepting new turns, or accept them again; return the new state.
 
         Args:
-            by: the authenticated subject.
+            by: the authenticated operator.
             reason: why.
-            resume: take new turns again.
+            resume: accept new turns again.
 
         Raises:
-            Draining: the process has been told to end; that is not taken back.
+            Draining: the process was told to end, which cannot be undone.
         """
         if resume:
             if STOP in self.readiness.against:
@@ -161,34 +161,34 @@ class Administer:
         """End a turn that its parent does not end.
 
         Args:
-            turn_id: which.
-            by: the authenticated subject.
+            turn_id: the turn.
+            by: the authenticated operator.
             reason: why.
 
         Raises:
             UnknownTurn, TurnEnded, StoreUnavailable, RecordConflict.
         """
-        self.say_who_ends(turn_id, by, reason)
+        self.report_ended_turn(turn_id, by, reason)
         return await self.end_turn_for_operator(turn_id)
 
     async def erase_user(
         self, principal: Principal, by: str, reason: str, *, preview: bool
     ) -> AsyncGenerator[ErasureReport, None]:
-        """Erase the content of a user; yields the progress.
+        """Erase the content of a user; yield the progress.
 
         Args:
-            principal: whose.
-            by: the authenticated subject.
+            principal: the user.
+            by: the authenticated operator.
             reason: why.
-            preview: only say how much there is.
+            preview: only count the content.
 
         Raises:
             AdmissionRefused: another erasure runs.
-            StoreUnavailable, MemoryUnavailable, RecordConflict: what was told so far is erased.
+            StoreUnavailable, MemoryUnavailable, RecordConflict: what was reported so far is erased.
         """
         erase = self.eraser()
         if not preview:
-            self.say_who_erases(by, reason)
+            self.report_erasure(by, reason)
         try:
             async with aclosing(erase(principal, preview=preview)) as news:
                 async for erased in news:
@@ -197,11 +197,11 @@ class Administer:
             raise StoreUnavailable("the marker cannot be kept in the second place; see the log") from None
 
     async def verify(self) -> AsyncGenerator[Verified, None]:
-        """Verify the whole record; yields each finding, and at the end that it is complete.
+        """Verify the whole record; yield each finding, and at the end that the verification is complete.
 
         Raises:
-            AdmissionRefused: one verification runs already.
-            StoreUnavailable: the record or its checkpoints cannot be read; also in the middle.
+            AdmissionRefused: another verification runs.
+            StoreUnavailable: the record or its checkpoints cannot be read; also during the iteration.
         """
         if self._verifying:
             raise AdmissionRefused(
@@ -215,8 +215,8 @@ class Administer:
                 verification = LogVerification(record, place, lambda _: None, audit)
                 looked = verification.looked
                 async for finding in verification.findings():
-                    said = f"{finding.kind}: {finding.text}"
-                    yield Verified(facts=looked.facts, turns=looked.turns, findings=(said,))
+                    text = f"{finding.kind}: {finding.text}"
+                    yield Verified(facts=looked.facts, turns=looked.turns, findings=(text,))
                 notices = tuple(verification.notices())
                 yield Verified(facts=looked.facts, turns=looked.turns, notices=notices, done=True)
         except (RecordUnreadable, OSError):

@@ -19,18 +19,18 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 LOOK_SECONDS: Final = 0.02
 TELL_SECONDS: Final = 5.0
-"""Between two reports of what is waited for."""
+"""Seconds between two progress reports."""
 NAMED: Final = 3
-"""Ids in a report."""
+"""The most ids in one report."""
 
 
 class DrainRules(Struct, frozen=True):
     """How long a drain may take.
 
     Attributes:
-        grace: seconds for what runs.
+        grace: seconds for running work.
         margin: seconds after that for parents to end their turns.
-        end_within: seconds for putting on record what is stopped at the end.
+        end_within: seconds for recording what is stopped at the end.
         outlived: the record and the token keys outlive the process, so that other sidecars can continue its turns.
     """
 
@@ -44,8 +44,9 @@ class DrainProgress(Struct, frozen=True):
     """What a drain waits for.
 
     Attributes:
-        calls: RPCs that are being answered, by method.
-        dispatches, turns: that run; that are open although nothing runs in them any more.
+        calls: RPCs that are being served, by method.
+        dispatches: number of running dispatches.
+        turns: number of open turns in which no work runs.
         oldest: ids of those that have waited longest, dispatches first.
     """
 
@@ -76,9 +77,9 @@ class Drain:
 
     Args:
         rules: how long it may take.
-        turns: of this process.
-        end_turn: ends what cannot be left.
-        calls: the RPCs that are being answered, by method.
+        turns: the turns of this process.
+        end_turn: ends the turns that other sidecars cannot continue.
+        calls: returns the RPCs that are being served, by method.
         clock: for durations.
     """
 
@@ -97,11 +98,11 @@ class Drain:
         self._clock = clock
 
     async def wait(self, hurry: asyncio.Event, tell: Callable[[DrainProgress], None]) -> None:
-        """Return when nothing runs any more and every turn has ended; after margin, grace or `hurry` in any case.
+        """Wait until no work runs and every turn has ended; at most until margin, grace or `hurry`.
 
         Args:
-            hurry: set when the waiting is to be over.
-            tell: hears what is waited for, now and then.
+            hurry: ends the wait when it is set.
+            tell: receives a progress report from time to time.
         """
         began = worked_at = told_at = self._clock.monotonic()
         while not hurry.is_set():

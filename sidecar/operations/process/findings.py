@@ -7,7 +7,7 @@ from msgspec import Struct
 
 @unique
 class Level(StrEnum):
-    """How a finding counts."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -17,13 +17,13 @@ class Level(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         area: one word for what was examined, such as `definitions`.
-        about: which one of them: a path, an address, a setting; empty for all of them.
-        text: what was found.
-        remedy: what to do about it; empty for what is in order.
+        about: the examined item: a path, an address, a setting; empty for all items.
+        text: the result.
+        remedy: what to do about it; empty if the item is in order.
     """
 
     level: Level
@@ -34,15 +34,15 @@ class Finding(Struct, frozen=True):
 
 
 def ok(area: str, about: str, text: str) -> Finding:
-    """Return a finding that is in order."""
+    """Return a finding for an item that is in order."""
     return Finding(Level.OK, area, about, text)
 
 
 def warning(area: str, about: str, text: str, remedy: str) -> Finding:
-    """Return a finding that is most likely not meant."""
+    """Return a finding for an item that is probably a mistake."""
     return Finding(Level.WARNING, area, about, text, remedy)
 
 
 def error(area: str, about: str, text: str, remedy: str) -> Finding:
-    """Return a finding that keeps the sidecar from starting or from serving."""
+    """Return a finding for an item that prevents the sidecar from starting or from serving."""
     return Finding(Level.ERROR, area, about, text, remedy)

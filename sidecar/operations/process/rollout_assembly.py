@@ -45,17 +45,17 @@ class RolloutPorts(Struct, frozen=True, kw_only=True):
     """Everything the rollout needs from outside.
 
     Attributes:
-        record: what is on record of turns.
-        validate: the validator of the configuration, as it is at that moment.
-        turns: the turns that this process knows; asked late, because binding needs the views first.
-        gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
+        record: reads of the record.
+        validate: the validator for the present configuration.
+        turns: returns the turns that this process knows; called late, because binding needs the views first.
+        gate_for: the client of a vertical's gate; None: there is none, and the gate counts as on hold.
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
-        ask_policy: asks one policy; a process guards itself against one that does not come back.
-        serve_unflagged_at_once: an entry without a flag that is alone in an empty slot is served to every user as soon
-            as it is seen.
+        ask_policy: calls one policy; a process limits the time of the call.
+        serve_unflagged_at_once: a definition without a flag, alone in an empty slot, is served to every user as soon
+            as it is loaded.
         turn_lifetime: the longest life of a turn, and of its surface token.
-        decommission_window: from the begin of a decommission until it has to have ended.
+        decommission_window: the time within which a decommission must end.
     """
 
     store: RolloutStore
@@ -79,10 +79,11 @@ class RolloutPorts(Struct, frozen=True, kw_only=True):
 
 
 class RolloutOperations(Struct, frozen=True):
-    """One object per thing that may be asked, and what the process itself needs to see.
+    """The operations on rollouts, and the objects that the process itself reads.
 
     Attributes:
-        stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
+        stops: kills and ramp-downs, which take effect before they are recorded; its `rollouts` is what binds read, its
+            `edges` observe the flags.
     """
 
     take_step: ExecuteStep
@@ -94,19 +95,21 @@ class RolloutOperations(Struct, frozen=True):
     read_activity: ReadActivity
     pinned: PinnedTurns
     views: RolloutViews
-    seeing: RecordDefinitions
-    standing: RolloutGauges
+    definition_watch: RecordDefinitions
+    gauges: RolloutGauges
     tombstones: Tombstones
     decommissions: ReadDecommissions
     watch_decommissions: WatchDecommissions
-    let_flags_go: ReleaseFlags
+    release_flags: ReleaseFlags
     read_flags: ReadFlags
     refusals: RecordRefusals
 
     async def step(self, asked: StepRequest, actor: str) -> StepAnswer:
-        """Take any step; when it is answered, the binds here show it already, or the answer warns that they do not.
+        """Take any step.
 
-        Raises what `ExecuteStep` does.
+        When it returns, binds of this process use the result, or the answer warns that they do not yet.
+
+        Raises what `ExecuteStep` raises.
         """
         holds = phases_of(asked).holds
         if holds is not None:
@@ -116,7 +119,7 @@ class RolloutOperations(Struct, frozen=True):
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """The background loops, which run as long as the process."""
-        own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
+        own = (self.views.run, self.definition_watch.run, self.watch_decommissions.run, self.release_flags.run)
         return (*own, self.refusals.run, *self.stops.loops)
 
 
@@ -124,7 +127,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     """Build every operation of the rollout."""
     store, clock = ports.store, ports.clock
     views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
-    seeing = RecordDefinitions(
+    definition_watch = RecordDefinitions(
         ports.definitions,
         store,
         views,
@@ -133,7 +136,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         ports.recorder,
         serve_at_once=ports.serve_unflagged_at_once,
     )
-    views.before_showing(seeing.fetch)
+    views.before_showing(definition_watch.fetch)
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
     take = _take_step(ports, views, pinned)
@@ -150,7 +153,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
             flags=ports.flags,
             pinned=pinned,
             clock=clock,
-            said=LastVerdict(store),
+            last_verdict=LastVerdict(store),
         ),
         explain=Explain(store=store, views=views, definitions=ports.definitions, flags=ports.flags, clock=clock),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
@@ -158,14 +161,12 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         read_activity=ReadActivity(store),
         pinned=pinned,
         views=views,
-        seeing=seeing,
-        standing=RolloutGauges(
-            views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock
-        ),
+        definition_watch=definition_watch,
+        gauges=RolloutGauges(views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
-        let_flags_go=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
+        release_flags=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
@@ -176,7 +177,7 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
     return ExecuteStep(
         store=store,
         clock=clock,
-        surrounding=partial(_surrounding, ports),
+        audit_context=partial(_audit_context, ports),
         proofs=ContentProofs(ports.definitions, store, ports.validate),
         policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
         gates=GateEvaluator(ports.gate_rules, ports.gate_for, clock, ports.recorder),
@@ -188,7 +189,7 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
     )
 
 
-def _surrounding(ports: RolloutPorts) -> AuditContext:
+def _audit_context(ports: RolloutPorts) -> AuditContext:
     catalogue = ports.definitions.current()
     version = catalogue.agent_definition_version if catalogue else ""
     return AuditContext(version, ports.flags.current().active_flags())

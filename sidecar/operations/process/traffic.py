@@ -6,17 +6,17 @@ import msgspec
 
 
 class ServedCalls(msgspec.Struct, frozen=True):
-    """Calls with one outcome. `labels`: those of the metric `sidecar.child.calls_total`, in order."""
+    """The number of calls with one outcome. `labels`: of the metric `sidecar.child.calls_total`, in order."""
 
     labels: tuple[str, ...]
     count: int
 
 
 class SlotTraffic(msgspec.Struct, frozen=True):
-    """How one slot is.
+    """The traffic of one slot.
 
     Attributes:
-        durations: calls that ran, by duration, in the buckets of `Traffic.bounds`, and one beyond them.
+        durations: calls that ran, by duration, in the buckets of `Traffic.bounds`, and one bucket beyond them.
         breakers: the targets of breakers that are not closed; True: half open.
     """
 
@@ -30,8 +30,8 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         bounds: upper ends of the buckets of durations, in seconds.
-        limits: requests that were refused, by limit.
-        dispatches, most_dispatches: that run, and that may run at a time.
+        limits: number of refused requests, by limit.
+        dispatches, most_dispatches: number of running dispatches, and the limit.
     """
 
     calls: Sequence[ServedCalls] = ()

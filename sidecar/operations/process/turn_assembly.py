@@ -16,6 +16,7 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.executing.retries import Breakers
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.evaluation.record_score import RecordScore
 from sidecar.operations.flag_snapshot import FlagSnapshotKeeper
 from sidecar.operations.history.capture import HistoryCapture
 from sidecar.operations.history.catch_up import HistoryCatchUp
@@ -72,18 +73,18 @@ if TYPE_CHECKING:
 
 
 async def without_memory(digest: Digest) -> Card | None:
-    """Return None: no card is kept but those of the configuration."""
+    """Return None: only the cards of the present configuration exist."""
     return None
 
 
 class Ports(Struct, frozen=True):
-    """Everything the operations need from outside.
+    """Everything that the operations need from other systems.
 
     Attributes:
-        fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
-        cohorts: told of the cohort of each turn that is bound.
-        call_counts: how many calls principals have left today; None: it is read from the store.
-        memory_is_own: the memory is one of the sidecar's own; one of a plugin may ignore that it is cancelled.
+        fetch_card: returns a card that may have to be read; None: it is not stored. Raises `StoreUnavailable`.
+        cohorts: receives the cohort of each bound turn.
+        call_counts: counts the calls that principals have left today; None: the store is used.
+        memory_is_own: the memory is one of the sidecar's own; one of a plugin may ignore cancellation.
     """
 
     clock: Clock
@@ -110,7 +111,7 @@ class Ports(Struct, frozen=True):
 
 
 class HistoryOperations(Struct, frozen=True):
-    """What may be asked of history and of the record, and what is still on its way to the memory."""
+    """The operations on history and on the record, and the queue of turns that are not stored yet."""
 
     read_episode: ReadEpisode
     write_summary: WriteSummary
@@ -120,10 +121,11 @@ class HistoryOperations(Struct, frozen=True):
     memory: BoundedMemory
     record: ReadRecord
     export_replay: ExportReplay
+    record_score: RecordScore
 
 
 class Operations(Struct, frozen=True):
-    """One object per thing a caller can ask for, and what the process itself needs to see."""
+    """The operations that callers can request, and the objects that the process itself reads."""
 
     bind_turn: BindTurn
     dispatch_calls: DispatchCalls
@@ -139,60 +141,60 @@ class Operations(Struct, frozen=True):
     grants: GrantTable
     binding: BindingState
     reaper: Reaper
-    lost_work: SettleOrphans
+    orphans: SettleOrphans
     breakers: Breakers
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """The background loops, which run as long as the process."""
-        return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
+        return (self.reaper.run, self.orphans.run, self.history.catch_up.run)
 
 
 def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: GrantTable | None = None) -> Operations:
     """Build every operation.
 
     Args:
-        rules: what the operator decided.
-        keys: sign surface tokens, and receipts of questions.
-        ports: everything from outside.
-        grants: given where an in-process runner has to share it; else a new one.
+        rules: the operator's settings.
+        keys: sign surface tokens and receipts of questions.
+        ports: everything from other systems.
+        grants: given if an in-process runner must share it; otherwise a new table.
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = NotifyingStore(ports.store, hints)
-    outside = _outside(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
+    dependencies = _dependencies(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
-    restore = RestoreTurn(rules, outside)
+    restore = RestoreTurn(rules, dependencies)
     find = FindTurn(turns, restore, ports.fetch_card)
-    run_child, spending = RunChild(rules, outside), Spending(rules, outside)
-    carry_out = ExecuteDispatch(outside, run_child, spending)
+    run_child, spending = RunChild(rules, dependencies), Spending(rules, dependencies)
+    execute = ExecuteDispatch(dependencies, run_child, spending)
     continue_work = partial(_continue_work, store, ports.clock, keys, rules.record_timeout.total_seconds())
-    take_over = TakeOver(rules, outside, restore, carry_out, turns, continue_work)
-    going = DispatchRecovery(find, restore, take_over, continue_work)
-    end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
+    take_over = TakeOver(rules, dependencies, restore, execute, turns, continue_work)
+    recovery = DispatchRecovery(find, restore, take_over, continue_work)
+    end_turn = EndTurn(rules, dependencies, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
         dispatch_calls=DispatchCalls(
-            rules, outside, going, facts, carry_out, turns, DailyCalls(counts), _places(rules, ports)
+            rules, dependencies, recovery, facts, execute, turns, DailyCalls(counts), _places(rules, ports)
         ),
-        resume_dispatch=ResumeDispatch(going),
-        cancel_call=CancelCall(rules, outside, going),
-        close_child=CloseChild(rules, outside, going),
+        resume_dispatch=ResumeDispatch(recovery),
+        cancel_call=CancelCall(rules, dependencies, recovery),
+        close_child=CloseChild(rules, dependencies, recovery),
         end_turn=end_turn,
-        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
-        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, outside, turns)),
-        delegate=Delegate(outside, turns, run_child, spending),
+        end_turn_for_operator=EndTurnForOperator(rules, dependencies, turns, keys, find=find, end_turn=end_turn),
+        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, dependencies, turns)),
+        delegate=Delegate(dependencies, turns, run_child, spending),
         history=history,
         turns=turns,
         grants=grants,
         binding=binding,
-        reaper=Reaper(rules, outside, turns, end_turn),
-        lost_work=SettleOrphans(rules, outside, turns, keys, going),
+        reaper=Reaper(rules, dependencies, turns, end_turn),
+        orphans=SettleOrphans(rules, dependencies, turns, keys, recovery),
         breakers=run_child.breakers,
     )
 
@@ -236,7 +238,7 @@ def _bound(ports: Ports, surface: Surface) -> None:
     ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 
 
-def _outside(ports: Ports, store: Store, grants: GrantTable, questions: QuestionDesk) -> TurnDependencies:
+def _dependencies(ports: Ports, store: Store, grants: GrantTable, questions: QuestionDesk) -> TurnDependencies:
     return TurnDependencies(
         clock=ports.clock,
         ids=ports.ids,
@@ -280,4 +282,5 @@ def _history(
         memory=memory,
         record=ReadRecord(ports.store, hints, rules.record),
         export_replay=ExportReplay(ports.store),
+        record_score=RecordScore(ports.store, ports.clock, ports.recorder, rules.record_timeout.total_seconds()),
     )

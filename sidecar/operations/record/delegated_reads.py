@@ -12,7 +12,7 @@ from sidecar.operations.record.ports import RecordReads
 
 
 class DelegatedReads:
-    """`RecordReads` that asks `source` for everything. See the port for what each method returns and raises."""
+    """`RecordReads` that delegates every call to `source`. See the port for results and errors."""
 
     def __init__(self, source: RecordReads) -> None:
         self._source = source

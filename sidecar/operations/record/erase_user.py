@@ -26,35 +26,35 @@ from sidecar.operations.record.checkpoint_ports import CheckpointSigner, Checkpo
 from sidecar.operations.record.ports import RecordArchive
 
 PAGE: Final = 200
-"""Turns whose texts go in one transaction; others write in between."""
+"""Turns whose texts are erased in one transaction; other writers continue in between."""
 MOST_LOOKS: Final = 5
-"""Searches of the record in one erasure. The first finds the user's content, and the last has to find none."""
+"""The most searches of the record in one erasure. The first finds the user's content, the last must find none."""
 
 
 class Conversations(Protocol):
     """What an erasure needs of the episode memories."""
 
     async def erase(self, principal: Principal) -> int | None:
-        """Remove all conversations of a user; returns how many, None if a memory cannot. Raises `MemoryUnavailable`."""
+        """Remove all conversations of a user; return how many, None if a memory cannot. Raises `MemoryUnavailable`."""
 
 
 class Lists(Protocol):
     """What an erasure needs of the projection: a `Projector`."""
 
     async def catch_up(self) -> None:
-        """Derive the lines of lists again from the remaining facts. Raises `StoreUnavailable`."""
+        """Derive the rows of lists again from the remaining facts. Raises `StoreUnavailable`."""
 
 
 class ErasureReport(Struct, frozen=True, kw_only=True):
     """The progress of an erasure.
 
     Attributes:
-        looked_at: turns that were read, because the user's id stands in their texts.
-        turns: of the user, that have ended and hold texts.
-        open_turns: of the user, that have not ended: nothing more is erased then.
-        facts: whose texts were erased so far.
-        conversations: that were removed; None: a memory cannot, or turns are open.
-        done: nothing of the user is left; the last of the messages has it, unless turns are open or it is a preview.
+        looked_at: turns that were read because their texts contain the user's id.
+        turns: ended turns of the user that have texts.
+        open_turns: open turns of the user; if there are any, nothing more is erased.
+        facts: number of facts whose texts were erased so far.
+        conversations: number of removed conversations; None: a memory cannot remove them, or turns are open.
+        done: nothing of the user is left. Only the last report has it, and none if turns are open or for a preview.
     """
 
     looked_at: int = 0
@@ -66,13 +66,13 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
 
 
 class EraseUser:
-    """The operation. One at a time.
+    """The operation. Only one erasure runs at a time.
 
     Args:
         archive: the record.
         lists: the projection of the record.
         conversations: the episode memories.
-        signer, place: sign the markers, and keep them outside of the record.
+        signer, place: sign the markers, and store them outside the record.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class EraseUser:
         clock: Clock,
         ids: Ids,
     ) -> None:
-        """Begin with nothing to do."""
+        """Begin without an erasure."""
         self._archive = archive
         self._instance = instance
         self._lists = lists
@@ -106,9 +106,9 @@ class EraseUser:
             preview: only count the content.
 
         Raises:
-            AdmissionRefused: another one runs.
-            StoreUnavailable, MemoryUnavailable, CheckpointStoreUnavailable: what was told so far is erased.
-            RecordConflict: a turn cannot be read, or each look found more; says what to do.
+            AdmissionRefused: another erasure runs.
+            StoreUnavailable, MemoryUnavailable, CheckpointStoreUnavailable: what was reported so far is erased.
+            RecordConflict: a turn cannot be read, or each search found more content; the message says what to do.
         """
         if self._erasing:
             raise AdmissionRefused("texts are being erased already; wait for that", metadata={"limit": "erasures"})
@@ -127,36 +127,36 @@ class EraseUser:
             async for looked_at in self._look(found):
                 yield replace(erased, looked_at=looked_at)
             looked_at = max(erased.looked_at, found.looked_at)
-            told = replace(erased, looked_at=looked_at, turns=erased.turns + len(found.ended))
+            report = replace(erased, looked_at=looked_at, turns=erased.turns + len(found.ended))
             if preview or found.open:
-                yield replace(told, open_turns=tuple(found.open), conversations=None)
+                yield replace(report, open_turns=tuple(found.open), conversations=None)
                 return
             # `done` needs one complete search after the last erasure: a turn that began during the erasure would
             # otherwise be missed.
             if is_clean and not found.ended:
-                yield replace(told, done=True)
+                yield replace(report, done=True)
                 return
             try:
                 async for facts in self._erase_texts(found):
-                    told = replace(told, facts=told.facts + facts)
-                    yield told
-            except RecordConflict:  # another sidecar has erased some of these texts: what is left has to be read again
-                erased = replace(erased, looked_at=looked_at, facts=told.facts)
+                    report = replace(report, facts=report.facts + facts)
+                    yield report
+            except RecordConflict:  # another sidecar has erased some of these texts: read the remaining ones again
+                erased = replace(erased, looked_at=looked_at, facts=report.facts)
                 continue
             # Lists hold the user's id. They are derived again before `compact`, so that the rewritten files contain no
             # old row.
             await self._lists.catch_up()
             await self._archive.compact()
             removed = await self._conversations.erase(principal)
-            total = None if removed is None or told.conversations is None else told.conversations + removed
-            erased, is_clean = replace(told, conversations=total), True
+            total = None if removed is None or report.conversations is None else report.conversations + removed
+            erased, is_clean = replace(report, conversations=total), True
         raise RecordConflict(
             f"content of the user was found in each of {MOST_LOOKS} looks: the user begins turns, or another sidecar "
             "erases the same user; keep the user out or wait for the other erasure, then run this again"
         )
 
     async def _look(self, found: "_UserTurns") -> AsyncGenerator[int, None]:
-        """Read all turns that may be the user's; yields now and then how many were read."""
+        """Read all turns that may belong to the user; yield the number of read turns from time to time."""
         seen: set[TurnId] = set()
         async for turn_id in self._archive.turns_saying(found.principal):
             if turn_id not in seen:
@@ -172,7 +172,7 @@ class EraseUser:
                     yield len(seen)
 
     async def _erase_texts(self, found: "_UserTurns") -> AsyncGenerator[int, None]:
-        """Erase the texts of turns, some at a time; yields of how many facts."""
+        """Erase the texts of turns, some at a time; yield the number of facts."""
         for day, of_day in groupby(sorted(found.ended), key=lambda each: each[0]):
             for turns in _pages([turn_id for _, turn_id in of_day]):
                 facts = {turn_id: (await self._archive.facts(turn_id)).facts for turn_id in turns}
@@ -192,9 +192,9 @@ class _UserTurns:
 
     Attributes:
         principal: the user.
-        looked_at: turns that were read.
-        ended: with the day under which they are.
-        open: that go on.
+        looked_at: number of turns that were read.
+        ended: ended turns, each with the day that it belongs to.
+        open: open turns.
     """
 
     def __init__(self, principal: Principal) -> None:

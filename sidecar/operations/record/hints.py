@@ -14,14 +14,14 @@ from sidecar.operations.record.ports import Store
 
 
 class RecordHints:
-    """The watchers of turns. Without watchers it costs one lookup in an empty dictionary."""
+    """The watchers of turns. Without watchers, an append costs one look at an empty dictionary."""
 
     def __init__(self) -> None:
         self._watchers: dict[TurnId, list[asyncio.Event]] = {}
 
     @property
     def watching(self) -> int:
-        """How many watch."""
+        """The number of watchers."""
         return sum(len(wakers) for wakers in self._watchers.values())
 
     @contextmanager
@@ -38,7 +38,7 @@ class RecordHints:
                 del self._watchers[turn_id]
 
     def appended(self, drafts: Sequence[Draft]) -> None:
-        """Wake who watches the turns of `drafts`."""
+        """Wake the watchers of the turns of `drafts`."""
         if not self._watchers:
             return
         for draft in drafts:
@@ -47,7 +47,7 @@ class RecordHints:
 
 
 class NotifyingStore(DelegatedReads):
-    """A store whose appends are followed by a hint."""
+    """A store that sends a hint after each append."""
 
     def __init__(self, store: Store, hints: RecordHints) -> None:
         super().__init__(store)

@@ -25,14 +25,14 @@ def unreadable(why: UnreadableFact) -> StoreUnavailable:
 
 
 class ReadsOfJournal:
-    """`RecordReads`, without the instance. See the port for what each method returns and raises."""
+    """`RecordReads` without the instance. See the port for results and errors of each method."""
 
     def __init__(self, journal: JournalReads, lists: TurnListReader) -> None:
         self._facts_of = journal
         self._lists = lists
 
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn."""
+        """Return everything that is recorded of a turn."""
         found = await self._facts_of.facts(turn_id)
         return _state(turn_id, found).stored(found.living)
 
@@ -73,7 +73,7 @@ class ReadsOfJournal:
         return await self._lists.episodes(limit, before)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
-        """Return what the runners sent in a turn, by child and number."""
+        """Return the runners' messages of a turn, by child and number."""
         frames = await self._facts_of.frames(turn_id)
         if not frames:
             return ()
@@ -89,8 +89,8 @@ def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[At
     """Return the recorded attempts of a turn, by child and number. Raises `UnreadableFact`.
 
     Args:
-        state: of the turn.
-        records: that its facts say.
+        state: the state of the turn.
+        records: the records that its facts contain.
         frames: in any order.
     """
     attempts = []

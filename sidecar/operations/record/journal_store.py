@@ -27,13 +27,13 @@ from sidecar.operations.record.lists import TurnListReader, lists_in_memory
 from sidecar.operations.record.ports import CommitUnknown, Journal
 
 MOST_IN_A_BATCH: Final = 2000
-"""Facts of one commit; a database takes a few milliseconds for that many."""
+"""The most facts of one commit; a database takes a few milliseconds for that many."""
 MOST_WAITING: Final = 20_000
-"""Facts that wait for a commit; more are refused at once."""
+"""The most facts that wait for a commit; further ones are refused immediately."""
 MOST_TURNS: Final = 1000
-"""Turns that are kept in memory; the one that was not appended to for longest is read again when it is."""
+"""The most turns that are cached; the least recently used turn is dropped and read again when needed."""
 TURNS_IN_A_ROW: Final = 10
-"""Are decided before everything else has its turn; after a disk that hung there are many."""
+"""Turns that are decided before the loop yields to other tasks; after a disk that hung, many turns wait."""
 MOST_TRIES: Final = 5
 """How often a group is decided again after another process has appended to its turn."""
 AGAIN: Final = timedelta(seconds=1)
@@ -61,16 +61,14 @@ class _Plan(Struct):
 
 
 class JournalStore(ReadsOfJournal):
-    """The store port over a journal.
+    """The store port over a journal. `batches` is the number of attempted commits.
 
     Args:
-        journal: keeps the facts, one commit at a time.
-        spawner: owns the writer, so that a caller that leaves does not stop a commit.
-        recorder: told of what should not happen.
+        journal: stores the facts, one commit at a time.
+        spawner: owns the writer, so that a caller that is cancelled does not stop a commit.
+        recorder: receives unexpected events.
         salt: returns 16 random bytes.
-        lists: told of what was appended; by default all that changed is projected whenever a list is asked for.
-
-    Attributes: `batches`, commits that were tried.
+        lists: informed of appends; by default all changes are projected whenever a list is requested.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class JournalStore(ReadsOfJournal):
         salt: Callable[[], bytes],
         lists: TurnListReader | None = None,
     ) -> None:
-        """Begin with nothing to write."""
+        """Begin with an empty queue."""
         super().__init__(journal, lists or lists_in_memory(journal, recorder))
         self._journal, self._by, self._shared = journal, journal.instance, journal.shared
         self._spawner = spawner
@@ -111,7 +109,7 @@ class JournalStore(ReadsOfJournal):
     def draft(
         self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
     ) -> Draft:
-        """Return what happened as a draft of this process, with its salt."""
+        """Return a draft of this process, with its salt."""
         return Draft(turn_id, self._by, at, body, texts, self._salt(), frames)
 
     async def append(self, drafts: Sequence[Draft]) -> None:
@@ -134,7 +132,7 @@ class JournalStore(ReadsOfJournal):
             raise refused
 
     async def _write(self) -> None:
-        """Write until nothing waits."""
+        """Write batches until the queue is empty."""
         try:
             while self._queue:
                 await self._write_batch(self._next_batch())
@@ -153,21 +151,21 @@ class JournalStore(ReadsOfJournal):
         return batch
 
     async def _write_batch(self, batch: list[_Group]) -> None:
-        """Decide about a batch, commit what is accepted, and settle the callers."""
+        """Decide a batch, commit the accepted groups, and settle the callers."""
         try:
             await self._decide_and_keep(batch)
         except StoreUnavailable as refused:
             _settle(batch, refused)
         except BaseException:
             _settle(batch, StoreUnavailable("the sidecar stops", retry_after=AGAIN))
-            self._turns.clear()  # some stand as if what is not kept were kept
+            self._turns.clear()  # cached states may contain facts that were not committed
             raise
         _settle(batch, None)
         while len(self._turns) > MOST_TURNS:
             self._turns.popitem(last=False)
 
     async def _decide_and_keep(self, batch: list[_Group]) -> None:
-        """Raises `StoreUnavailable` for all that is not decided by then."""
+        """Decide and commit a batch. Raises `StoreUnavailable` for all groups that are not decided by then."""
         unknown: CommitUnknown | None = None
         for attempt in range(MOST_TRIES):
             by_turn: dict[TurnId, list[_Group]] = {}
@@ -185,18 +183,19 @@ class JournalStore(ReadsOfJournal):
                 await self._keep(plans)
             except CommitUnknown as why:
                 self._recorder.anomaly("commit_unknown", f"{sum(map(len, by_turn.values()))} groups of records")
+                # The first unknown commit is repeated: the store recognises recorded drafts by their salts.
                 if unknown is not None:
                     raise StoreUnavailable(f"the result of a commit is unknown: {why}", retry_after=AGAIN) from None
                 unknown = why
             except StoreUnavailable:
                 raise
-            except Exception as defect:  # noqa: BLE001  of the database's adapter, or of one of the groups
+            except Exception as defect:  # noqa: BLE001  a defect of the database's adapter, or of one group
                 await self._each_alone([group for groups in by_turn.values() for group in groups], defect)
                 return
         raise StoreUnavailable("other sidecars append to the turn all the time", retry_after=AGAIN)
 
     async def _each_alone(self, groups: Sequence[_Group], defect: Exception) -> None:
-        """Find out which of some groups cannot be kept: it must not cost the others anything."""
+        """Commit groups one by one to find the one that cannot be stored: it must not affect the others."""
         if len(groups) == 1:
             self._refuse_defect(groups[0], defect)
         else:
@@ -204,9 +203,9 @@ class JournalStore(ReadsOfJournal):
                 await self._decide_and_keep([group])
 
     def _refuse_defect(self, group: _Group, defect: Exception) -> None:
-        said = f"a group of records cannot be kept: the store raised {type(defect).__name__}"
-        self._recorder.anomaly("record_defect", said)
-        group.decided.settle(StoreUnavailable(said, retry_after=AGAIN))
+        detail = f"a group of records cannot be kept: the store raised {type(defect).__name__}"
+        self._recorder.anomaly("record_defect", detail)
+        group.decided.settle(StoreUnavailable(detail, retry_after=AGAIN))
 
     # --- deciding
 
@@ -227,7 +226,7 @@ class JournalStore(ReadsOfJournal):
             # compares the version.
             if plan is not None and (certain or not plan.refuses):
                 return plan
-        while groups := [each for each in groups if not each.decided.settled]:  # without those that were defects
+        while groups := [each for each in groups if not each.decided.settled]:  # groups with defects are settled
             self._turns.pop(turn_id, None)
             try:
                 plan = self._decided(KeptTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
@@ -253,7 +252,7 @@ class JournalStore(ReadsOfJournal):
         for group in groups:
             try:
                 taken = turn.take(group.drafts)
-            except Exception as defect:  # noqa: BLE001  it must not cost the other callers anything
+            except Exception as defect:  # noqa: BLE001  a defect of one group must not affect other callers
                 self._refuse_defect(group, defect)
                 del self._turns[state.turn_id]
                 return None
@@ -270,14 +269,14 @@ class JournalStore(ReadsOfJournal):
         return plan
 
     async def _keep(self, plans: Sequence[_Plan]) -> None:
-        """Commit the decided appends and settle the callers, except those of turns that others have changed."""
+        """Commit the accepted appends and settle the callers, except those of turns that changed elsewhere."""
         appends, kept = [each.append for each in plans if each.append is not None], dict[TurnId, bool]()
         if appends:
             self.batches += 1
             try:
                 answers = await self._journal.append(appends)
             except BaseException:
-                for append in appends:  # the record alone says now where these turns stand
+                for append in appends:  # only the record knows the state of these turns now
                     self._turns.pop(append.turn_id, None)
                 raise
             kept = {append.turn_id: answer for append, answer in zip(appends, answers, strict=True)}
@@ -291,7 +290,7 @@ class JournalStore(ReadsOfJournal):
                 self._turns.pop(plan.turn_id, None)
                 continue
             if turn is not None and turn.standing.head.ended:
-                del self._turns[plan.turn_id]  # little comes after the end
+                del self._turns[plan.turn_id]  # an ended turn gets hardly any further facts
             plan.tell()
 
 

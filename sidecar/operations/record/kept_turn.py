@@ -24,20 +24,20 @@ NOTHING = NewFacts()
 
 
 class KeptTurn:
-    """A turn after all facts that were taken: `standing`. A draft whose salt is on record adds nothing."""
+    """A turn after all accepted facts: `standing`. A draft whose salt is recorded adds no fact."""
 
     def __init__(self, turn_id: TurnId, facts: Iterable[Stored] = ()) -> None:
-        """Begin with the facts that are on record. Raises `UnreadableFact`."""
+        """Begin with the recorded facts. Raises `UnreadableFact`."""
         self.standing = RecordedState(turn_id)
         self.standing.stand(facts)
 
     def take(self, group: Sequence[Draft]) -> NewFacts | str:
-        """Decide a group of drafts; return the new facts, or why it is refused, which changes nothing."""
+        """Decide a group of drafts. Return the new facts, or the reason for a refusal, which changes nothing."""
         new, frames = list[tuple[Fact, TurnHead]](), list[AttemptFrames]()
         head, salts = self.standing.head, self.standing.salts
         for draft in group:
             if draft.salt in salts:
-                continue
+                continue  # repeated by its caller after an append whose answer was lost
             fact = fact_of(draft, links_of(head, draft.body))
             try:
                 head = after(head, fact)
@@ -48,6 +48,7 @@ class KeptTurn:
                 frames += draft.frames
         if not new:
             return NOTHING
-        for fact, stands in new:
-            self.standing.move(fact, stands)
+        # Only now, after all drafts of the group are accepted: a group is recorded whole or not at all.
+        for fact, state in new:
+            self.standing.move(fact, state)
         return NewFacts(tuple([fact.stored for fact, _ in new]), tuple(frames))

@@ -20,7 +20,7 @@ class Lease:
     """
 
     def __init__(self, journal: Journal, seconds: float | None, *, clock: Clock, recorder: Recorder) -> None:
-        """Begin with a lease that was confirmed now: the database was opened just before."""
+        """Begin with a lease that is confirmed now, because the database was opened just before."""
         self._journal = journal
         self._seconds = seconds
         self._clock, self._recorder = clock, recorder
@@ -28,22 +28,24 @@ class Lease:
         self._lapses = 0
 
     def held(self) -> bool:
-        """Return whether it still holds."""
+        """Return whether the lease is valid."""
         return self._seconds is None or self._clock.monotonic() < self._confirmed + self._seconds
 
     def term(self) -> int:
-        """Return a number that changes when the lease is held again after it was over: others may have taken over."""
+        """Return a number that changes when an expired lease is regained: others may have taken over dispatches."""
         return self._lapses
 
     async def run(self) -> None:
-        """Renew it for ever, three times in its length; owned by the supervisor."""
+        """Renew the lease three times in its length; the supervisor owns this loop."""
         while True:
             await self.renew()
             await asyncio.sleep((self._seconds or 3600.0) / 3)
 
     async def renew(self) -> None:
-        """Renew it once; a failure is reported, and the next time may succeed."""
-        began = self._clock.monotonic()  # from before the question, so that it never outlives what the database knows
+        """Renew the lease once. A failure is reported; the next attempt may succeed."""
+        # Counted from before the request: the lease must expire here no later than in the database, whatever the answer
+        # takes.
+        began = self._clock.monotonic()
         try:
             await self._journal.renew_lease()
         except StoreUnavailable:

@@ -15,7 +15,7 @@ from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projector import Projector
 
 MOST_CHANGES: Final = 600
-"""About 200 turns."""
+"""The facts of about 200 turns."""
 
 
 class TurnListReader:
@@ -23,12 +23,12 @@ class TurnListReader:
 
     Args:
         projector: of the journal.
-        at_once: project all that has changed whenever a list is asked for. Where appending waits for nothing, that
-            needs no loop, and costs nothing while no list is asked for.
-        most_changes: facts behind the watermarks that are read for a list.
+        at_once: project all changes whenever a list is requested. A journal whose appends do not wait needs no
+            projection loop then, and costs nothing while no list is requested.
+        most_changes: the most facts after the watermarks that are read for a list.
 
     Attributes:
-        behind: lists that could not show everything.
+        behind: number of lists that were incomplete.
     """
 
     def __init__(self, projector: Projector, *, at_once: bool = False, most_changes: int = MOST_CHANGES) -> None:
@@ -38,7 +38,7 @@ class TurnListReader:
         self.behind = 0
 
     def appended(self, facts: int) -> None:
-        """Report facts that this process has appended to the projector."""
+        """Tell the projector how many facts this process has appended."""
         self._projector.appended(facts)
 
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
@@ -52,7 +52,7 @@ class TurnListReader:
         return ListPage(tuple(await self._projector.projection.episodes(limit, newer, before)), as_of)
 
     async def _newer(self) -> tuple[Newer, datetime | None]:
-        """Return the rows that are not projected yet, and the time of the list if these are not all."""
+        """Return the rows that are not projected yet, and the time up to which the list is complete (None: now)."""
         if self._at_once:
             await self._projector.catch_up()
         journal, projection = self._projector.journal, self._projector.projection
@@ -64,19 +64,20 @@ class TurnListReader:
             is_altered = changes.reached.alterations != marks.alterations
         except NotThisJournal:
             is_altered = True
-        if is_altered:  # rare: rows may be of turns that are gone, or of users whose texts are
+        if is_altered:  # rare: rows may belong to removed turns, or contain the ids of erased users
             await self._projector.step()
             changes = await journal.changed(await projection.watermarks(), self._most)
         lines = {each.turn_id: each.line() for each in await self._projector.readings_of(changes.turns)}
         kept = await projection.versions(list(lines)) if lines else {}
-        # A turn that several sidecars append to may be projected from later facts than those that are not.
+        # If several sidecars append to a turn, its row may already contain later facts than the changes that were read
+        # here. The row with more facts counts.
         newer = {turn_id: line.row for turn_id, line in lines.items() if kept.get(turn_id, 0) <= line.version}
         self.behind += changes.behind > 0
         return newer, changes.as_of
 
 
 def lists_in_memory(journal: Journal, recorder: Recorder) -> TurnListReader:
-    """Return lists that project what has changed whenever one is asked for."""
+    """Return lists that project all changes whenever one is requested."""
     from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
 
     return TurnListReader(Projector(journal, RowsInMemory(), recorder), at_once=True)

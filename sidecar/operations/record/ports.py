@@ -2,11 +2,11 @@
 
 The rules about what may be appended exist once, in `sidecar/core/journal/rules.py`. A database must guarantee:
 
-1. The facts of a `TurnAppend` are written completely and in order, durably when the call returns, or not at all.
-2. Nothing is written unless the turn has as many facts as the append says (`before`). A database with several writing
-   processes compares and sets in one statement.
-3. Each fact gets the next number of its instance, without gaps, and extends the running root of its instance and day.
-4. Only `remove`, `remove_frames` and `erase` change or remove data; they reject markers that do not fit.
+1. The facts of a `TurnAppend` are written completely and in order, durably when the call returns, or not at all. 2.
+Nothing is written unless the turn has as many facts as the append says (`before`). A database with several writing
+processes compares and sets in one statement. 3. Each fact gets the next number of its instance, without gaps, and
+extends the running root of its instance and day. 4. Only `remove`, `remove_frames` and `erase` change or remove data;
+they reject markers that do not fit.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -27,11 +27,11 @@ from sidecar.core.listing.changes import Changes, Watermarks
 
 
 class CommitUnknown(Exception):
-    """A commit whose answer was lost: it may have succeeded or not. The same group may be committed again."""
+    """The answer of a commit was lost: it may have succeeded or failed. Committing the same group again is safe."""
 
 
 class NotThisJournal(Exception):
-    """A place is not in the journal: it is another one, or an older copy of it, or retention removed the place."""
+    """A position is not in the journal: it belongs to another journal or an older copy, or retention removed it."""
 
 
 class RecordReads(Protocol):
@@ -42,34 +42,34 @@ class RecordReads(Protocol):
         """Return the id under which this process appends; a new one at each start."""
 
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn; None if nothing of it is on record."""
+        """Return everything that is recorded of a turn; None if nothing is."""
 
     async def child_events(self, turn_id: TurnId, child_id: ChildId) -> Sequence[ChildEvent]:
-        """Return the events of one child of a turn in order; empty if it is not known."""
+        """Return the events of one child of a turn in order; empty if the child is unknown."""
 
     async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
         """Return the routing decision of a turn, if it has ended."""
 
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
-        """Return the slots called in the episode's last turn that called any; empty if there is none."""
+        """Return the slots that the episode's last dispatching turn called; empty if there is none."""
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches with calls that have not settled, and whose owner is dead; oldest first."""
+        """Return dispatches that have unsettled calls and whose owner is dead; oldest first."""
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return turns that have not ended and whose `turn_expires_at` is before `now`; oldest first."""
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
-        """Return turns that have not ended, newest first; those that began before another open turn, if it is named."""
+        """Return turns that have not ended, newest first; with `before` only those that began before that open turn."""
 
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
-        """Return a list of turns, newest first; for eyes, not for decisions: see `ListPage.as_of`."""
+        """Return a list of turns, newest first. It is for display, not for decisions: see `ListPage.as_of`."""
 
     async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
-        """Return the episodes used last, newest first."""
+        """Return the most recently used episodes, newest first."""
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
-        """Return what the runners sent in a turn, by child and number."""
+        """Return the runners' messages of a turn, by child and number."""
 
 
 class JournalReads(Protocol):
@@ -79,24 +79,24 @@ class JournalReads(Protocol):
         """Return all facts of a turn; none if nothing of it is on record."""
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
-        """Return what the runners sent in a turn, by step and number."""
+        """Return the runners' messages of a turn, by step and number."""
 
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
-        """Return the turn of an episode that ended last, of those that called any sub-agent."""
+        """Return the episode's turn that ended last, of those that called a sub-agent."""
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches of open turns with calls that have not settled, and whose owner is dead; oldest first."""
+        """Return dispatches of open turns that have unsettled calls and whose owner is dead; oldest first."""
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return open turns whose `expires_at` is before `now`; oldest first."""
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
-        """Return turns that have not ended, newest first; those that began before another open turn, if it is named."""
+        """Return turns that have not ended, newest first; with `before` only those that began before that open turn."""
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
-        """Return the turns that have some of the next `limit` facts after `after`, of some sequences, or of all.
+        """Return the turns that have some of the next `limit` facts after the position `after`.
 
-        Raises `NotThisJournal`.
+        `only` limits the facts to these sequences. Raises `NotThisJournal`.
         """
 
     async def erased_turns(self) -> Sequence[TurnId]:
@@ -110,10 +110,10 @@ class ArchiveReads(Protocol):
         """Return the running roots, by instance and day."""
 
     def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
-        """Go through all facts of the turns of a day. Those of one instance come in the order of its running root."""
+        """Iterate over all facts of the turns of a day. Facts of one instance come in the order of its running root."""
 
     def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Go through all turns on record."""
+        """Iterate over all recorded turns."""
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn; none if nothing of it is on record."""
@@ -129,22 +129,22 @@ class RecordArchive(ArchiveReads, Protocol):
     """What verifying, retention and erasing need of the journal."""
 
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
-        """Return the roots of the days on which each turn has ended, before then."""
+        """Return the roots of the days on which every turn ended before `ended_before`."""
 
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
-        """Keep the markers, and remove the days that they name: turns with facts, frames and roots.
+        """Store the markers, and remove the days that they name: turns with facts, frames and roots.
 
-        Returns how many turns are gone. Raises `RecordConflict`, and removes nothing, for markers that do not fit the
-        roots, or leave out an instance that has appended to a day.
+        Returns the number of removed turns. Raises `RecordConflict`, and removes nothing, if a marker does not fit its
+        root, or if an instance that appended to a day has no marker.
         """
 
     def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain these characters; a turn may occur more than once."""
 
     async def erase(self, erasure: Erasure) -> None:
-        """Keep the marker, and take texts and salts of the facts, and the frames of their turns.
+        """Store the marker, and remove texts and salts of the facts, and the frames of their turns.
 
-        Raises `RecordConflict`, and changes nothing, if one of the facts is not there, or has no texts.
+        Raises `RecordConflict`, and changes nothing, if one of the facts does not exist or has no texts.
         """
 
     async def compact(self) -> None:
@@ -154,7 +154,7 @@ class RecordArchive(ArchiveReads, Protocol):
         """
 
     async def remove_frames(self, ended_before: datetime) -> int:
-        """Remove what runners sent in attempts of turns that ended before then; returns how many attempts."""
+        """Remove the runners' messages of turns that ended before `ended_before`; return the number of attempts."""
 
 
 class Journal(JournalReads, RecordArchive, Protocol):
@@ -166,20 +166,20 @@ class Journal(JournalReads, RecordArchive, Protocol):
 
     @property
     def shared(self) -> bool:
-        """Return whether other processes may append to it while this one does."""
+        """Return whether other processes may append to it at the same time."""
 
     @property
     def waits(self) -> bool:
-        """Return whether `append` may have to wait for anything."""
+        """Return whether `append` may have to wait."""
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Write the decided appends, each turn once, in one transaction.
+        """Write the accepted appends, each turn once, in one transaction.
 
-        Returns, for each of them, whether it was kept; False: the turn has other facts than it was decided on.
+        Returns, for each append, whether it was stored; False: the turn has other facts than the decision was based on.
 
         Raises:
-            StoreUnavailable: nothing is kept.
-            CommitUnknown: it may be kept or not. The turns have to be read again.
+            StoreUnavailable: nothing was stored.
+            CommitUnknown: the appends may be stored or not. The turns must be read again.
         """
 
     async def renew_lease(self) -> None:
@@ -189,7 +189,10 @@ class Journal(JournalReads, RecordArchive, Protocol):
         """
 
     async def close(self) -> None:
-        """Give everything back, the lease too: this instance is dead to the others from now on. Never raises."""
+        """Release everything, including the lease: for other processes this instance is dead from now on.
+
+        Never raises.
+        """
 
 
 class Store(RecordReads, Protocol):
@@ -197,23 +200,23 @@ class Store(RecordReads, Protocol):
 
     @property
     def waits(self) -> bool:
-        """Return whether `append` may have to wait; if it never does, no timer is set for it."""
+        """Return whether `append` may have to wait; if it never does, callers set no timer for it."""
 
     @property
     def shared(self) -> bool:
-        """Return whether other processes may append to the same record while this one lives."""
+        """Return whether other processes may append to the same record while this one runs."""
 
     def draft(
         self, turn_id: TurnId, at: datetime, body: Body, texts: Texts, frames: tuple[AttemptFrames, ...] = ()
     ) -> Draft:
-        """Return what happened as a draft of this process, with its salt."""
+        """Return a draft of this process, with its salt."""
 
     async def append(self, entries: Sequence[Draft]) -> None:
-        """Make `entries`, all of one turn, durable, whole, after everything that was handed over before.
+        """Make `entries`, all of one turn, durable as a whole, after everything that was appended before.
 
-        With none: return when everything handed over before is decided. A draft that is on record adds nothing.
+        Without entries: return when every earlier append is decided. A draft that is recorded already adds no fact.
 
         Raises:
-            RecordConflict: the record says otherwise; nothing of `entries` is kept.
-            StoreUnavailable: it cannot be confirmed; appending the same again is safe.
+            RecordConflict: the record contradicts `entries`; none of them is stored.
+            StoreUnavailable: the result cannot be confirmed; appending the same entries again is safe.
         """

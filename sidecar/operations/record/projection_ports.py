@@ -19,10 +19,10 @@ class Projection(Protocol):
     """The rows of lists. Every method raises `StoreUnavailable` if it cannot answer, or if there are no rows."""
 
     async def mine(self) -> Sequence[str] | None:
-        """Return the sequences that this process may project now; None: all. Others project the rest."""
+        """Return the sequences that this process may project now; None: all. Other processes project the rest."""
 
     async def watermarks(self) -> Watermarks:
-        """Return up to where the journal was projected; empty ones if it was not, or if the rows are lost."""
+        """Return the position up to which the journal was projected; empty if it was not, or if the rows are lost."""
 
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
@@ -33,13 +33,13 @@ class Projection(Protocol):
         """
 
     async def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
 
     async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
-        """Return from how many facts the lines of turns were derived; of those that have one."""
+        """Return, for each turn that has a row, the number of facts that its row was derived from."""
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
-        """Return a list of turns, newest first, in which the rows of `newer` count in the place of those kept."""
+        """Return a list of turns, newest first; rows of `newer` take precedence over stored ones."""
 
     async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
-        """Return the episodes used last, newest first; `newer` as for `turns`."""
+        """Return the most recently used episodes, newest first; `newer` as for `turns`."""

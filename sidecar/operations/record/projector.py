@@ -24,9 +24,9 @@ from sidecar.operations.record.projection_ports import Projection
 
 FACTS_OF_A_PASS: Final = 100
 TURNS_IN_A_ROW: Final = 10
-"""Lines that are derived before everything else that waits has its turn: well below a millisecond."""
+"""Rows that are derived before the loop yields to other tasks: well below a millisecond."""
 TURNS_READ_AGAIN: Final = 50
-"""Of those whose texts were erased, at a time."""
+"""Turns with erased texts that are read at a time."""
 MOST_OPEN: Final = 1000
 """Open turns whose row is updated from new facts alone; for other turns all facts are read again."""
 
@@ -148,7 +148,7 @@ class Projector:
                     await self._take_alterations(marks, changes)
                 readings = await self.readings_of(changes.turns)
                 await self.projection.apply([each.line() for each in readings], changes.reached)
-                self._go_on_with(readings)
+                self._cache_open(readings)
             number = _facts(changes.reached) - _facts(marks)
             self.projected += max(number, 0)
             self.lag = changes.behind
@@ -194,7 +194,7 @@ class Projector:
         # The cached line may be continued only without a gap. If another sidecar projected facts of this turn in
         # between, the versions differ, and all facts are read again.
         if turn.first > 1 and known is not None and known.version == turn.first - 1:
-            reading = known.copy()  # a pass that fails has changed nothing
+            reading = known.copy()  # if the pass fails, the cached line must not contain its facts
         else:
             reading = TurnLineBuilder(turn.turn_id)
             if turn.first > 1:
@@ -203,7 +203,7 @@ class Projector:
             reading.take(fact)
         return reading if reading.version == turn.version else None
 
-    def _go_on_with(self, readings: Sequence[TurnLineBuilder]) -> None:
+    def _cache_open(self, readings: Sequence[TurnLineBuilder]) -> None:
         for reading in readings:
             self._open.pop(reading.turn_id, None)
             if not reading.ended:

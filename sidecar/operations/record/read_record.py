@@ -54,7 +54,7 @@ class ExportReplay:
 
 
 MOST_ROWS = 200
-"""Of a list, whatever is asked for."""
+"""The most rows of a list, whatever the caller requests."""
 SOON = timedelta(seconds=5)
 
 
@@ -62,8 +62,8 @@ class TurnPage(msgspec.Struct, frozen=True):
     """Some turns, newest first.
 
     Attributes:
-        next_before: where the next page begins; None if this is the last.
-        as_of: what was appended later may be missing; None: nothing is.
+        next_before: where the next page begins; None if this is the last page.
+        as_of: facts that were appended later may be missing; None: the page is complete.
     """
 
     rows: tuple[TurnRow, ...]
@@ -72,7 +72,7 @@ class TurnPage(msgspec.Struct, frozen=True):
 
 
 class EpisodePage(msgspec.Struct, frozen=True):
-    """Some episodes, those used last first; as `TurnPage`."""
+    """Some episodes, most recently used first; otherwise like `TurnPage`."""
 
     rows: tuple[EpisodeRow, ...]
     next_before: EpisodeMark | None
@@ -80,7 +80,7 @@ class EpisodePage(msgspec.Struct, frozen=True):
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """Some of what happened; `children` are those of `events` that were not named before."""
+    """Some events of a turn. `children` are the children that no earlier batch has described."""
 
     children: tuple[ChildOpened, ...] = ()
     events: tuple[ChildEvent, ...] = ()
@@ -96,46 +96,47 @@ class ReadRecord:
         self._rules = rules
 
     async def list_turns(self, query: TurnQuery) -> TurnPage:
-        """Return a page; `query.limit` 0 is the usual number. Raises `StoreUnavailable`."""
+        """Return a page; `query.limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(query.limit or self._rules.page, MOST_ROWS)
         found = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
         shown, more = found.rows[:limit], len(found.rows) > limit
         return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
 
     async def list_episodes(self, limit: int, before: EpisodeMark | None = None) -> EpisodePage:
-        """Return the episodes used last, after a place; `limit` 0 is the usual number. Raises `StoreUnavailable`."""
+        """Return a page of the most recently used episodes; `limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(limit or self._rules.page, MOST_ROWS)
         found = await self._reads.episodes(limit + 1, before)
         shown, more = found.rows[:limit], len(found.rows) > limit
         return EpisodePage(shown, mark_of(shown[-1]) if more else None, found.as_of)
 
     async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> TurnSummary:
-        """Return a turn, or with `child_ids` some of its children; as much as fits into one answer.
+        """Return a turn, or with `child_ids` some of its children; as much as fits into one response.
 
         Raises:
-            UnknownTurn: the record has nothing about it.
+            UnknownTurn: nothing is recorded of it.
             StoreUnavailable: the store did not answer.
         """
         turn = await self._turn(turn_id)
         return truncate_to_size(row_of(turn), only(turn, child_ids), self._rules.answer_bytes)
 
     async def watch(self, turn_id: TurnId, after: Mapping[ChildId, int]) -> AsyncGenerator[EventBatch, None]:
-        """Go through the events of a turn, then wait for more, until the turn has ended.
+        """Iterate over the events of a turn, and wait for further ones until the turn has ended.
 
         Args:
-            turn_id: which turn.
-            after: by child, the newest sequence that was seen; everything of children that are not named.
+            turn_id: the turn.
+            after: the newest sequence that was seen, by child; children that are not named are sent completely.
 
         Raises:
-            UnknownTurn: nothing is on record of it.
-            StoreUnavailable: also in the middle.
-            AdmissionRefused: too many watch already.
+            UnknownTurn: nothing is recorded of it.
+            StoreUnavailable: also during the iteration.
+            AdmissionRefused: there are too many watchers.
         """
         with self._place(turn_id) as waker:
             watched = _Watched(after)
             while True:
                 waker.clear()
-                # Nothing but one batch is kept while the watcher reads it: 64 that read nothing keep 64 batches.
+                # Only one batch is in memory while the watcher reads it, so 64 watchers that do not read hold 64
+                # batches and not 64 turns.
                 batch, more = watched.news(await self._turn(turn_id), self._rules.batch_bytes)
                 if batch.events or batch.ended:
                     yield batch
@@ -162,7 +163,7 @@ class ReadRecord:
             yield waker
 
     async def _news(self, waker: asyncio.Event) -> None:
-        """Wait for a hint, and then a little for more; without one, until it is time to look again."""
+        """Wait for a hint and then briefly for further facts; without a hint, until the next poll."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.poll.total_seconds()):
                 await waker.wait()
@@ -170,7 +171,7 @@ class ReadRecord:
 
 
 class _Place(msgspec.Struct):
-    """The position of one event among those of other children: in order per child, whatever the clock did."""
+    """The position of one event among those of other children: in order per child, even if the clock went back."""
 
     time: datetime
     step_idx: int
@@ -186,7 +187,7 @@ class _Watched:
         self._named: dict[ChildId, bool] = {}
 
     def news(self, turn: StoredTurn, most_bytes: int) -> tuple[EventBatch, bool]:
-        """Return what the watcher has not received yet, as much as fits into a message, and whether more follows."""
+        """Return the next events that fit into a message, and whether more follow."""
         children: list[ChildOpened] = []
         events: list[ChildEvent] = []
         size = 0

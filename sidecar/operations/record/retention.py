@@ -18,7 +18,7 @@ from sidecar.operations.record.ports import RecordArchive
 
 DAY: Final = timedelta(days=1)
 LEAST_AUDIT: Final = timedelta(days=90)
-"""The record of delegations is kept for at least this long, whatever the settings say."""
+"""The record of delegations is kept for at least this time, whatever the settings say."""
 RETENTION_FAILED: Final = "retention_failed"
 
 
@@ -26,15 +26,15 @@ class RetentionRules(Struct, frozen=True):
     """How long each kind of data is kept.
 
     Attributes:
-        audit: all turns of a day, from the end of the last of them on; at least 90 days.
-        frames: what runners sent, for replay, from the end of the turn on.
+        audit: all turns of a day, counted from the end of the last of them; at least 90 days.
+        frames: runners' messages, for replay, counted from the end of the turn.
     """
 
     audit: timedelta
     frames: timedelta
 
     def __post_init__(self) -> None:
-        """Refuse to forget too early."""
+        """Refuse a retention that is too short."""
         if self.audit < LEAST_AUDIT:
             raise ValueError(f"the audit record is kept for {LEAST_AUDIT.days} days or more, not {self.audit.days}")
 
@@ -43,12 +43,12 @@ class Retention:
     """Removes data that is older than the rules allow.
 
     Args:
-        archive: what is to be shortened.
-        rules: how long what is kept.
+        archive: the record.
+        rules: how long each kind of data is kept.
         signer: signs the markers.
-        place: gets every marker before anything is removed.
-        clock: says how old what is.
-        recorder: told of every failure.
+        place: receives every marker before data is removed.
+        clock: the time that ages are computed from.
+        recorder: receives every failure.
 
     Attributes:
         turns, attempts: how many have been removed.
@@ -74,19 +74,21 @@ class Retention:
         self.attempts = 0
 
     async def run(self) -> None:
-        """Remove at the start, and once a day."""
+        """Remove old data at the start and then once a day."""
         while True:
             await self.remove()
             await asyncio.sleep(DAY.total_seconds())
 
     async def remove(self) -> None:
-        """Remove what is old enough now. A failure is an anomaly; the next day repeats it."""
+        """Remove the data that is old enough. A failure is an anomaly; the next day repeats it."""
         now = self._clock.now()
         try:
             before = now - self._rules.audit
             roots = await self._archive.removable(before)
             markers = [removal_of(root, before, now, self._signer) for root in roots]
             if markers:
+                # The marker first: after a crash in between, a marker exists for facts that are still there, which is
+                # harmless. Facts that are missing without a marker would be a finding of `verify-log`.
                 await self._place.append([retention_of(marker) for marker in markers])
                 self.turns += await self._archive.remove(markers)
             self.attempts += await self._archive.remove_frames(now - self._rules.frames)

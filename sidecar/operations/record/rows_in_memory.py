@@ -10,13 +10,13 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine, episode_rows, listed
 
 
 class RowsInMemory:
-    """The projection port.
+    """The projection port, in memory.
 
     Args:
-        is_kept: says whether a turn is in the journal still; one that keeps the newest turns only forgets others.
+        is_kept: returns whether the journal still has a turn; a journal in memory drops old turns.
 
     Attributes:
-        lines: of turns; the journal may take out what it forgets.
+        lines: by turn; the journal may remove those of dropped turns.
     """
 
     def __init__(self, is_kept: Callable[[TurnId], bool] = lambda turn_id: True) -> None:
@@ -26,16 +26,16 @@ class RowsInMemory:
         self._reached = Watermarks()
 
     async def mine(self) -> None:
-        """Leave nothing to others."""
+        """Return None: this process projects everything."""
 
     async def watermarks(self) -> Watermarks:
-        """Return up to where the journal was projected."""
+        """Return the position up to which the journal was projected."""
         return self._reached
 
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Keep lines."""
+        """Store lines."""
         if days:
             self.lines = {turn_id: line for turn_id, line in self.lines.items() if line.day not in days}
         for turn_id in gone:
@@ -47,12 +47,12 @@ class RowsInMemory:
         self._reached = reached
 
     async def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self.lines.clear()
         self._reached = Watermarks()
 
     async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
-        """Return from how many facts lines were derived."""
+        """Return the numbers of facts that the lines were derived from."""
         return {turn_id: self.lines[turn_id].version for turn_id in turn_ids if turn_id in self.lines}
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:

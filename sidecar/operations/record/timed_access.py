@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 async def append_within(
     store: Store, drafts: Sequence[Draft], until: float, deadlines: Deadlines | None = None
 ) -> Refusal:
-    """Append `drafts`; return why it is not confirmed by `until` (of the loop's clock), or None.
+    """Append `drafts`; return why they are not confirmed by `until` (event loop's clock), or None.
 
     The time limit is one of the caller's `deadlines`, or else a separate timer.
     """
@@ -28,7 +28,7 @@ async def append_within(
             at = asyncio.get_running_loop().call_at if deadlines is None else deadlines.at
             await deadline_at(until, store.append(drafts), at)
         else:
-            await store.append(drafts)
+            await store.append(drafts)  # a store in memory: a timer would cost more than the append
     except TimeoutError:
         return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
     except (StoreUnavailable, RecordConflict) as refused:

@@ -9,20 +9,22 @@ from sidecar.core.dispatching.outcomes import Answer, CallOutcome
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.errors import UnknownTurn
 from sidecar.core.executing.events import CLOSED, FAILED_STATUS, ChildEvent
+from sidecar.core.executing.records import ScoreRecorded
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn, TurnRow, TurnState
 from sidecar.core.identifiers import ChildId, TurnId
 
 LOST: Final = "parent_lost"
 """Close reason of turns that the sidecar closed for their parent."""
 ROW_BYTES: Final = 600
-"""Room for the ids, names, times and links of one child, dispatch, event or outcome."""
+"""Estimated size of the ids, names, times and links of one child, dispatch, event or outcome."""
 
 
 class TurnSummary(msgspec.Struct, frozen=True):
-    """A turn, ready to be shown.
+    """A turn, ready for display.
 
     Attributes:
-        stored: children in emission order; texts that did not fit are empty, a routing decision that did not, None.
+        stored: children in emission order. Texts that did not fit are empty; a routing decision that did not fit is
+            None.
         texts_left_out, events_left_out: how many did not fit.
     """
 
@@ -57,7 +59,7 @@ def row_of(turn: StoredTurn) -> TurnRow:
 
 
 def unknown(turn_id: TurnId) -> UnknownTurn:
-    """Return the refusal."""
+    """Return the error for a turn that the record does not have."""
     return UnknownTurn(
         "nothing is on record of this turn; a turn is on record from its first dispatch or its end on, until it is old "
         "enough to be removed",
@@ -101,9 +103,21 @@ def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSum
     if ended is not None and not room.text_fits(len(ended.narration.encode())):
         ended = msgspec.structs.replace(ended, narration="")
     stored = msgspec.structs.replace(
-        turn, dispatches=tuple(dispatches), children=tuple(children), ended=ended, routing=routing
+        turn,
+        dispatches=tuple(dispatches),
+        children=tuple(children),
+        ended=ended,
+        routing=routing,
+        scores=tuple(_score(each, room) for each in turn.scores),
     )
     return TurnSummary(row, stored, room.texts_left_out, room.events_left_out)
+
+
+def _score(score: ScoreRecorded, room: "_Room") -> ScoreRecorded:
+    room.row()
+    if room.text_fits(len(score.explanation.encode())):
+        return score
+    return msgspec.structs.replace(score, explanation="")
 
 
 class _Room:

@@ -14,7 +14,7 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.operations.record.checkpoint_ports import AuditChain
 
 PAGE: Final = 500
-"""Rows that are read at once."""
+"""Rows in one read."""
 
 
 class AuditVerification:
@@ -22,12 +22,12 @@ class AuditVerification:
 
     Args:
         audit: what to verify.
-        claims: of the second place.
-        judge: knows the public keys; None: markers are taken as they are.
+        claims: the statements in the second place.
+        judge: has the public keys; None: markers are not verified.
 
     Attributes:
-        rows: that were looked at.
-        unsigned: of these, how many come after the newest checkpoint.
+        rows: number of verified rows.
+        unsigned: how many of them come after the newest checkpoint.
     """
 
     def __init__(self, audit: AuditChain, claims: CheckpointClaims, judge: SignatureVerifier | None) -> None:
@@ -38,7 +38,10 @@ class AuditVerification:
         self.unsigned = 0
 
     async def findings(self) -> AsyncIterator[Finding]:
-        """Yield everything that is wrong: the head is read first, then the markers, then the rows."""
+        """Yield every problem. The head is read first, then the markers, then the rows.
+
+        In this order, rows that are added during the verification cannot look like missing ones.
+        """
         head, markers = await self._audit.audit_head(), await self._audit.audit_markers()
         for marker in markers:
             if not self._is_ours(marker):
@@ -49,15 +52,16 @@ class AuditVerification:
             yield finding
         while rows := await self._audit.linked_audit(walk.number, PAGE):
             for row in rows:
-                if row.number != walk.number + 1:  # has retention removed those before since the markers were read?
+                # A gap may come from a retention that ran after the markers were read: read them again.
+                if row.number != walk.number + 1:
                     removed = self._removed(await self._audit.audit_markers())
                     if removed.number + 1 == row.number:
-                        walk.go_on_behind(removed)
+                        walk.continue_after(removed)
                 for finding in walk.take(row):
                     yield finding
         again, removed = await self._audit.audit_head(), self._removed(await self._audit.audit_markers())
-        if removed.number > walk.number:  # and of what was read first, nothing is left
-            walk.go_on_behind(removed)
+        if removed.number > walk.number:  # retention has removed all rows that existed at the begin
+            walk.continue_after(removed)
         for finding in walk.end(head, again):
             yield finding
         self.rows, self.unsigned = walk.rows, walk.unsigned
@@ -68,6 +72,6 @@ class AuditVerification:
         return self._judge.judge(marker.key_id, marker.signed_bytes(), marker.signature) is Verification.FITS
 
     def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
-        """Return the last row that retention has removed, according to signed markers."""
+        """Return the last row that retention has removed, according to valid markers."""
         heads = [AuditHead(marker.number, marker.link) for marker in markers if self._is_ours(marker)]
         return max(heads, key=lambda head: head.number, default=AuditHead())

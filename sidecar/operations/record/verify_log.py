@@ -32,15 +32,15 @@ class RecordUnreadable(Exception):
 
 
 RecordToVerify = ArchiveReads
-"""What is read of a record."""
+"""The reads of a record that a verification needs."""
 
 
 class CheckpointSource(Struct, frozen=True):
     """The checkpoints to verify against.
 
     Attributes:
-        files: each goes through the lines of a file, each with its end, from the beginning whenever it is called.
-        judge: knows the public keys.
+        files: each function returns an iterator over the lines of one file, with line ends, from the beginning.
+        judge: has the public keys.
     """
 
     files: Sequence[Callable[[], Iterable[bytes]]]
@@ -48,7 +48,7 @@ class CheckpointSource(Struct, frozen=True):
 
 
 class VerificationProgress(Struct):
-    """What was verified, and what could not be determined.
+    """How much was verified, and what could not be determined.
 
     Attributes:
         unsigned: facts after the newest checkpoint, by instance and day.
@@ -66,13 +66,13 @@ class VerificationProgress(Struct):
 
 
 class LogVerification:
-    """One verification of one record. Holds the links of one day, and the ids of all turns.
+    """One verification of one record. Memory holds the links of one day, and the ids of all turns.
 
     Args:
         record: what to verify.
-        place: the second place; None: the record is verified against itself only.
-        progress: told what has been looked at, often.
-        audit: of rollouts; None: it is not looked at.
+        place: the second place; None: the record is verified only against itself.
+        progress: called often with the progress.
+        audit: the audit of rollouts; None: it is not verified.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class LogVerification:
         self.looked = VerificationProgress()
 
     async def findings(self) -> AsyncIterator[Finding]:
-        """Yield everything that is wrong; go through it once.
+        """Yield every problem. Iterate once only.
 
         Raises:
             StoreUnavailable: the record cannot be read.
@@ -125,7 +125,7 @@ class LogVerification:
                 self.looked.unsigned["the audit of rollouts"] = audit.unsigned
 
     def notices(self) -> Iterator[str]:
-        """Yield what cannot be known, a sentence each; complete once the findings are through."""
+        """Yield what cannot be determined, one sentence each; complete after the iteration over the findings."""
         looked = self.looked
         if self._place is None:
             yield (
@@ -171,15 +171,15 @@ class LogVerification:
             yield finding
 
     def _claims_of_now(self, place: CheckpointSource) -> CheckpointClaims:
-        """Read the files once more."""
+        """Read the checkpoint files again."""
         claims = CheckpointClaims()
         for read in place.files:
             for _ in LinesVerifier(claims, place.judge).findings(read()):
-                pass  # what is wrong with the files was told
+                pass  # the findings of these files were reported in the first pass
         return claims
 
     def _take_in(self, markers: Sequence[FactsRemoved]) -> None:
-        """Trust the markers that are signed; without keys, all."""
+        """Accept the markers with valid signatures; without keys, all markers."""
         judge = None if self._place is None else self._place.judge
         for marker in markers:
             if judge is None or judgement_of(marker, judge) is Verification.FITS:
@@ -199,7 +199,7 @@ class LogVerification:
         removed = [key for key in keys if key in self._markers]
         async for fact in self._record.facts_of_day(day):
             walk = walks.get(RootKey(fact.by, day))
-            if walk is not None:  # facts of an instance that began since are looked at with their turns
+            if walk is not None:  # an instance that started after the roots were read: its facts are verified by turn
                 for finding in walk.take(fact.link):
                     yield finding
                 under.take(fact)
@@ -221,7 +221,7 @@ class LogVerification:
 
     async def _end_of_root(self, key: RootKey, walk: RootWalk, *, was_removed: bool) -> Sequence[Finding]:
         missing = list(walk.end())
-        if missing and not was_removed:  # has retention removed them since the markers were read?
+        if missing and not was_removed:  # retention may have removed them after the markers were read
             self._take_in(await self._record.markers())
         if key in self._markers:
             return list(removed_findings(self._markers[key], self._claims, walk.number if was_removed else 0))
@@ -233,7 +233,7 @@ class LogVerification:
         return missing
 
     async def _of_erasures(self, day: date, gone: ErasedTexts, turns: Sequence[TurnId]) -> Sequence[Finding]:
-        """Return the findings about missing texts; each suspected one is read once more."""
+        """Return the findings about missing texts; each suspected turn is read again."""
         found = list(gone.findings(self._erasures_of(day)))
         if found:
             self._take_in_erasures(await self._record.erasures())
@@ -247,7 +247,7 @@ class LogVerification:
         return {each.marker_id: each for each in self._erasures.values() if each.partition == day}
 
     async def _is_removed(self, day: date) -> bool:
-        """Return whether retention has removed a day by now."""
+        """Return whether retention has removed a day in the meantime."""
         self._take_in(await self._record.markers())
         return any(key.day == day for key in self._markers)
 
@@ -258,10 +258,10 @@ class LogVerification:
         yield from turn_findings(turn_id, found)
         yield from under.findings(turn_id, found)
 
-    # --- what no root named when it was read
+    # --- facts that no root named when it was read
 
     async def _of_other_turns(self) -> AsyncIterator[Finding]:
-        """Yield the findings about turns that have begun since, or that no root names."""
+        """Yield the findings about turns that began after the roots were read, or that no root names."""
         async for turn_id in self._record.turn_ids():
             if turn_id not in self._seen:
                 found = await self._record.facts(turn_id)
@@ -275,7 +275,7 @@ class LogVerification:
                     self._late.setdefault(key, {}).update(links)
 
     async def _of_late_facts(self) -> AsyncIterator[Finding]:
-        """Look once more for the roots of facts that none named, or that came after those it named."""
+        """Read the roots again for facts that no root named, or that came after the facts that it named."""
         if not self._late and not self._ahead:
             return
         states = await self._roots()

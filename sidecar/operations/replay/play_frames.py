@@ -50,19 +50,22 @@ from subagents_errors import CallFailure
 
 MICROSECOND: Final = 1e-6
 SAME_MOMENT: Final = 1e-3
-"""Seconds. All calls of a turn are stopped in one step, which takes microseconds; people cancel further apart."""
+"""Seconds.
+
+All calls of a turn are stopped in one step, which takes microseconds; cancellations by users are further apart.
+"""
 Stops = dict[tuple[DispatchId, CallId], tuple[CallFailure, float]]
-"""By call: why it was stopped, and how many seconds after its dispatch came."""
+"""By call: the reason for the stop, and the seconds after the begin of its dispatch."""
 Happening = GatewayFrame | DelegationFrame | StoppedFrame
-"""What no runner reports, and yet came from outside."""
+"""Recorded inputs that did not come from the runner."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """What was recorded, and how far the replay is.
+    """The recorded turn, and the progress of its replay.
 
     Attributes:
-        begun_at: of the loop's clock, when each dispatch came.
+        begun_at: the begin of each dispatch, by the event loop's clock.
     """
 
     attempts: Recorded
@@ -71,16 +74,16 @@ class Recording:
     _calls: dict[DispatchId, tuple[int, tuple[CallId, ...]]] = field(default_factory=dict)
 
     def attempt(self, child: Child, number: int) -> RecordedAttempt | None:
-        """Return one attempt, from 1; None if it was not made then."""
+        """Return one attempt, counted from 1; None if it was not made in the recorded turn."""
         made = self.attempts.get((child.dispatch_id, child.call_id), ())
         return made[number - 1] if 0 < number <= len(made) else None
 
     def durable_at(self, drafts: Sequence[Draft]) -> float:
-        """Return when the store had confirmed `drafts`, as far as that let an attempt begin; of the loop's clock."""
+        """Return when the recorded store had confirmed `drafts`, as far as an attempt waited for it (loop's clock)."""
         return min((at for draft in drafts for at in self._began(draft.body)), default=0.0)
 
     def _began(self, body: Body) -> Iterator[float]:
-        """Yield when the first attempts of the children that a fact opens began."""
+        """Yield the begin of the first attempt of each child that a fact opens."""
         if isinstance(body, DispatchOpened):
             self._calls[body.dispatch_id] = body.first_step, body.asked.call_ids
         if not isinstance(body, DispatchOpened | ChildrenOpened):
@@ -97,11 +100,11 @@ class Recording:
         found = self._stops()
         for call, made in self.attempts.items():
             if any(isinstance(frame, StoppedFrame) for attempt in made for frame in attempt.frames):
-                found.pop(call, None)  # known to the microsecond of the attempt
+                found.pop(call, None)  # the attempt's own frames have the exact time
         return found
 
     def stopped_with(self, child: Child) -> Iterator[tuple[DispatchId, CallId, CallFailure]]:
-        """Return the calls that waited and were stopped in the same moment as one that ran."""
+        """Return the waiting calls that were stopped at the same moment as this running one."""
         own = self._stops().get((child.dispatch_id, child.call_id))
         if own is None:
             return
@@ -120,10 +123,10 @@ class Recording:
 
 
 class RecordedGrants(GrantTable):
-    """Knows which child an attempt belongs to.
+    """A grant table that remembers the child of each attempt.
 
     Attributes:
-        ended: whose attempt ended last.
+        ended: the child whose attempt ended last.
     """
 
     def __init__(self, ids: Ids) -> None:
@@ -132,31 +135,31 @@ class RecordedGrants(GrantTable):
         self.ended: Child | None = None
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
-        """Mint, and remember."""
+        """Mint a grant, and remember the child."""
         self.children[attempt_id] = child
         return super().mint(child, attempt_id)
 
     def revoke(self, attempt_id: AttemptId) -> bool:
-        """Revoke, and remember: the wait before the next attempt is drawn at once."""
+        """Revoke a grant, and remember the child: the wait before its next attempt is drawn immediately afterwards."""
         self.ended = self.children.get(attempt_id)
         return super().revoke(attempt_id)
 
 
 class RecordedChance:
-    """Draws the waits that were drawn then."""
+    """Returns the random waits of the recorded turn."""
 
     def __init__(self, recording: Recording, grants: RecordedGrants) -> None:
         self._recording, self._grants = recording, grants
 
     def uniform(self, low: float, high: float) -> float:
-        """Return the wait after the attempt that has just ended; the shortest one if none was drawn then."""
+        """Return the recorded wait after the attempt that has just ended; the shortest one if there is none."""
         child = self._grants.ended
         attempt = None if child is None else self._recording.attempt(child, child.attempts)
         return low if attempt is None or attempt.pause is None else attempt.pause * MICROSECOND
 
 
 class RecordedRunner:
-    """Every runner of the turn: reports what was reported, when it was."""
+    """Acts as every runner of the turn: reports the recorded events at their recorded times."""
 
     target = "recorded"
 
@@ -176,7 +179,8 @@ class RecordedRunner:
         if attempt is None:
             self._recording.unrecorded.append(f"{child.dispatch_id} {child.call_id}: attempt {request.attempt}")
             raise RunnerError("this attempt was not made when the turn was recorded")
-        # Attempts whose children were opened together all begin at once here; then, one began after the other.
+        # Here, attempts of children that were opened together begin at the same moment. In the recorded turn they began
+        # one after the other, so each waits for its recorded time.
         began = max(loop.time(), self._recording.begun_at[child.dispatch_id] + attempt.began * MICROSECOND)
         for frame in attempt.frames:
             if isinstance(frame, Happening):
@@ -189,7 +193,7 @@ class RecordedRunner:
                 _end(frame)
                 return
             yield _event(frame)
-        await asyncio.Event().wait()  # it was still at work when it was told to stop
+        await asyncio.Event().wait()  # the recorded attempt ran until it was cancelled
 
     async def close(self) -> None:
         """Do nothing."""
@@ -205,7 +209,7 @@ class RecordedRunner:
                 self._stop(child, CallFailure[reason])
 
     def _stop(self, child: Child, reason: CallFailure) -> None:
-        """Stop a call, and in the same step those that were stopped with it: none of them may take its lane."""
+        """Stop a call, and in the same step those that were stopped with it: none of them may start in its place."""
         dispatch = self._dispatch(child)
         if dispatch is None:
             return
@@ -216,7 +220,7 @@ class RecordedRunner:
                 other.calls.stop(call_id, why)
 
     def _delegate(self, child: Child, frame: DelegationFrame) -> None:
-        """Count what a delegation counted; who was delegated to does not run here."""
+        """Count what a delegation counted; the delegated child itself is not replayed."""
         if frame.over:
             used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
             child.ledger.delegated(ChildId(frame.child_id))
@@ -252,14 +256,14 @@ def _event(frame: Frame) -> RunnerEvent:
         case FinishedFrame(_, data_unavailable):
             event = RunFinished(data_unavailable)
         case UnexpectedFrame():
-            event = cast("RunnerEvent", frame)  # whatever it is, it is no event
+            event = cast("RunnerEvent", frame)  # any object that is no event: the checks must reject it
         case _:
             raise TypeError(f"{type(frame).__name__} is nothing that a runner reports")
     return event
 
 
 def _end(frame: EndFrame) -> None:
-    """End the stream as it ended then."""
+    """End the stream as the recorded stream ended."""
     match frame.how:
         case "error":
             raise RunnerError(frame.what, transient=frame.transient, unreachable=frame.unreachable)

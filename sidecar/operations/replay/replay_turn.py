@@ -30,9 +30,9 @@ class Replayed(msgspec.Struct, frozen=True):
     """The result of a turn with the present code.
 
     Attributes:
-        joined: the outcomes of each dispatch, as they were joined.
+        joined: the joined outcomes of each dispatch.
         refused: dispatches that are refused now, and why.
-        unrecorded: attempts that are made now, and were not made then.
+        unrecorded: attempts that are made now but were not made in the recorded turn.
     """
 
     joined: dict[DispatchId, tuple[CallOutcome, ...]]
@@ -56,7 +56,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 async def replay_turn(
     document: ReplayDocument, recording: Recording, operations: Operations, keys: SigningKeys, rules: DispatchRules
 ) -> Replayed:
-    """Dispatch what the turn dispatched, when it did, and return what is joined."""
+    """Send the turn's dispatches at their recorded times, and return the joined outcomes."""
     loop = asyncio.get_running_loop()
     token, first, start = sign_token(document.claims(), keys), document.dispatches[0].opened_at, loop.time()
     running: list[LiveDispatch] = []
@@ -64,7 +64,7 @@ async def replay_turn(
     for opened in document.dispatches:
         await asyncio.sleep(start + (opened.opened_at - first).total_seconds() - loop.time())
         _arm_stops(recording, operations, opened, loop.time())
-        request = _asked_again(opened, document.told.get(opened.dispatch_id, ()), token)
+        request = _request_of(opened, document.told.get(opened.dispatch_id, ()), token)
         time_left = opened.settle_by - opened.opened_at + rules.delivery_margin
         try:
             running.append((await operations.dispatch_calls.begin(request, time_left)).dispatch)
@@ -74,8 +74,11 @@ async def replay_turn(
     return Replayed(joined, refused, tuple(recording.unrecorded))
 
 
-def _asked_again(opened: DispatchOpened, told: Sequence[CallOutcome], token: str) -> DispatchRequest:
-    """Return the request of a dispatch; calls that continued work begin it, since the other turn is not here."""
+def _request_of(opened: DispatchOpened, told: Sequence[CallOutcome], token: str) -> DispatchRequest:
+    """Return the request of a dispatch.
+
+    Calls that continued work start anew, because the other turn is not replayed.
+    """
     request = request_from_json(opened.request_json, token)
     refused = {each.call_id for each in told if each.outcome is Outcome.REFUSED}
     calls = [each if each.call_id in refused else replace(each, answering=None) for each in request.calls]
@@ -83,11 +86,11 @@ def _asked_again(opened: DispatchOpened, told: Sequence[CallOutcome], token: str
 
 
 def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
-    """Return the rules without what was decided when the turn was recorded, or depends on other turns.
+    """Return the rules without decisions that were made when the turn was recorded, or that depend on other turns.
 
     Args:
-        rules: of today.
-        fan_out_cap: of the turn.
+        rules: the present rules.
+        fan_out_cap: of the recorded turn.
     """
     return replace(
         rules,
@@ -102,7 +105,7 @@ def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
 
 
 def _arm_stops(recording: Recording, operations: Operations, opened: DispatchOpened, now: float) -> None:
-    """Stop the calls of a dispatch that were stopped before they ran, when they were."""
+    """Schedule the stops of calls that were stopped before they ran."""
     recording.begun_at[opened.dispatch_id] = now
 
     def stop(call_id: CallId, reason: CallFailure) -> None:

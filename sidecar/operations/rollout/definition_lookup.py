@@ -22,7 +22,7 @@ class DefinitionMatch(NamedTuple):
 
 
 def match_in(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:
-    """Return the definition that is meant: of several with its id the one that serves, else the newest."""
+    """Return the requested definition: of several with its id the active one, otherwise the newest."""
     for slot in sorted(slots):
         rollout = slots[slot]
         if asked.slot not in {"", slot}:
@@ -35,12 +35,13 @@ def match_in(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> Definitio
 
 
 def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held: LocalStop | None) -> DefinitionMatch:
-    """Return the definition that is meant, as it is on record.
+    """Return the requested definition, as it is recorded.
 
     Args:
-        slots: as they are on record.
-        asked: what is wanted.
-        held: the stop that holds for the request already; it is of the definition, whatever its content is by now.
+        slots: the recorded rollouts.
+        asked: the request.
+        held: the local stop that already holds for the request. It stays on its definition, even if the definition's
+            content has changed since.
 
     Raises:
         UnknownDefinition: no definition has that id.
@@ -53,7 +54,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
     else:
         asked = asked if held is None else msgspec.structs.replace(asked, digest=held.digest)
         found = match_in(slots, asked)
-        if found is None and isinstance(asked, RampDown):  # it may have been held here for long
+        if found is None and isinstance(asked, RampDown):  # the content may have been revised since the local stop
             found = _as_revised(slots, asked)
     if found is None:
         raise not_found(slots, asked)
@@ -61,7 +62,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
 
 
 def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> DefinitionMatch | None:
-    """Return what a kill means: what is held, else what it names, else what either has become."""
+    """Return the definition that a kill means: by the held or the named digest, or as a later revision of either."""
     by_digest = [held.digest, *filter(None, [asked.digest])]
     exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
     found = next(filter(None, (match_in(slots, each) for each in exact)), None)
@@ -73,11 +74,11 @@ def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> 
         for each in slots.values()
         if held.digest in each.definitions
     )
-    return found or next(having, None)  # under another id: that content is what is held
+    return found or next(having, None)  # the content was loaded under another id; the kill is of the content
 
 
 def _as_revised(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:
-    """Return what the definition that is meant is by now, if its content is not there any more."""
+    """Return the present state of the requested definition if its content was revised."""
     fitting = (rollout for slot, rollout in sorted(slots.items()) if asked.slot in {"", slot})
     revised = ((rollout, as_revised(rollout, asked.definition_id)) for rollout in fitting)
     return next((DefinitionMatch(rollout, facts) for rollout, facts in revised if facts is not None), None)
@@ -86,14 +87,14 @@ def _as_revised(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> Defini
 def match_in_memory(
     slots: Mapping[Slot, SlotRollout], asked: StepRequest, card_of: Callable[[Digest], Card | None]
 ) -> DefinitionMatch | None:
-    """Return the definition that is meant, as this replica shows it.
+    """Return the requested definition, as binds of this replica see it.
 
-    A minor revision that is loaded and not shown yet means the content that it revises: a stop is of the definition,
-    and with the store away that content would be served on.
+    A minor revision that is loaded but not shown yet means the content that it revises. A stop applies to the
+    definition, and while the store is unavailable that earlier content would continue to be served.
 
     Args:
-        slots: as shown.
-        asked: what is wanted.
+        slots: as binds see them.
+        asked: the request.
         card_of: returns a card that was ever loaded here.
     """
     found = match_in(slots, asked)
@@ -106,7 +107,7 @@ def match_in_memory(
 
 
 def not_found(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> SubagentsError:
-    """Return why `match_in` finds nothing: the id is unknown, or its content is not the one that the request names."""
+    """Return the error if `match_in` finds nothing: an unknown id, or a different content."""
     by_id = match_in(slots, msgspec.structs.replace(asked, digest=""))
     if by_id is None:
         where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
@@ -117,7 +118,7 @@ def not_found(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> Subagent
 
 
 def other_content(rollout: SlotRollout, facts: DefinitionFacts, digest: str) -> RevisionConflict:
-    """Return the refusal of a digest that a definition of the slot had at best before; `facts` is what it has now."""
+    """Return the refusal of a digest that the definition does not have (any more); `facts` has the present one."""
     return RevisionConflict(
         f"{rollout.slot} has no content {digest[:80]!r} of {facts.definition_id} (any more); its content is"
         f" {facts.digest}, at revision {rollout.revision}: read again",
@@ -126,7 +127,7 @@ def other_content(rollout: SlotRollout, facts: DefinitionFacts, digest: str) -> 
 
 
 def definition_not_seen(digest: str, definition_id: DefinitionId, slot: Slot) -> DefinitionMatch:
-    """Return a definition of which nothing is known but its name, so that it can be stopped even so."""
+    """Return a definition of which only the name is known, so that it can be stopped nevertheless."""
     facts = DefinitionFacts(
         digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
     )

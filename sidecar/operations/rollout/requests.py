@@ -15,9 +15,9 @@ from sidecar.core.rollout.rollback import Successor
 from sidecar.policy.lifecycle import Step
 
 WHO = frozenset({"actor_key", "actor_role"})
-"""Fields that say who asks, which is no part of what is asked."""
+"""Fields that identify the requester. They are not part of the contents that a repeated request must match."""
 HELD = "/held"
-"""Follows the id of a request that acts although that id was used for another one."""
+"""Suffix for the id of a stop whose request id was used by another request before."""
 
 
 class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,11 +25,11 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         slot: the rollout's slot; empty: the slot that the definition fills.
-        definition_id: which definition of the slot; its newest digest, unless `digest` names another.
+        definition_id: the definition; its newest digest, unless `digest` names another.
         expected_revision: of the slot's rollout, as read before; None for steps in the safe direction.
-        request_id: made by the client; a repeated id with the same contents gets the same answer.
+        request_id: created by the client; a repeated id with the same contents gets the same answer.
         reason: for the audit; not empty.
-        dry_run: ask policies and gates, show what would happen, write nothing.
+        dry_run: call policies and gates and show the result, but write nothing.
         actor_key: what authenticates the actor: the id of an operator's key, or the URL of an issuer.
         actor_role: the actor's role; empty: the request came without a token. Key and role are taken from the token,
             never from a field of a request.
@@ -47,18 +47,18 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """What two requests with the same contents share; the kind of step is part of it, and who asks is not."""
+        """A digest of the contents: the kind of step is part of it, the requester is not."""
         contents = (type(self).__name__, _contents(msgspec.structs.replace(self, request_id="")))
         return sha256(msgspec.json.encode(contents)).hexdigest()
 
     @property
     def sought(self) -> str:
-        """What exactly is wanted of the definition: what requests of two people for one step have in common."""
+        """The requested change. It is equal for requests of two operators for the same step."""
         return type(self).__name__
 
     @property
     def names_revision(self) -> bool:
-        """Whether the request is about the state that was read before, and about no other one."""
+        """Whether the request applies only to the state that its sender has read."""
         return self.expected_revision is not None
 
 
@@ -73,7 +73,7 @@ class Transition(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Name the step."""
+        """The step."""
         return self.step
 
 
@@ -84,7 +84,7 @@ class SetRamp(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Name the ramp."""
+        """The ramp."""
         return f"{Step.SET_RAMP} {self.to}"
 
 
@@ -96,18 +96,18 @@ class Configure(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Name mode and curve."""
+        """Mode and curve."""
         return f"{Step.CONFIGURE} {self.mode} {' '.join(map(str, self.curve))}"
 
 
 class RampDown(StepRequest, frozen=True, kw_only=True):
-    """Set a ramp to 0 after a safety breach; never waits for anything."""
+    """Set a ramp to 0 after a safety breach; waits for no gate or policy."""
 
     breach_id: str
 
 
 class AcknowledgeBreach(StepRequest, frozen=True, kw_only=True):
-    """Take note of a breach."""
+    """Acknowledge a breach."""
 
     breach_id: str
 
@@ -121,12 +121,12 @@ class OverrideGate(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Name gate and ramp; until when it holds is for the one whose request is taken."""
+        """Gate and ramp, without the expiry, which the taken request decides."""
         return f"{Step.OVERRIDE_GATE} {self.gate} {self.to}"
 
 
 class RollBack(StepRequest, frozen=True, kw_only=True):
-    """Move a definition to `rollback`, and its recorded target back into its place.
+    """Move a definition to `rollback`, and restore its recorded target.
 
     Attributes:
         to: the definition that serves instead of that target; None: the target.
@@ -144,7 +144,7 @@ class Kill(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Nothing: no policy asks who else wanted a kill."""
+        """Empty: no policy compares kills of several operators."""
         return ""
 
 
@@ -153,11 +153,11 @@ class RetireFlags(StepRequest, frozen=True, kw_only=True):
 
 
 class SwitchFlag(StepRequest, frozen=True, kw_only=True):
-    """Switch one flag by hand.
+    """Switch one flag manually.
 
     Attributes:
-        flag: which of the two.
-        expected_version: of the flag, as read before; None: whichever it has.
+        flag: which of the two flags.
+        expected_version: of the flag, as read before; None: any version.
     """
 
     flag: FlagKind
@@ -165,12 +165,12 @@ class SwitchFlag(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Name flag and direction."""
+        """Flag and direction."""
         return f"{type(self).__name__} {self.flag}"
 
     @property
     def names_revision(self) -> bool:
-        """Whether the rollout, or the flag, has to be as it was read before."""
+        """Whether the request applies only to a certain revision of the rollout or version of the flag."""
         return (self.expected_revision, self.expected_version) != (None, None)
 
 
@@ -183,24 +183,24 @@ class SwitchFlagOff(SwitchFlag, frozen=True, kw_only=True):
 
 
 class DecommissionRequest(StepRequest, frozen=True, kw_only=True):
-    """Anything that is asked of the decommission of a definition; the definition stays in `rollback`."""
+    """A request about the decommission of a definition; the definition stays in `rollback`."""
 
 
 class BeginDecommission(DecommissionRequest, frozen=True, kw_only=True):
-    """Begin to take a definition away for good: the window runs from now."""
+    """Begin to remove a definition permanently; the window begins now."""
 
     @property
     def sought(self) -> str:
-        """Name it."""
+        """The request's name."""
         return f"{Step.DECOMMISSION} begin"
 
 
 class TakeDecommissionStep(DecommissionRequest, frozen=True, kw_only=True):
-    """One of the five steps has been done in the configuration repository.
+    """Report that one of the five steps was completed in the configuration repository.
 
     Attributes:
-        code: of step 3: what became of the modules; None for the others.
-        confirmed: the operator's word for what no sidecar can see.
+        code: for step 3: what happened to the modules; None for the others.
+        confirmed: the operator's statement about what no sidecar can check.
     """
 
     step: CleanupStep
@@ -209,41 +209,41 @@ class TakeDecommissionStep(DecommissionRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Name the step; in which words it is confirmed is for the one whose request is taken."""
+        """The step, without the statement, which the taken request decides."""
         return " ".join(filter(None, (Step.DECOMMISSION, self.step, self.code)))
 
 
 class DecideDecommission(DecommissionRequest, frozen=True, kw_only=True):
-    """Decide what becomes of the eval suite, or of the tools."""
+    """Decide what happens to the eval suite, or to the tools."""
 
     matter: Subject
     choice: Choice
 
     @property
     def sought(self) -> str:
-        """Name the decision."""
+        """The decision."""
         return f"{Step.DECOMMISSION} {self.matter} {self.choice}"
 
 
 class UndoDecommission(DecommissionRequest, frozen=True, kw_only=True):
-    """Take a decommission back that has deleted nothing yet."""
+    """Undo a decommission that has not deleted anything yet."""
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a step.
 
     Attributes:
-        revision: of the slot's rollout now.
+        revision: the present revision of the slot's rollout.
         changed: False if the rollout already had the requested state.
         repeated: this is the answer to an earlier request with the same id.
-        gates: the answer of each gate that was asked.
-        edits: what an operator has to change by hand where a flag backend is read-only; the step waits for it.
+        gates: the answers of the gates that were called.
+        edits: changes that an operator must make in a read-only flag backend; the step waits for them.
         version: of all rollouts; a replica shows this version once its binds use it.
         reached: what a kill or ramp-down has reached so far: `replica`, `flag`, `record`. The rest follows
             automatically, or `edits` and `warnings` say what to do.
-        warnings: conditions that do not hold, or not yet, in words.
-        decommission: its present state, where that was asked for; None also if it was undone.
-        flag: the flag to switch by hand; None: this was another step.
+        warnings: conditions that are not met, or not yet, one sentence each.
+        decommission: its present state, if the request was about it; None also if it was undone.
+        flag: the flag to switch manually; None: another kind of step.
     """
 
     slot: Slot

@@ -19,14 +19,14 @@ MARK_DIGITS: Final = 8
 
 
 class AuditContext(msgspec.Struct, frozen=True):
-    """What the audit says of the moment: version of the configuration, flags that are on."""
+    """What every audit event contains about its time: configuration version and active flags."""
 
     definition_version: str
     active_flags: tuple[str, ...]
 
 
-def actor_of(asked: StepRequest, actor: str, at: datetime, surrounding: AuditContext) -> Actor:
-    """Return who asks for a step, when and why, and what the audit says of the moment."""
+def actor_of(asked: StepRequest, actor: str, at: datetime, audit_context: AuditContext) -> Actor:
+    """Return the requester of a step with time, reason and audit context."""
     return Actor(
         actor=actor,
         actor_key=asked.actor_key,
@@ -34,13 +34,13 @@ def actor_of(asked: StepRequest, actor: str, at: datetime, surrounding: AuditCon
         reason=asked.reason,
         request_id=asked.request_id,
         at=at,
-        definition_version=surrounding.definition_version,
-        active_flags=surrounding.active_flags,
+        definition_version=audit_context.definition_version,
+        active_flags=audit_context.active_flags,
     )
 
 
 def requester_of(asked: StepRequest, actor: str) -> str:
-    """Return who asks: the subject, and what vouches for it, since subjects are told apart within one key only."""
+    """Return the identity of the requester: subject and key, because subjects are unique only within one key."""
     return f"{actor}\x1f{asked.actor_key}"
 
 
@@ -50,7 +50,7 @@ def request_mark(asked: StepRequest, actor: str) -> str:
 
 
 def answer_about(rollout: SlotRollout, facts: DefinitionFacts, *, changed: bool = False) -> StepAnswer:
-    """Return an answer that says how a definition stands in a rollout."""
+    """Return an answer with the state of a definition in a rollout."""
     return StepAnswer(
         slot=rollout.slot,
         definition_id=facts.definition_id,
@@ -64,22 +64,22 @@ def answer_about(rollout: SlotRollout, facts: DefinitionFacts, *, changed: bool 
 
 
 def stored_answer(asked: StepRequest, kind: str, answer_json: str, by: Actor) -> StoredAnswer:
-    """Return what is kept of the answer to a request."""
-    asker = requester_of(asked, by.actor)
-    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at, asker)
+    """Return the answer in the form in which it is stored."""
+    requester = requester_of(asked, by.actor)
+    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at, requester)
 
 
 def is_done(earlier: StoredAnswer, asked: StepRequest, actor: str) -> bool:
-    """Return whether this very request of this operator was done."""
-    said = (earlier.kind, earlier.fingerprint, earlier.asker)
-    return said == (DONE, asked.fingerprint, requester_of(asked, actor))
+    """Return whether an equal request of the same operator was completed."""
+    stored = (earlier.kind, earlier.fingerprint, earlier.asker)
+    return stored == (DONE, asked.fingerprint, requester_of(asked, actor))
 
 
 def previous_answer(earlier: StoredAnswer, asked: StepRequest, actor: str) -> StepAnswer:
-    """Return the answer of an earlier request with the same id, or raise what it was refused with.
+    """Return the answer of an earlier request with the same id, or raise the error that it was refused with.
 
     Raises:
-        RequestIdReused: it was another request, or another operator's.
+        RequestIdReused: the id belongs to a different request, or to a request of another operator.
     """
     refuse_other_request(earlier, asked.fingerprint, requester_of(asked, actor))
     if earlier.kind == DONE:

@@ -31,9 +31,9 @@ class Bound(Struct, frozen=True):
     """The result of a bind: the surface of the turn.
 
     Attributes:
-        previous: slots of the episode's last dispatching turn; None if it could not be found out.
-        compaction_due: whether the episode's history is to be compacted.
-        attached: the same request had bound the turn before.
+        previous: slots that the episode's last dispatching turn called; None if they could not be read in time.
+        compaction_due: whether the episode's history should be compacted.
+        attached: an earlier, equal request bound the turn.
     """
 
     surface: Surface
@@ -79,7 +79,8 @@ class BindTurn:
             raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
         previous = await self._binding.facts.last_dispatched(request.episode_id)
         due = await self._binding.compaction.compaction_due(EpisodeKey(request.episode_id, request.principal))
-        # Another request for the same turn may have been quicker while this one waited.
+        # A concurrent request may have bound the same turn during the two reads. There is no await between this second
+        # look and the registration in `_bind`, so of two equal requests only one creates a turn.
         return self._known(request) or self._bind(request, previous, due)
 
     def _known(self, request: BindTurnRequest) -> Bound | None:
@@ -100,10 +101,12 @@ class BindTurn:
                 "no valid definitions have been loaded; see the log, or run `sidecar validate`"
             )
         orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
-        asker = BindSubject(request.principal, request.experiment_arm)
-        surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), asker, self._rollouts())
+        subject = BindSubject(request.principal, request.experiment_arm)
+        surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), subject, self._rollouts())
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
+        # The token expires by the wall clock, which other replicas share. The reaper uses the monotonic clock: a clock
+        # that is set back must not keep turns in memory for ever.
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
         token = sign_token(claims, self._binding.keys)
         self._binding.seen(surface)
@@ -116,7 +119,8 @@ class BindingState(Struct):
     """The process state that binding uses.
 
     Attributes:
-        seen: told of the surface of each turn; memory only, and must not raise.
+        seen: receives the surface of each bound turn. It must only touch memory and must not raise: it runs inside the
+            bind.
     """
 
     keys: SigningKeys

@@ -13,27 +13,28 @@ from sidecar.core.rollout.serving import BindSubject
 from sidecar.core.rollout.view import RolloutView
 
 KEPT: Final = 256
-"""Surfaces; experiment arms are the caller's words, and must not fill the memory."""
-MOST_STANDINGS: Final = 4096
-"""Combinations of sides that are remembered; with many ramps there are many, which come to few surfaces."""
+"""Surfaces in the cache. Callers choose the names of experiment arms, so without a limit they could fill the memory."""
+MAX_MEMBERSHIPS: Final = 4096
+"""Combinations of ramp memberships in the cache. With many ramps there are many, but they lead to few surfaces."""
 
 
 class CohortSurfaces:
-    """Caches surfaces until definitions, flags or rollouts change, which their identity shows: all are immutable.
+    """Caches surfaces until definitions, flags or rollouts change.
 
-    Users on the same sides of all ramps share a decision.
+    All three are immutable snapshots, so a change is detected by their identity. Users who are on the same side of
+    every ramp share a surface.
 
     Args:
-        rules: what the operator decided.
-        kept: cards of earlier states of the configuration, by digest.
+        rules: the operator's settings.
+        kept: finds the card of a digest that the present configuration no longer has.
     """
 
     def __init__(self, rules: BindingRules, kept: CardOf = lambda _: None) -> None:
         self._rules = rules
         self._kept = kept
         self._made_from: tuple[Catalogue, FlagSnapshot, RolloutView] | None = None
-        self._divides: dict[Digest, tuple[RampBoundary, ...]] = {}
-        self._standing: dict[tuple[Digest, str, Sides], Surface] = {}
+        self._boundaries: dict[Digest, tuple[RampBoundary, ...]] = {}
+        self._by_membership: dict[tuple[Digest, str, Sides], Surface] = {}
         self._surfaces: dict[tuple[Digest, str, tuple[SlotCandidates, ...]], Surface] = {}
 
     def surface(
@@ -41,38 +42,38 @@ class CohortSurfaces:
         catalogue: Catalogue,
         orchestrator: Card,
         flags: FlagSnapshot,
-        asker: BindSubject,
+        subject: BindSubject,
         view: RolloutView,
     ) -> Surface:
-        """Return the surface for `asker`."""
+        """Return the surface for `subject`."""
         seen = self._made_from
         if seen is None or seen[0] is not catalogue or seen[1] is not flags or seen[2] is not view:
             self._forget(catalogue, flags, view)
         digest = orchestrator.digest
-        divides = self._divides.get(digest)
-        if divides is None:
-            divides = self._divides[digest] = boundaries_of(orchestrator.definition.sub_agents, view, flags)
-        standing = (digest, asker.arm, membership_of(divides, asker.key))
-        surface = self._standing.get(standing)
+        boundaries = self._boundaries.get(digest)
+        if boundaries is None:
+            boundaries = self._boundaries[digest] = boundaries_of(orchestrator.definition.sub_agents, view, flags)
+        membership = (digest, subject.arm, membership_of(boundaries, subject.key))
+        surface = self._by_membership.get(membership)
         if surface is None:
-            surface = self._judged(catalogue, orchestrator, flags, asker, view)
-            self._standing[standing] = surface
+            surface = self._evaluated(catalogue, orchestrator, flags, subject, view)
+            self._by_membership[membership] = surface
         return surface
 
-    def _judged(
-        self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, asker: BindSubject, view: RolloutView
+    def _evaluated(
+        self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, subject: BindSubject, view: RolloutView
     ) -> Surface:
-        if len(self._surfaces) >= KEPT or len(self._standing) >= MOST_STANDINGS:
+        if len(self._surfaces) >= KEPT or len(self._by_membership) >= MAX_MEMBERSHIPS:
             self._forget(catalogue, flags, view)
-        judged = evaluated_slots(catalogue, orchestrator, flags, view, asker)
-        key = (orchestrator.digest, asker.arm, judged)
+        slots = evaluated_slots(catalogue, orchestrator, flags, view, subject)
+        key = (orchestrator.digest, subject.arm, slots)
         if key not in self._surfaces:
-            tools = tools_of(catalogue, judged, self._kept)
-            cohort = cohort_of(catalogue, orchestrator, flags, asker.arm, tools)
-            candidates = tuple(candidate for each in judged for candidate in each.candidates)
+            tools = tools_of(catalogue, slots, self._kept)
+            cohort = cohort_of(catalogue, orchestrator, flags, subject.arm, tools)
+            candidates = tuple(candidate for each in slots for candidate in each.candidates)
             self._surfaces[key] = surface_of(orchestrator, tools, candidates, cohort, self._rules)
         return self._surfaces[key]
 
     def _forget(self, catalogue: Catalogue, flags: FlagSnapshot, view: RolloutView) -> None:
         self._made_from = (catalogue, flags, view)
-        self._divides, self._standing, self._surfaces = {}, {}, {}
+        self._boundaries, self._by_membership, self._surfaces = {}, {}, {}

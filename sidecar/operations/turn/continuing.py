@@ -22,12 +22,13 @@ from subagents_errors import CallFailure
 class ContinueWork:
     """Redeems receipts.
 
-    A fact of the asking turn redeems a receipt before the continuing child exists. The record accepts one such fact
-    per question, so of two sidecars one is refused. A repeated dispatch finds its own fact and continues.
+    A fact of the asking turn redeems a receipt before the continuing child exists. The record accepts one such fact per
+    question, so of two sidecars that redeem the same receipt one is refused. A repeated dispatch finds its own fact and
+    continues.
 
     Args:
-        keys: those of surface tokens.
-        seconds: longest wait for the record.
+        keys: the keys that sign surface tokens and receipts.
+        seconds: the longest wait for a read of the record.
     """
 
     def __init__(self, store: Store, clock: Clock, keys: SigningKeys, seconds: float) -> None:
@@ -36,7 +37,7 @@ class ContinueWork:
     async def redeem(self, dispatch: LiveDispatch) -> list[CallOutcome]:
         """Find the children that the calls of a dispatch continue; settle and return the calls that are refused.
 
-        A refused call still occupies its place under the cap: a sidecar that takes the dispatch over makes the plan
+        A refused call still occupies its place under the cap: a sidecar that takes the dispatch over computes the plan
         again from the request alone. The refusal is recorded together with the opening.
 
         Raises:
@@ -58,16 +59,16 @@ class ContinueWork:
         return refused
 
     async def restore(self, dispatch: LiveDispatch) -> None:
-        """Find what the calls of a dispatch continue that another sidecar began; stop those that cannot continue.
+        """Find the work that the calls of another sidecar's dispatch continue; stop calls that cannot continue.
 
         Raises:
-            StoreUnavailable: it cannot be told.
+            StoreUnavailable: the record cannot be read.
         """
         for planned in dispatch.plan.run:
             answering, call_id = planned.call.answering, planned.call.call_id
             if answering is None or planned.place in dispatch.calls.outcomes:
                 continue
-            claims, by = opened(answering.receipt, self._keys), _by(dispatch, planned)
+            claims, by = opened(answering.receipt, self._keys), _answered_by(dispatch, planned)
             child = None if claims is None else await self._child(claims)
             if child is None or child.question is None or child.answered_by != by:
                 dispatch.calls.stop(call_id, CallFailure.RECEIPT_UNKNOWN)
@@ -80,14 +81,16 @@ class ContinueWork:
         claims = opened(answering.receipt, self._keys)
         if claims is None:
             return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
-        now, by = self._clock.now(), _by(dispatch, planned)
+        now, by = self._clock.now(), _answered_by(dispatch, planned)
         refusal = refusal_of(claims, answering, dispatch.turn.claims, planned.tool, now)
         if refusal is not None and refusal.reason is not CallFailure.RECEIPT_EXPIRED:
             return refusal
+        # An expired receipt may still be this call's own: a repeated dispatch, which redeemed the receipt in time,
+        # continues. The record decides.
         child = await self._child(claims)
-        unless_mine = refusal or self._refusal_on_record(child, claims)
-        if child is None or (unless_mine is not None and child.answered_by != by):
-            return unless_mine or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
+        unless_own = refusal or self._refusal_on_record(child, claims)
+        if child is None or (unless_own is not None and child.answered_by != by):
+            return unless_own or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         if child.answered_by is None:
             body = QuestionAnswered(child.opened.dispatch_id, child.opened.step_idx, *msgspec.structs.astuple(by))
             draft = self._store.draft(claims.turn_id, now, body, Texts())
@@ -99,7 +102,7 @@ class ContinueWork:
         return continuation_of(child, answering)
 
     def _refusal_on_record(self, child: StoredChild | None, claims: ReceiptClaims) -> ReceiptRefused | None:
-        """Return why the record does not allow this call to answer the question; None if it has answered it before."""
+        """Return why the record does not allow the answer; None if the question is open."""
         if child is None or child.question is None or child.question.digest != claims.question:
             return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         return None if child.answered_by is None else ReceiptRefused(CallFailure.RECEIPT_USED)
@@ -114,7 +117,7 @@ class ContinueWork:
 
 
 def continuation_of(child: StoredChild, answering: Answering) -> Continuation:
-    """Return what the sub-agent that continues is given; only of a child whose question is on record."""
+    """Return the continuation for the next sub-agent, from a child whose question is on record."""
     question = child.question
     if question is None:
         raise StoreUnavailable("the texts of the question were erased while it was answered; try again")
@@ -129,5 +132,5 @@ def continuation_of(child: StoredChild, answering: Answering) -> Continuation:
     )
 
 
-def _by(dispatch: LiveDispatch, planned: PlannedCall) -> AnsweredBy:
+def _answered_by(dispatch: LiveDispatch, planned: PlannedCall) -> AnsweredBy:
     return AnsweredBy(dispatch.turn.turn_id, dispatch.dispatch_id, planned.place)

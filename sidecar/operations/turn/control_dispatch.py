@@ -1,4 +1,4 @@
-"""What a caller can do with a running or settled dispatch: listen again, cancel one call."""
+"""What a caller can do with a running or settled dispatch: listen again, or cancel one call."""
 
 from datetime import timedelta
 from typing import Final
@@ -13,74 +13,85 @@ from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import CancelRequest, ResumeRequest
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
-from sidecar.operations.turn.dispatch_calls import DispatchHandle, DispatchRecovery, attached, give_up_lost
+from sidecar.operations.turn.dispatch_calls import DispatchHandle, DispatchRecovery, attached, reload_lost
 from sidecar.operations.turn.settle_child import taking
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
 
 AGAIN: Final = timedelta(seconds=1)
 TRIES: Final = 3
-"""So often a cancel is appended again after others have appended to its turn."""
+"""How often a cancellation is appended again when a concurrent append to the same turn makes it conflict."""
 
 
 class ResumeDispatch:
-    """Find a dispatch again after a broken connection, wherever it was opened."""
+    """Finds a dispatch again after a broken connection, whichever sidecar opened it."""
 
-    def __init__(self, going: DispatchRecovery) -> None:
-        self._going = going
+    def __init__(self, recovery: DispatchRecovery) -> None:
+        self._recovery = recovery
 
     async def __call__(self, request: ResumeRequest) -> DispatchHandle:
         """Return the dispatch to listen to. Raises `UnknownDispatch`, `SurfaceTokenInvalid`, `StoreUnavailable`."""
-        return await attached(await _known(self._going, request.surface_token, request.dispatch_id), self._going)
+        return await attached(await _known(self._recovery, request.surface_token, request.dispatch_id), self._recovery)
 
 
 class CancelCall:
-    """Cancel one call; its siblings continue."""
+    """Cancels one call; the other calls of the dispatch continue."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies, going: DispatchRecovery) -> None:
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies, recovery: DispatchRecovery) -> None:
         self._rules = rules
-        self._out = outside
-        self._going = going
+        self._deps = dependencies
+        self._recovery = recovery
 
     async def __call__(self, request: CancelRequest) -> bool:
-        """Stop the call immediately, and return when that is recorded; return whether the call was cancelled.
+        """Stop the call immediately, and return when the cancellation is recorded.
+
+        Returns:
+            Whether the call was cancelled; False if it had already ended.
 
         Raises:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.
         """
-        dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
+        dispatch = await _known(self._recovery, request.surface_token, request.dispatch_id)
         if request.call_id not in dispatch.calls.places:
             raise UnknownCall("the dispatch has no call with that call_id", metadata={"call_id": request.call_id})
         if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
-            await self._going.restore(dispatch.turn)  # what is known of it here may be old
-            dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
+            # The owner in memory may be outdated: the dispatch may have ended, or may have been taken over by this
+            # process. Only the record can tell whether the cancel must be sent elsewhere.
+            await self._recovery.restore(dispatch.turn)
+            dispatch = await _known(self._recovery, request.surface_token, request.dispatch_id)
         _refuse_elsewhere(dispatch)
-        going = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
+        stopped = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
         if waits := dispatch.calls.waits_for_cancel(request.call_id):
-            work = self._save_and_go_on(dispatch, request.call_id)
-            await shield_until_done(self._out.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
-        return going or waits  # an earlier cancel may have stopped it, and could not be recorded
+            work = self._record_and_continue(dispatch, request.call_id)
+            await shield_until_done(self._deps.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
+        return stopped or waits  # `waits`: an earlier cancel stopped the call but could not be recorded
 
-    async def _save_and_go_on(self, dispatch: LiveDispatch, call_id: CallId) -> None:
-        """Put the cancel on record. If that took the dispatch from a dead sidecar, its other calls continue here."""
+    async def _record_and_continue(self, dispatch: LiveDispatch, call_id: CallId) -> None:
+        """Record the cancellation.
+
+        If this takes the dispatch over from a dead sidecar, its other calls continue here.
+        """
         try:
             await self._save(dispatch, call_id)
         except StoreUnavailable:
-            dispatch.turn.note_unconfirmed()  # the dispatch may be this process's by now: `SettleOrphans` finds it
+            # The append may have succeeded, and with it a takeover. `SettleOrphans` reads an uncertain turn again and
+            # continues the dispatch if this process now owns it.
+            dispatch.turn.note_unconfirmed()
             raise
-        self._going.go_on.go_on_with_own(dispatch.turn)
+        self._recovery.take_over.continue_own(dispatch.turn)
 
     async def _save(self, dispatch: LiveDispatch, call_id: CallId) -> None:
-        """Put on record that a call is cancelled: a takeover does not run it then."""
+        """Record that a call is cancelled, so that a sidecar that takes the dispatch over does not run it."""
         if await dispatch.opened.wait() is not None:
-            await self._look_elsewhere(dispatch, dispatch.calls.places[call_id])
+            await self._check_record(dispatch, dispatch.calls.places[call_id])
             return
         turn, dispatch_id, refused = dispatch.turn, dispatch.dispatch_id, await self._append(dispatch, call_id)
         for _ in range(TRIES):
             if not isinstance(refused, RecordConflict):
                 break
-            # Its outcome came first, or an earlier try is on record, or the dispatch is another sidecar's: see which.
-            stored = await self._going.restore(turn)
+            # A conflict has three causes: the call's outcome was recorded first, an earlier attempt to cancel
+            # succeeded, or another sidecar owns the dispatch. The record tells which.
+            stored = await self._recovery.restore(turn)
             found = None if stored is None else stored.dispatch(dispatch_id)
             if found is not None and found.is_over(dispatch.calls.places[call_id]):
                 return
@@ -89,28 +100,28 @@ class CancelCall:
         if refused is not None:
             raise refused
 
-    async def _look_elsewhere(self, dispatch: LiveDispatch, place: int) -> None:
-        """Return if a call never runs that was cancelled here, where its dispatch could not be put on record.
+    async def _check_record(self, dispatch: LiveDispatch, place: int) -> None:
+        """Return if a call of a dispatch that could not be opened here will never run.
 
         Raises:
-            RunsElsewhere, StoreUnavailable: the dispatch was opened by another request meanwhile, or may have been.
+            RunsElsewhere, StoreUnavailable: another request opened the dispatch meanwhile, or may have opened it.
         """
-        stored = await self._going.restore(dispatch.turn)
+        stored = await self._recovery.restore(dispatch.turn)
         found = None if stored is None else stored.dispatch(dispatch.dispatch_id)
         if found is not None and not found.is_over(place):
             _refuse_elsewhere(dispatch)
             raise StoreUnavailable("the dispatch was opened again meanwhile; repeat the cancel", retry_after=AGAIN)
 
     async def _append(self, dispatch: LiveDispatch, call_id: CallId) -> Refusal:
-        out, now = self._out, self._out.clock.now()
+        deps, now = self._deps, self._deps.clock.now()
         body = CallsCancelled(dispatch.dispatch_id, (dispatch.calls.places[call_id],))
-        drafts = [*taking(dispatch, out.store, now), out.store.draft(dispatch.turn.turn_id, now, body, Texts())]
-        until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await append_within(out.store, drafts, until)
+        drafts = [*taking(dispatch, deps.store, now), deps.store.draft(dispatch.turn.turn_id, now, body, Texts())]
+        until = deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await append_within(deps.store, drafts, until)
         if refused is None:
             dispatch.calls.cancel_recorded(call_id)
             if dispatch.ownership.owner:
-                dispatch.ownership.taken(out.store.instance)
+                dispatch.ownership.taken(deps.store.instance)
         return refused
 
 
@@ -119,11 +130,11 @@ def _refuse_elsewhere(dispatch: LiveDispatch) -> None:
         raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
 
 
-async def _known(going: DispatchRecovery, token: str, dispatch_id: DispatchId) -> LiveDispatch:
-    turn = await going.find(token)
-    await give_up_lost(turn, dispatch_id, going)
+async def _known(recovery: DispatchRecovery, token: str, dispatch_id: DispatchId) -> LiveDispatch:
+    turn = await recovery.find(token)
+    await reload_lost(turn, dispatch_id, recovery)
     if dispatch_id not in turn.dispatches:
-        await going.restore(turn)
+        await recovery.restore(turn)
     dispatch = turn.dispatches.get(dispatch_id)
     if dispatch is None:
         raise UnknownDispatch("the turn has no dispatch with that dispatch_id", metadata={"dispatch_id": dispatch_id})

@@ -1,8 +1,9 @@
-"""Delegation: a running sub-agent lets another sub-agent of the turn do part of its work.
+"""Delegation: a running sub-agent asks another sub-agent of the turn to do part of its work.
 
-Off by default. A request is checked against what the sidecar itself knows about the child, never against the child's
-claims. The delegated child is recorded before it starts and runs like any other. The sidecar always closes it: when
-it is done, and when the waiting attempt ends in any way. Source: SX-14 .. SX-17, TN-101, DESIGN section 5.
+Delegation is off by default. Each request is checked against what the sidecar knows about the child, never against the
+child's own claims. A delegated child is recorded before it starts and runs like any other child. The sidecar closes it
+in every case: when it has finished, and when the waiting attempt ends. Source: SX-14 .. SX-17, TN-101, DESIGN section
+5.
 """
 
 import asyncio
@@ -44,13 +45,13 @@ from subagents_errors import CallFailure
 
 
 class Delegate:
-    """The operation. Not safe to repeat: each call is another child."""
+    """The operation. It is not idempotent: each request creates another child."""
 
-    def __init__(self, outside: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
-        self._out, self._spending = outside, spending
+    def __init__(self, dependencies: TurnDependencies, turns: Turns, run_child: RunChild, spending: Spending) -> None:
+        self._deps, self._spending = dependencies, spending
         self._turns = turns
         self._run_child = run_child
-        self._calls: dict[ChildId, DelegatedCall] = {}
+        self._calls: dict[ChildId, DelegatedCall] = {}  # running delegations, by the child that was delegated to
 
     async def __call__(
         self, grant: str, tool_name: str, arguments_json: str, time_left: timedelta | None = None
@@ -67,25 +68,25 @@ class Delegate:
             GrantInvalid, GrantSpent, InvalidRequest, StoreUnavailable.
             DelegationRefused: `reason` in its metadata is one of `DelegationRefusal`.
         """
-        parent = self._out.grants.claim(grant).child
-        above = self._errand_of(parent)
+        parent = self._deps.grants.claim(grant).child
+        above = self._context_of(parent)
         try:
             call, new = self._accept(parent, above, tool_name, arguments_json, time_left)
         except (DelegationRefused, InvalidRequest) as refused:
             self._note_refusal(parent, tool_name, refused)
             raise
         try:
-            work = self._carry_out(parent, new, call)
-            outcome = await shield_until_done(self._out.spawner, work, f"delegated {new.child.child_id}")
+            work = self._execute(parent, new, call)
+            outcome = await shield_until_done(self._deps.spawner, work, f"delegated {new.child.child_id}")
         except asyncio.CancelledError:
             call.delegation.cancel(CallFailure.CALL_CANCELLED)  # the caller no longer waits
             raise
         # The attempt may have ended meanwhile: then its grant no longer permits the answer.
-        self._out.grants.claim(grant)
+        self._deps.grants.claim(grant)
         return outcome
 
-    def _errand_of(self, parent: Child) -> CallContext:
-        """Return what the child is run for. Raises `GrantSpent` if that is over."""
+    def _context_of(self, parent: Child) -> CallContext:
+        """Return the context of the call that `parent` executes. Raises `GrantSpent` if that call is over."""
         turn = self._turns.known(parent.log.run_id)
         above: CallContext | None = self._calls.get(parent.child_id)
         if above is None and turn is not None:
@@ -97,11 +98,15 @@ class Delegate:
     def _accept(
         self, parent: Child, above: CallContext, tool_name: str, arguments_json: str, time_left: timedelta | None
     ) -> tuple[DelegatedCall, NewChild]:
-        """Check everything that can refuse it, then take its place in the turn. No await in here."""
+        """Make every check that can refuse the delegation, then reserve its steps and its place in the turn.
+
+        There is no await between checks and reservation: two concurrent requests cannot both take the last place or
+        budget.
+        """
         refusal = delegation_refusal(parent.contract)
         if refusal is not None:
             raise _refused(refusal)
-        turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
+        turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._deps.ids.new("child"))
         planned = self._planned(above, child_id, tool_name, arguments_json)
         if self._spending.limits and self._spending.refusal(turn, planned):
             raise _refused(DelegationRefusal.COST_BUDGET)
@@ -115,13 +120,13 @@ class Delegate:
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.take_steps(1)
-        call = DelegatedCall(planned, errand=above, parent=parent, settle_at=ends_at, lenders=lenders)
+        call = DelegatedCall(planned, context=above, parent=parent, settle_at=ends_at, lenders=lenders)
         ledger.delegate(child_id, call.delegation)
         self._calls[child_id] = call
         return call, make_delegated_child(parent, above, planned, contract)
 
     def _planned(self, above: CallContext, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
-        """Look the tool up on the bound surface, and check the arguments."""
+        """Find the tool on the bound surface, and check the arguments."""
         turn = above.turn
         plan = plan_dispatch(
             turn.surface, (ToolCall(CallId(child_id), tool_name, arguments_json),), turn.next_step, places=1
@@ -135,16 +140,16 @@ class Delegate:
         )
 
     def _ends_at(self, parent: Child, above: CallContext, time_left: timedelta | None) -> float:
-        """Return when the caller stops waiting; of the loop's clock."""
+        """Return when the caller stops waiting, by the event loop's clock."""
         bounds = [parent.ends_at, above.settle_at]
         if parent.wall_clock_at is not None:
             bounds.append(parent.wall_clock_at)
         if time_left is not None:
-            bounds.append(self._out.clock.monotonic() + time_left.total_seconds())
+            bounds.append(self._deps.clock.monotonic() + time_left.total_seconds())
         return min(bounds)
 
     def _left(self, parent: Child, ends_at: float) -> RemainingBudget:
-        now, wall_clock_at = self._out.clock.monotonic(), parent.wall_clock_at
+        now, wall_clock_at = self._deps.clock.monotonic(), parent.wall_clock_at
         return RemainingBudget(
             time_ms=int((ends_at - now) * 1000),
             wall_clock_ms=None if wall_clock_at is None else int((wall_clock_at - now) * 1000),
@@ -153,8 +158,8 @@ class Delegate:
             delegations=parent.ledger.made,
         )
 
-    async def _carry_out(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
-        """Open, run, join and close the delegation; it is over when this returns."""
+    async def _execute(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
+        """Open, run, integrate and close the delegation; nothing of it runs after the return."""
         child = new.child
         if parent.frames is not None:
             parent.frames.delegating(child.child_id)
@@ -169,7 +174,9 @@ class Delegate:
                 unknown=data.effects_unknown,
             )
             await self._close(child, call)
-            if data.effects_unknown:  # the parent could have it done once more by another child
+            if data.effects_unknown:
+                # The effect may have happened. If the parent continued, it could delegate again, and a new child would
+                # repeat the effect under a new key.
                 stop_child(call.turn, parent, CallFailure.EFFECT_UNKNOWN)
             return outcome
         finally:
@@ -183,21 +190,22 @@ class Delegate:
             call.end()
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
-        """Run it to its outcome, which is durable when this returns."""
-        clock = self._out.clock
+        """Run the child; return its outcome, which is durable."""
+        clock = self._deps.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
-        await drain(call, self._out, call.give_up)
+        await drain(call, self._deps, call.give_up)
         outcome = await call.finished.wait()  # another drain may continue
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
     async def _open(self, parent: Child, new: NewChild, call: DelegatedCall) -> None:
-        """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16.
+        """Record both sides in one append, before anything starts. Source: SX-3, SX-16.
 
-        That it delegated has happened, even if the child below cannot be opened: two facts.
+        The parent's request is an event that has happened even if the child cannot be opened. It is therefore a
+        separate fact, which is repeated until it is confirmed; the opening is not.
         """
-        turn, store, now, child = call.turn, self._out.store, self._out.clock.now(), new.child
+        turn, store, now, child = call.turn, self._deps.store, self._deps.clock.now(), new.child
         parent.note(now, What.DELEGATED, child.child_id, child.slot, child.step_idx)
         values = list[Values]()
         noted = ChildNoted(call.dispatch_id, (parent.progress(now, values),))
@@ -213,8 +221,11 @@ class Delegate:
         turn.keep_child(child)
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
-        """Join and close it; facts that cannot be recorded now are part of the next append. Source: SX-25, SX-29."""
-        turn, store, now, values = call.turn, self._out.store, self._out.clock.now(), list[Values]()
+        """Integrate and close the child. Facts that cannot be recorded now join the next append.
+
+        Source: SX-25, SX-29.
+        """
+        turn, store, now, values = call.turn, self._deps.store, self._deps.clock.now(), list[Values]()
         child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), now, SIDECAR)
         body = DelegationSettled(call.dispatch_id, (child.progress(now, values),))
         turn.happened(call.dispatch_id, [store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
@@ -222,16 +233,20 @@ class Delegate:
         if await append_within(store, drafts, call.record_by, call.deadlines) is None:
             turn.recorded(call.dispatch_id, drafts)
         else:
-            self._out.recorder.anomaly("close_unrecorded", child.child_id)
+            self._deps.recorder.anomaly("close_unrecorded", child.child_id)
 
     def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
-        """Leave a trace. Source: SX-16, SX-39."""
+        """Note the refusal in the log of the parent. Source: SX-16, SX-39."""
         reason = refused.metadata.get("reason", refused.reason)
-        parent.note_repeatable(self._out.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
+        parent.note_repeatable(self._deps.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
 
 
 def _lenders(parent: Child, above: CallContext) -> tuple[str, ...]:
-    """Return the names, among the calls of the turn, of all who wait for the delegation."""
+    """Return the queue keys of all calls that wait for this delegation.
+
+    A waiting call lends its place in the slot queue: without that, a delegation back to a slot that waits would wait
+    for itself.
+    """
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)
     return (above.lane_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()

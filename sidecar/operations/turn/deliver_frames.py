@@ -13,35 +13,36 @@ from sidecar.operations.ports import FrameStream, ListenerClosed
 from sidecar.operations.turn.dispatch_calls import DispatchHandle
 
 HOLD: Final = 0.01
-"""Seconds that the first frame waits for what is being put on record: a frame of its own costs as much as a child."""
+"""Seconds that the first frame waits for a running append. A separate frame costs about as much as a child."""
 
 
-async def deliver_frames(begun: DispatchHandle, after: int, stream: FrameStream) -> None:
-    """Send all events after sequence `after`, then the result.
+async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream) -> None:
+    """Send all events after the sequence number `after`, then the result.
 
-    Returns when the result was sent, or the listener has left. Cancellation means that the listener has left.
+    Returns when the result was sent or the listener has left. A cancellation means that the listener has left.
 
     Raises:
         RecordConflict: another sidecar has taken over the dispatch.
     """
-    dispatch = begun.dispatch
+    dispatch = handle.dispatch
     number, listener = dispatch.listen()
     try:
         seen, first = min(after, dispatch.sequence) if after else 0, True
         hold: Deadline | None = None
         while True:
+            # Before any state is read: an event that happens after this line sets `woken` again and is not missed.
             listener.hears()
             if dispatch.ownership.conflict is not None:
                 raise dispatch.ownership.conflict
             if dispatch.ready.imminent:
-                await listener.wait()  # for what is about to be done: it is told in the same frame
+                await listener.wait()  # a drain is about to run; its events fit into the same frame
                 continue
             if first and dispatch.result is None and not dispatch.ready.attended:
                 hold = hold or dispatch.deadlines.at(asyncio.get_running_loop().time() + HOLD, listener.wake)
                 if hold.due is not None:
-                    await listener.wait()  # for what is being put on record, too
+                    await listener.wait()  # an append is under way; its events can join the first frame
                     continue
-            snapshot = dispatch.snapshot(attached=begun.attached, after=seen) if first else None
+            snapshot = dispatch.snapshot(attached=handle.attached, after=seen) if first else None
             events, result = dispatch.events_after(seen), dispatch.result
             if snapshot is not None or events or result is not None:
                 await stream.send(Frame(snapshot, events, result))

@@ -1,7 +1,7 @@
-"""Dispatches the sub-agent calls of one model response and settles every one of them.
+"""Dispatches the sub-agent calls of one model response, and settles every one of them.
 
-The begin makes every check that can refuse the dispatch; after that each call gets exactly one outcome. The work
-belongs to the process and not to the RPC that began it, so a broken connection does not stop it.
+`begin` makes every check that can refuse the dispatch; after that each call gets exactly one outcome. The work belongs
+to the process and not to the RPC that began it, so a broken connection does not stop it.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,35 +53,35 @@ if TYPE_CHECKING:
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
-    """A dispatch to listen to; `attached` if an earlier request began it."""
+    """A dispatch to listen to. `attached`: an earlier request began it."""
 
     dispatch: LiveDispatch
     attached: bool
 
 
 class DispatchRecovery(msgspec.Struct, frozen=True):
-    """The operations that find a turn, update it from the record, and continue it."""
+    """The operations that find a turn, update it from the record, and continue its dispatches."""
 
     find: FindTurn
     restore: RestoreTurn
-    go_on: TakeOver
+    take_over: TakeOver
     continue_work: "Callable[[], ContinueWork]"
 
 
-async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: DispatchRecovery) -> None:
-    """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
+async def reload_lost(turn: Turn, dispatch_id: DispatchId, recovery: DispatchRecovery) -> None:
+    """Read a dispatch that another sidecar has taken over again, once its attempts here have ended."""
     known = turn.dispatches.get(dispatch_id)
     if known is not None and known.ownership.conflict is not None:
         await known.finished.wait()
-        await going.restore(turn)
+        await recovery.restore(turn)
 
 
-async def attached(dispatch: LiveDispatch, going: DispatchRecovery) -> DispatchHandle:
-    """Return an existing dispatch, and ensure that this process or another completes it."""
+async def attached(dispatch: LiveDispatch, recovery: DispatchRecovery) -> DispatchHandle:
+    """Return a handle of an existing dispatch, and ensure that this process or another one completes it."""
     refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
-    going.go_on(dispatch)
+    recovery.take_over(dispatch)
     return DispatchHandle(dispatch, attached=True)
 
 
@@ -91,62 +91,65 @@ class DispatchCalls:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
-        going: DispatchRecovery,
+        dependencies: TurnDependencies,
+        recovery: DispatchRecovery,
         facts: EpisodeFacts,
-        carry_out: ExecuteDispatch,
+        execute: ExecuteDispatch,
         turns: Turns,
         daily: DailyCalls,
         places: DispatchPlaces,
     ) -> None:
-        self._rules, self._out, self._going, self._facts = rules, outside, going, facts
-        self._daily, self._spending = daily, carry_out.spending
-        self._carry_out = carry_out
+        self._rules, self._deps, self._recovery, self._facts = rules, dependencies, recovery, facts
+        self._daily, self._spending = daily, execute.spending
+        self._execute = execute
         self._turns = turns
         self.places = places
 
     @property
     def running(self) -> int:
-        """How many run."""
+        """The number of running dispatches."""
         return self.places.taken
 
     async def begin(
         self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
     ) -> DispatchHandle:
-        """Begin a dispatch, or find the one that the same request began.
+        """Begin a dispatch, or find the dispatch that an equal request began.
 
         Args:
-            request: checked for form already.
+            request: valid in form.
             time_left: until the client's deadline; None if it set none.
-            trace: that the client says the dispatch belongs to; of a repeated request it is not looked at.
+            trace: the client's trace context; ignored for a repeated request.
 
-        Returns when the children that start at once are on record. Raises `RecordConflict` (a turn used twice at once),
+        Returns when the children that start immediately are recorded. Raises `RecordConflict` (concurrent use),
         `SurfaceTokenInvalid`, `SurfaceTokenExpired`, `BindingDigestMismatch`, `DispatchIdReused`, `TurnEnded`,
         `TooManyDispatches`, `PriorContextMissing`, `DeadlineTooShort`, `AdmissionRefused`, `StoreUnavailable`.
         """
-        turn = await self._going.find(request.surface_token)
-        await give_up_lost(turn, request.dispatch_id, self._going)
+        turn = await self._recovery.find(request.surface_token)
+        await reload_lost(turn, request.dispatch_id, self._recovery)
         if self._spending.reads_days:
             await self._spending.read(turn)
         begin = self._begin_counted if turn.surface.daily_limits else self._begin
-        begun = await begin(request, turn, time_left, trace)
-        if isinstance(begun, RecordConflict):
-            # It was opened, or the turn was used, where this process did not see it: the record says how.
-            await self._going.restore(turn)
-            begun = await begin(request, turn, time_left, trace)
-        if isinstance(begun, RecordConflict):
-            raise begun
-        return begun
+        handle = await begin(request, turn, time_left, trace)
+        if isinstance(handle, RecordConflict):
+            # Another process opened the dispatch or used the turn. One read of the record shows how; if the second try
+            # conflicts as well, the turn is in use at this moment and the client has to repeat the request.
+            await self._recovery.restore(turn)
+            handle = await begin(request, turn, time_left, trace)
+        if isinstance(handle, RecordConflict):
+            raise handle
+        return handle
 
     async def _begin_counted(
         self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
     ) -> DispatchHandle | RecordConflict:
-        """Begin a dispatch of which some calls may be beyond what its principal has left for today."""
+        """Begin a dispatch whose calls may exceed the daily limits of its principal."""
         tools = (turn.surface.by_name.get(call.tool_name) for call in request.calls)
         limits = turn.surface.daily_limits
         limited = {tool.slot: limits[tool.slot] for tool in tools if tool is not None and tool.slot in limits}
         if not limited or request.dispatch_id in turn.dispatches:
             return await self._begin(request, turn, time_left, trace)
+        # `_begin` returns when the children are recorded. The lock is held until then, so the next dispatch of this
+        # user counts these calls.
         async with self._daily.counted(turn.claims.principal, request.dispatch_id, limited) as left:
             return await self._begin(request, turn, time_left, trace, left)
 
@@ -164,7 +167,7 @@ class DispatchCalls:
         seconds = self._seconds_for(request, time_left)
         dispatch = self._accept(request, turn, trace, left)
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
-        self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
+        self._deps.spawner.spawn(self._open_and_execute(dispatch), f"dispatch {request.dispatch_id}")
         refused = await dispatch.wait_for_opening()
         if isinstance(refused, RecordConflict):
             return refused
@@ -178,10 +181,10 @@ class DispatchCalls:
                 "dispatch_id names a dispatch with other contents; make a new id for each model response",
                 metadata={"dispatch_id": request.dispatch_id},
             )
-        return await attached(dispatch, self._going)
+        return await attached(dispatch, self._recovery)
 
     def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
-        """Return how long the calls may take: the time left, less the time to deliver the outcomes."""
+        """Return how long the calls may run: the time left, minus the time to deliver the outcomes."""
         bounds = [self._rules.join_timeout]
         if request.join.timeout is not None:
             bounds.append(request.join.timeout)
@@ -196,7 +199,11 @@ class DispatchCalls:
         return seconds.total_seconds()
 
     def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext, left: CallsLeft) -> LiveDispatch:
-        """Check everything that can refuse a dispatch, then take its place in the turn. No await in here."""
+        """Make every check that can refuse a dispatch, then reserve its place in the turn.
+
+        There is no await in this function: a concurrent dispatch could otherwise pass the same checks and exceed the
+        cap.
+        """
         turn.refuse_if_over()
         surface = turn.surface
         if request.binding_digest != surface.binding_digest:
@@ -213,18 +220,12 @@ class DispatchCalls:
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
         if left or self._spending.limits:
-            plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._out.recorder)
+            plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._deps.recorder)
         intents = self._intents(request, turn, plan)
-        traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
+        traced = DispatchTrace(trace, self._deps.tracing.dispatch(trace, request, turn.claims))
+        clock, recorder = self._deps.clock, self._deps.recorder
         dispatch = LiveDispatch(
-            request,
-            turn,
-            plan,
-            intents,
-            clock=self._out.clock,
-            recorder=self._out.recorder,
-            rules=self._rules,
-            trace=traced,
+            request, turn, plan, intents, clock=clock, recorder=recorder, rules=self._rules, trace=traced
         )
         turn.accept(dispatch)
         turn.lanes.enter(_waiting(dispatch))
@@ -233,22 +234,21 @@ class DispatchCalls:
         return dispatch
 
     def _intents(self, request: DispatchRequest, turn: Turn, plan: DispatchPlan) -> IntentReport:
-        """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
+        """Count intents, and require `prior_context` on a switch of sub-agents. Source: TN-12, TN-16, PC2-T-13."""
         called = distinct(plan.called)
         new = newly_called(called, turn.claims.previous)
         missing = not request.prior_context.strip() and not set(new).issubset(plan.briefed)
         if missing:
-            self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
+            self._deps.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
             if self._rules.strict_prior_context:
                 raise PriorContextMissing(
                     "the calls turn to sub-agents that the last dispatching turn did not call: send "
                     "prior_context, in the request or with each of these calls"
                 )
-        declared = max(request.declared_intent_count, plan.declared)
-        return IntentReport(declared, len(called), bool(new), missing)
+        return IntentReport(max(request.declared_intent_count, plan.declared), len(called), bool(new), missing)
 
-    async def _open_and_carry_out(self, dispatch: LiveDispatch) -> None:
-        """Record the children that start at once, then start everything; on a refusal leave no trace."""
+    async def _open_and_execute(self, dispatch: LiveDispatch) -> None:
+        """Record the children that start immediately, then start all calls. A refusal undoes the acceptance."""
         try:
             children = await self._put_on_record(dispatch)
         except BaseException as error:
@@ -258,28 +258,30 @@ class DispatchCalls:
                 return
             raise
         try:
-            dispatch.open(partial(self._carry_out.begin, dispatch, children))
-            await self._carry_out(dispatch)
+            dispatch.open(partial(self._execute.begin, dispatch, children))
+            await self._execute(dispatch)
         finally:
             self._is_over(dispatch)
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
-        turn, out = dispatch.turn, self._out
-        refusals = await self._going.continue_work().redeem(dispatch) if dispatch.calls.answers else []
+        turn, deps = dispatch.turn, self._deps
+        refusals = await self._recovery.continue_work().redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
-        now, at = out.clock.monotonic(), out.clock.now()
-        new = [make_child(dispatch, each, now, out.ids) for each in ready]
-        body, texts = opening_of(dispatch, now, [each.start for each in new], [each.texts for each in new])
-        drafts = [out.store.draft(turn.turn_id, at, body, texts)]
+        loop_time, wall_clock = deps.clock.monotonic(), deps.clock.now()
+        new = [make_child(dispatch, each, loop_time, deps.ids) for each in ready]
+        body, texts = opening_of(dispatch, loop_time, [each.start for each in new], [each.texts for each in new])
+        drafts = [deps.store.draft(turn.turn_id, wall_clock, body, texts)]
         if dispatch.plan.settled or refusals:
             settled = [settled_call(each, place) for place, each in dispatch.plan.settled.items()]
             settled += [settled_call(each, dispatch.calls.places[each.call_id]) for each in refusals]
-            drafts.append(out.store.draft(turn.turn_id, at, *settled_together(dispatch.dispatch_id, settled)))
-        refused = await append_within(out.store, drafts, dispatch.record_by, dispatch.deadlines)
+            drafts.append(deps.store.draft(turn.turn_id, wall_clock, *settled_together(dispatch.dispatch_id, settled)))
+        refused = await append_within(deps.store, drafts, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
+            # The append may still succeed after its time limit. The end of the turn then reads the record and closes
+            # the children that exist there.
             turn.note_unconfirmed()
             raise refused
-        turn.note_claims(recorded=not out.store.shared)
+        turn.note_claims(recorded=not deps.store.shared)
         children = {each.child.call_id: each.child for each in new}
         for child in children.values():
             turn.keep_child(child)

@@ -33,30 +33,33 @@ from sidecar.operations.turn.state.turn_ends import BY_PARENT, EndCause, TurnClo
 from subagents_errors import CallFailure
 
 ASSERTED_BY = "orchestrator"
-"""The principal is the orchestrator's word over the authenticated listener; verified user tokens come later."""
+"""The orchestrator claims the principal over the authenticated listener. Verified user tokens may follow later."""
 
 
 IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 ROUTED_IN_EMISSION_ORDER: Final = attrgetter("emission_index")
 
 
-def plan_end(turn: Turn, out: TurnDependencies) -> EndPlan:
-    """Give every child its verdict, in emission order, and prepare the facts of the end. No await in here."""
-    now, ended = out.clock.now(), turn.ending.request
+def plan_end(turn: Turn, deps: TurnDependencies) -> EndPlan:
+    """Give every child its verdict, in emission order, and prepare the facts of the end.
+
+    There is no await in this function: the facts must describe one state of the turn.
+    """
+    now, ended = deps.clock.now(), turn.ending.request
     verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
     settling = _unfinished(turn)
-    drafts = _settle_unfinished(turn, settling, now, out.store)
+    drafts = _settle_unfinished(turn, settling, now, deps.store)
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     for child in children:
         if child.log.state is not ExecutionState.CLOSED:
             _settle(child, verdicts, now, turn.ending.cause)
     routing = _routing(turn, settling, now)
     closed = TurnClosed(tuple([summary_of(child) for child in children]), routing)
-    return EndPlan(closed, (*drafts, _turn_ended(turn, children, routing, out.store)), settling)
+    return EndPlan(closed, (*drafts, _turn_ended(turn, children, routing, deps.store)), settling)
 
 
 def _unfinished(turn: Turn) -> Settling:
-    """Return the outcomes of calls that were opened elsewhere and do not run here."""
+    """Return outcomes for the calls of other sidecars that have none and that no process runs any more."""
     return {
         dispatch.dispatch_id: {
             each.call_id: each for each in unfinished_outcomes(dispatch, turn.children_of(dispatch.dispatch_id))
@@ -67,7 +70,10 @@ def _unfinished(turn: Turn) -> Settling:
 
 
 def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Store) -> list[Draft]:
-    """Settle them on record; everything of the turn is this process's then."""
+    """Return facts that settle the unfinished calls.
+
+    They take the dispatches over first: the record accepts outcomes only from the owner.
+    """
     drafts: list[Draft] = []
     for dispatch_id, dispatch in turn.dispatches.items():
         if dispatch.ownership.owner:
@@ -111,7 +117,7 @@ def _routing(turn: Turn, settling: Settling, now: datetime) -> RoutingRecord:
 
 
 def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[RoutedCall, ...]:
-    """Return the routing of each call of the turn, in emission order; `now` if its end has no recorded time."""
+    """Return the routing of each call, in emission order. `now` is the end of a call without a recorded end."""
     calls = []
     for dispatch_id, dispatch in turn.dispatches.items():
         known, unfinished = dispatch.calls.outcomes, settling.get(dispatch_id, {})
@@ -152,7 +158,11 @@ def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime
 
 
 def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, store: Store) -> Draft:
-    """Return the fact of the end. What happened to children stays theirs until that is on record."""
+    """Return the fact of the end.
+
+    The children keep their events until the fact is confirmed (`take=False`): an end that must be prepared again needs
+    them once more.
+    """
     request, now, values = turn.ending.request, routing.ended_at, list[Values]()
     claims = None if turn.claims_recorded else turn.unnamed_claims
     first = next((each.request.binding_digest for each in turn.dispatches.values()), "")

@@ -27,16 +27,16 @@ from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE
 from subagents_errors import CallFailure
 
 TRIES = 3
-"""How often the end is prepared again after a conflict with the record; each conflict means that the record grew."""
+"""How often the end is prepared again after a conflict. Each conflict means that another process appended facts."""
 
 
 class EndTurn:
-    """The operation, and the reaper's hand."""
+    """The operation. The reaper uses it for turns whose parent is lost."""
 
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
+        dependencies: TurnDependencies,
         turns: Turns,
         captures: HistoryCapture,
         *,
@@ -44,7 +44,7 @@ class EndTurn:
         restore: RestoreTurn,
     ) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._captures = captures
         self._find, self._restore = find, restore
@@ -53,11 +53,11 @@ class EndTurn:
         """End the turn; also return whether an earlier request ended it.
 
         Raises:
-            TurnIdReused: it was ended with other contents.
-            ChildClosed: a verdict contradicts the one that the child was closed with; nothing is changed then.
-            UnknownChild: a verdict names a child that the turn does not have; nothing is changed then.
-            InlineComponent: the narration holds component data; nothing is changed then. Source: PC1-FR-10a.
-            StoreUnavailable: the end is not on record; repeat the request.
+            TurnIdReused: the turn was ended with other contents.
+            ChildClosed: a verdict contradicts the verdict that the child was closed with. Nothing was changed.
+            UnknownChild: a verdict names a child that the turn does not have. Nothing was changed.
+            InlineComponent: the narration contains component data. Nothing was changed. Source: PC1-FR-10a.
+            StoreUnavailable: the end could not be recorded; repeat the request.
             SurfaceTokenInvalid, SurfaceTokenExpired.
         """
         refuse_component_data("narration", request.narration)
@@ -66,40 +66,42 @@ class EndTurn:
         if ending.closed is None and [each for each in request.integrations if each.child_id not in turn.children]:
             await self._restore(turn)
         self.report(turn)
-        request = msgspec.structs.replace(request, surface_token=turn.token)  # it is kept: of one text, not a second
-        _refuse_other(turn, request)
+        # The turn keeps the request. The token has kilobytes, so the request shares the turn's copy of it.
+        request = msgspec.structs.replace(request, surface_token=turn.token)
+        _refuse_different(turn, request)
         if ending.closed is not None:
             return ending.closed, True
         for integration in request.integrations:
             refuse_contradiction(child_named(turn, integration.child_id), integration.verdict)
         closed = await self._end(turn, request)
         if ending.found_on_record:
-            _refuse_other(turn, request)
+            _refuse_different(turn, request)
         return closed, not ending.asked_for_here
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
-        """End a turn that its parent did not end; return whether that is settled.
+        """End a turn that its parent did not end.
 
-        If the store is unavailable, try again later.
+        Returns:
+            False if the store was unavailable: the reaper tries again later.
         """
         try:
             await self._end(turn, None, cause)
         except SubagentsError as error:
             if self._turns.known(turn.turn_id) is not turn:
-                return True  # another sidecar works in it, and ends it
-            self._out.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")
+                return True  # another sidecar uses the turn and will end it
+            self._deps.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")
             return False
         return True
 
     async def for_operator(self, turn: Turn) -> TurnClosed:
-        """End a turn although its parent did not ask for it. Raises `StoreUnavailable`, `RecordConflict`."""
+        """End a turn that its parent did not end. Raises `StoreUnavailable`, `RecordConflict`."""
         return await self._end(turn, None, BY_OPERATOR)
 
     def give_up(self, turn: Turn) -> None:
-        """End an idle turn, for which there is no room any more. Does not wait."""
+        """End an idle turn to make room for others. Does not wait."""
         self._begin(turn, None, IDLE)
-        self._out.recorder.idle_turn_ended("room")
-        self._out.spawner.spawn(self._reaped(turn), f"give up {turn.turn_id}")
+        self._deps.recorder.idle_turn_ended("room")
+        self._deps.spawner.spawn(self._reaped(turn), f"give up {turn.turn_id}")
 
     async def _reaped(self, turn: Turn) -> None:
         await self.reap(turn, IDLE)
@@ -121,16 +123,16 @@ class EndTurn:
             # same end share its result.
             attempt = turn.ending.begin(request, cause)
             self._turns.begins_work(turn)
-            self._out.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
+            self._deps.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
         return attempt
 
     async def _close(self, turn: Turn) -> None:
-        """Close the turn and wake the waiters; completes even if all of them were cancelled."""
+        """Close the turn and wake all waiters. This completes even if every waiter was cancelled."""
         ending = turn.ending
         try:
             await self._stop(turn)
             refused = await self._put_on_record(turn)
-            if refused is None and ending.closed is None:  # else the record said that it has ended
+            if refused is None and ending.closed is None:  # `closed`: the record showed that the turn had ended
                 turn.end_recorded()
             ending.conclude(refused)
             if ending.closed is not None:
@@ -138,19 +140,20 @@ class EndTurn:
                 self._turns.ended(turn)
         finally:
             self._turns.ends_work(turn)
-            ending.conclude(InternalError("the turn could not be ended; try again"))  # of a defect only
+            # `conclude` ignores this error unless a defect raised above: without it, the waiters would wait for ever.
+            ending.conclude(InternalError("the turn could not be ended; try again"))
 
     def report(self, turn: Turn) -> None:
-        """Report the routing decision and store the history, once, if this process wrote the end."""
+        """Report the routing decision and store the history, once, and only if this process recorded the end."""
         routing = turn.ending.unreported
         if routing is not None:
             turn.ending.reported()
-            self._out.recorder.turn_routed(routing)
+            self._deps.recorder.turn_routed(routing)
             self._capture(turn, routing.ended_at)
 
     async def _put_on_record(self, turn: Turn) -> SubagentsError | None:
-        """Write the end; on a conflict with the record, read the record and prepare the end again."""
-        store, seconds = self._out.store, self._rules.record_timeout.total_seconds()
+        """Record the end. After a conflict, read the record and prepare the end again."""
+        store, seconds = self._deps.store, self._rules.record_timeout.total_seconds()
         ending = turn.ending
         refused: SubagentsError | None = None
         for _ in range(TRIES):
@@ -159,66 +162,68 @@ class EndTurn:
                     # An empty append is a barrier: the writer decides groups in order, so it returns after every
                     # earlier group of this process is accepted or refused. Only then does a read show the final state
                     # of the turn.
-                    await read_within(store.append(()), seconds)  # whatever was handed over before is decided then
-                if turn.uncertain or (ending.laid_out is None and self._may_be_anothers_too(turn)):
+                    await read_within(store.append(()), seconds)
+                if turn.uncertain or (ending.laid_out is None and self._may_have_unknown_dispatches(turn)):
                     await self._restore(turn)
                     turn.note_confirmed()
             except StoreUnavailable as away:
                 return away
             if ending.closed is not None:
                 return None
-            if ending.cause.yields and _is_anothers(turn):
-                self._leave(turn)
+            if ending.cause.yields and _is_used_elsewhere(turn):
+                self._leave_to_other(turn)
                 return RecordConflict("another sidecar works in the turn; ask again")
             # The drafts are prepared once and reused by each retry: the salt identifies a draft, so an end whose answer
             # was lost is recognised as recorded instead of being refused as a second end.
-            laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._out))
-            refused = await append_within(store, laid_out.drafts, self._out.clock.monotonic() + seconds)
+            laid_out = ending.laid_out or ending.lay_out(plan_end(turn, self._deps))
+            refused = await append_within(store, laid_out.drafts, self._deps.clock.monotonic() + seconds)
             if not isinstance(refused, RecordConflict) or ending.closed is not None:
                 return refused
             ending.contradicted()
             turn.note_unconfirmed()
         return refused
 
-    def _may_be_anothers_too(self, turn: Turn) -> bool:
-        """Return whether the record may hold dispatches of the turn that are unknown here.
+    def _may_have_unknown_dispatches(self, turn: Turn) -> bool:
+        """Return whether the record may contain dispatches of the turn that this process does not know.
 
-        The previous process may have bound the same turn. Opening a dispatch would detect that, because its steps are
-        used; a turn without a dispatch must be read.
+        An earlier process on this record may have bound the same turn. Opening a dispatch would detect that, because
+        the steps are used already. A turn without a dispatch gives no such sign, so its record must be read.
         """
-        store = self._out.store
+        store = self._deps.store
         return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE or not turn.dispatches)
 
-    def _leave(self, turn: Turn) -> None:
-        """Leave an idle turn to the sidecar that works in it; unrecorded facts must be appended first."""
+    def _leave_to_other(self, turn: Turn) -> None:
+        """Leave an idle turn to the sidecar that uses it; unrecorded facts must be appended first."""
         if turn.unrecorded and turn.ending.laid_out is None:
             turn.ending.give_back()
         else:
             self._turns.forget(turn)
 
     def _capture(self, turn: Turn, ended_at: datetime) -> None:
-        """Pass the turn to the history, beside its result and without delaying it. Source: PC1-D-12."""
+        """Pass the turn to the history, without delaying its result. Source: PC1-D-12."""
         ended = turn.ending.request
-        narration, said = (ended.narration, ended.user_message) if ended else ("", "")
-        self._captures.capture(history_of(turn, ended_at, narration, said))
+        narration, user_message = (ended.narration, ended.user_message) if ended else ("", "")
+        self._captures.capture(history_of(turn, ended_at, narration, user_message))
 
     async def _stop(self, turn: Turn) -> None:
-        """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
+        """Stop running calls and wait for their outcomes, which takes no longer than recording them."""
         dispatches = [each for each in turn.dispatches.values() if each.stage is not DispatchStage.FINISHED]
-        for dispatch in dispatches:  # all before waiting for any: none may run on while another is being recorded
+        # Stop all dispatches before waiting for any: none may continue to run while the outcomes of another are
+        # recorded.
+        for dispatch in dispatches:
             dispatch.calls.stop_all(CallFailure.TURN_OVER)
         for dispatch in dispatches:
             if await dispatch.opened.wait() is None and dispatch.ownership.here:
                 await dispatch.finished.wait()
 
 
-def _is_anothers(turn: Turn) -> bool:
-    """Return whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
+def _is_used_elsewhere(turn: Turn) -> bool:
+    """Return whether another living sidecar used the turn last. That sidecar ends the turn once it is idle there."""
     last = max(turn.dispatches.values(), key=lambda each: each.plan.first_step, default=None)
     return last is not None and last.ownership.alive_elsewhere
 
 
-def _refuse_other(turn: Turn, request: EndTurnRequest) -> None:
-    """Raise `TurnIdReused` if the turn is ended with other contents."""
+def _refuse_different(turn: Turn, request: EndTurnRequest) -> None:
+    """Raise `TurnIdReused` if the turn was ended with different contents."""
     if turn.ending.contradicts(request):
         raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})

@@ -21,11 +21,11 @@ class EndTurnReporter(Protocol):
     """Receives operator and reason before a turn is ended. Never raises, never waits."""
 
     def __call__(self, turn_id: str, by: str, reason: str) -> None:
-        """Write it down."""
+        """Log the request."""
 
 
 class EndedTurn(Struct, frozen=True):
-    """The end of a turn; `before`: an earlier request ended it."""
+    """The end of a turn. `before`: an earlier request ended it."""
 
     before: bool
     close_reason: str
@@ -38,7 +38,7 @@ class EndTurnForOperator:
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
+        dependencies: TurnDependencies,
         turns: Turns,
         keys: SigningKeys,
         *,
@@ -46,32 +46,32 @@ class EndTurnForOperator:
         end_turn: EndTurn,
     ) -> None:
         self._timeout = rules.record_timeout.total_seconds()
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._keys = keys
         self._find, self._end_turn = find, end_turn
 
     async def __call__(self, turn_id: TurnId) -> EndedTurn:
-        """End a turn, wherever it was bound: unknown parts are read from the record.
+        """End a turn, whichever sidecar bound it. What this process does not know is read from the record.
 
         Raises:
-            UnknownTurn: nothing is known of it here, nor on record.
-            TurnEnded: its time is over; it is closed for its parent soon.
-            StoreUnavailable: it cannot be read, or its end is not on record; repeat the request.
-            RecordConflict: another sidecar was quicker with something else; repeat the request.
+            UnknownTurn: neither this process nor the record knows the turn.
+            TurnEnded: its token has expired; a sidecar closes it soon.
+            StoreUnavailable: the turn cannot be read, or its end cannot be recorded; repeat the request.
+            RecordConflict: another sidecar appended to the turn first; repeat the request.
         """
         turn = self._turns.known(turn_id)
         if turn is None:
             stored = await self._stored(turn_id)
             if stored.ended is not None:
                 return EndedTurn(True, stored.ended.close_reason, len(stored.children))
-            turn = await self._brought_back(stored)
+            turn = await self._restored(stored)
         before = turn.ending.closed is not None
         closed = await self._end_turn.for_operator(turn)
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))
 
     async def _stored(self, turn_id: TurnId) -> StoredTurn:
-        stored = await read_within(self._out.store.turn(turn_id), self._timeout)
+        stored = await read_within(self._deps.store.turn(turn_id), self._timeout)
         if isinstance(stored, StoreUnavailable):
             raise stored
         if stored is None:
@@ -81,7 +81,7 @@ class EndTurnForOperator:
             )
         return stored
 
-    async def _brought_back(self, stored: StoredTurn) -> Turn:
+    async def _restored(self, stored: StoredTurn) -> Turn:
         claims = from_json(stored.dispatches[0].opened.claims_json, SurfaceClaims)
         try:
             return await self._find(sign_token(claims, self._keys))

@@ -1,4 +1,4 @@
-"""Executes an accepted dispatch: every call ends with one outcome, joined in emission order.
+"""Executes an accepted dispatch: every call gets one outcome, and the outcomes are joined in emission order.
 
 Source: PC2-FR-6, PC2-FR-8a, TN-20.
 """
@@ -27,26 +27,26 @@ from subagents_errors import CallFailure
 
 
 class ExecuteDispatch:
-    """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch.
+    """Runs the calls of dispatches. The process owns this work, not the RPC that began the dispatch.
 
     Attributes:
-        spending: says whether the next child may start for its cost.
+        spending: decides whether the budgets in money allow the next child.
     """
 
-    def __init__(self, outside: TurnDependencies, run_child: RunChild, spending: Spending) -> None:
-        self._out, self.spending = outside, spending
+    def __init__(self, dependencies: TurnDependencies, run_child: RunChild, spending: Spending) -> None:
+        self._deps, self.spending = dependencies, spending
         self._run_child = run_child
 
     def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
-        """Start every call whose turn it is and that has no recorded outcome; does not wait.
+        """Start every call that has a free slot and no recorded outcome. Does not wait.
 
         Args:
-            dispatch: accepted, and open on record.
-            begun: the children that are on record already, by call.
+            dispatch: accepted and recorded as open.
+            begun: the children that are recorded already, by call.
         """
         # One clock reading for all children: they start in the same pass of the event loop, and reading the clock per
         # child is measurable in a large fan-out.
-        now, began = self._out.clock.now(), self._out.clock.monotonic()
+        now, began = self._deps.clock.now(), self._deps.clock.monotonic()
         left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         for planned in left:
             call_id = planned.call.call_id
@@ -57,17 +57,17 @@ class ExecuteDispatch:
                 if child is not None and not child.restored:
                     self._run(dispatch, planned, child, now, began)
                 else:
-                    self._wait_for_its_turn(dispatch, planned, child)
-            except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
+                    self._queue(dispatch, planned, child)
+            except Exception as defect:  # noqa: BLE001  a defect in one call must not affect the others
                 self._give_up(dispatch, call_id, defect)
-        if not left:
+        if not left:  # no call settles any more, so no call would finish the dispatch
             self._finish(dispatch)
 
     async def __call__(self, dispatch: LiveDispatch) -> None:
         """Run ready steps until every call has its outcome and every waiter is notified."""
         try:
-            await drain(dispatch, self._out, partial(self._give_up, dispatch))
-            await dispatch.finished.wait()  # another drain may continue
+            await drain(dispatch, self._deps, partial(self._give_up, dispatch))
+            await dispatch.finished.wait()  # another drain may have replaced this one and continue the work
         except BaseException as stopped:
             dispatch.ready.close()  # the process stops: no task continues the steps
             for call_id in list(dispatch.calls.stops):
@@ -77,12 +77,15 @@ class ExecuteDispatch:
     def _run(
         self, dispatch: LiveDispatch, planned: PlannedCall, child: Child, now: datetime, began: float | None = None
     ) -> None:
-        began = self._out.clock.monotonic() if began is None else began
+        began = self._deps.clock.monotonic() if began is None else began
         dispatch.running(child, now)
         self._run_child(child, planned, dispatch, partial(self._over, dispatch), now=now, began=began)
 
-    def _wait_for_its_turn(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
-        """Have a call begin once its lane is free, or end once it is stopped. A child that is there was restored."""
+    def _queue(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
+        """Let a call begin when its slot is free, or end when it is stopped first.
+
+        `child`: a restored child, if any.
+        """
         call_id = planned.call.call_id
 
         def ready(stopped: CallFailure | None) -> None:
@@ -98,8 +101,9 @@ class ExecuteDispatch:
         stopped: CallFailure | None,
         now: datetime,
     ) -> LaidOut:
-        """Have a child put on record before it runs, unless it is there, or the call is not begun any more."""
+        """Prepare a call that waited: record its child before it runs, unless it has one or must not begin any more."""
         if child is not None:
+            # A restored child is on record: there is nothing to append before it runs.
             return LaidOut(lambda _, then: self._run(dispatch, planned, child, then))
         stopped = stopped or dispatch.stop_of(planned.call.call_id).how  # no child may be opened after a cancel
         if stopped is not None:
@@ -111,9 +115,9 @@ class ExecuteDispatch:
         if over_budget:
             refused = outcomes_without_run(planned, Outcome.REFUSED, CallFailure.COST_BUDGET, over_budget)
             return self._not_begun(dispatch, refused, now)
-        new = make_child(dispatch, planned, self._out.clock.monotonic(), self._out.ids)
+        new = make_child(dispatch, planned, self._deps.clock.monotonic(), self._deps.ids)
         body, texts = opened_later(dispatch.dispatch_id, [new])
-        opening = self._out.store.draft(dispatch.turn.turn_id, now, body, texts)
+        opening = self._deps.store.draft(dispatch.turn.turn_id, now, body, texts)
         return LaidOut(partial(self._opened, dispatch, planned, new.child), opening=opening)
 
     def _opened(
@@ -135,9 +139,10 @@ class ExecuteDispatch:
         dispatch.ready.put(Step(outcome.call_id, partial(self._not_begun, dispatch, outcome)))
 
     def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> LaidOut:
-        """Record the outcome of a call that never began before it is reported.
+        """Record the outcome of a call that never began, before it is reported.
 
-        If it cannot be recorded now, the parent gets that as the reason, and the end of the turn records it.
+        If it cannot be recorded now, the parent gets `RECORD_UNAVAILABLE` as the reason, and the next append or the end
+        of the turn records that outcome.
         """
         turn, place = dispatch.turn, dispatch.calls.places[outcome.call_id]
 
@@ -148,13 +153,13 @@ class ExecuteDispatch:
             if refused is not None and not isinstance(refused, RecordConflict):
                 told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
                 again = settled_together(dispatch.dispatch_id, [settled_call(told, place, revision=1)])
-                turn.happened(dispatch.dispatch_id, [self._out.store.draft(turn.turn_id, now, *again)])
+                turn.happened(dispatch.dispatch_id, [self._deps.store.draft(turn.turn_id, now, *again)])
             self._over(dispatch, told, told_at)
 
         return LaidOut(tell, settled=settled_call(outcome, place))
 
     def _over(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> None:
-        """A call has its outcome: its lane is free, and if it was the last one, the dispatch has its result."""
+        """Set the outcome of a call and free its slot. The last outcome finishes the dispatch."""
         dispatch.settled(outcome, now)
         # The outcome is set before the slot is released: the next call of the slot may start in this very call, and
         # must see a settled predecessor.
@@ -163,13 +168,13 @@ class ExecuteDispatch:
             self._finish(dispatch)
 
     def _give_up(self, dispatch: LiveDispatch, call_id: CallId, why: BaseException) -> None:
-        """Settle a call whose outcome a defect, or the end of the process, prevents."""
+        """Settle a call that has no outcome because of a defect or the end of the process."""
         if isinstance(why, Exception):
-            self._out.recorder.anomaly("call_defect", type(why).__name__)
+            self._deps.recorder.anomaly("call_defect", type(why).__name__)
         # The call may have settled before the defect, e.g. if its continuation raised. A call settles only once.
         if call_id in dispatch.calls.stops:
             outcome = outcomes_without_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
-            self._over(dispatch, outcome, self._out.clock.now())
+            self._over(dispatch, outcome, self._deps.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, in whatever order they arrived. Source: SX-50, TN-22."""
@@ -183,5 +188,5 @@ class ExecuteDispatch:
                 if outcome.child_id is None:  # a call that ran was counted when it settled
                     tool = dispatch.turn.surface.by_name.get(outcome.tool_name)
                     definition_id = "" if tool is None else tool.card.definition.id
-                    count_call(self._out.recorder, dispatch.turn, outcome, definition_id)
-            self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
+                    count_call(self._deps.recorder, dispatch.turn, outcome, definition_id)
+            self._deps.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)

@@ -14,12 +14,12 @@ FetchCard = Callable[[Digest], Awaitable[Card | None]]
 
 
 class FindTurn:
-    """Finds the turn of a request; every operation on a turn begins with it.
+    """Finds the turn of a request. Every operation on a turn begins with it.
 
     Args:
-        turns: those that are known here.
-        restore: reads what is on record of one.
-        fetch: reads a card that the token names and the configuration does not have any more.
+        turns: the turns that this process knows.
+        restore: reads the record of a turn.
+        fetch: reads a card that the token names and the present configuration does not have.
     """
 
     def __init__(self, turns: Turns, restore: RestoreTurn, fetch: FetchCard) -> None:
@@ -32,7 +32,7 @@ class FindTurn:
 
         Raises:
             SurfaceTokenInvalid, SurfaceTokenExpired, AdmissionRefused.
-            StoreUnavailable: it was bound elsewhere, and its definitions or its record cannot be read.
+            StoreUnavailable: another sidecar bound the turn, and its definitions or its record cannot be read.
         """
         turn = self._turns.held(token)
         if turn is None:
@@ -41,14 +41,14 @@ class FindTurn:
         if turn.origin is Origin.BOUND_HERE:
             return turn
         if turn.origin is Origin.UNREAD:
-            await self._bring_back(turn)
+            await self._restore_once(turn)
         refused = await turn.restoring.wait()
         if refused is not None:
             raise refused
         return turn
 
     async def _cards_of(self, claims: SurfaceClaims) -> Mapping[Digest, Card]:
-        """Return the cards that the turn was bound to, as far as they are still stored."""
+        """Return the cards of the bound surface that are still stored."""
         cards = {}
         for digest in (claims.orchestrator_digest, *(digest for _, digest in claims.tools)):
             card = await self._fetch(digest)
@@ -56,7 +56,9 @@ class FindTurn:
                 cards[digest] = card
         return cards
 
-    async def _bring_back(self, turn: Turn) -> None:
+    async def _restore_once(self, turn: Turn) -> None:
+        # The first request reads the record; concurrent requests for the same turn wait for its result in `restoring`.
+        # If the read fails, the turn is forgotten, so that the next request reads again.
         turn.begin_restoring()
         refused: SubagentsError | None = StoreUnavailable("the turn could not be brought back; try again")
         try:

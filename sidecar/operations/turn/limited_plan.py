@@ -15,13 +15,13 @@ DAILY: Final = (CallFailure.DAILY_LIMIT_REACHED, CallFailure.DAILY_LIMIT_UNKNOWN
 def limited_plan(
     plan: DispatchPlan, left: CallsLeft, over_budget: Callable[[PlannedCall], str], recorder: Recorder
 ) -> DispatchPlan:
-    """Return a plan without the calls that may not start, which are refused; count those of daily limits.
+    """Return the plan without the calls that a limit refuses; these are settled as refused.
 
     Args:
-        plan: of the dispatch, within the cap.
-        left: calls that the user has left today.
-        over_budget: says why a budget in money refuses a call, or nothing.
-        recorder: counts refusals.
+        plan: the plan of the dispatch, within the cap.
+        left: the calls that the user has left today.
+        over_budget: returns why a budget in money refuses a call; empty if it does not.
+        recorder: counts the refusals of daily limits.
     """
     if left:
         plan = within_daily_limits(plan, left)

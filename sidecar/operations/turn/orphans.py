@@ -25,66 +25,71 @@ from sidecar.operations.turn.state.opening_records import request_from_json
 Found = TypeVar("Found")
 
 AT_A_TIME: Final = 100
-"""Dispatches, and turns, of one look."""
+"""The most dispatches, and the most turns, that one pass reads."""
 
 
 class SettleOrphans:
     """Finds and settles turns and dispatches that no sidecar continues.
 
-    A dispatch whose sidecar died is left to its parent for a while: if the parent resumes it, its calls may get another
-    attempt.
+    A dispatch whose sidecar died is left to its parent for a grace period: if the parent resumes it, its calls may get
+    another attempt.
 
     Args:
         keys: recreate the token that a turn was bound with.
     """
 
     def __init__(
-        self, rules: DispatchRules, outside: TurnDependencies, turns: Turns, keys: SigningKeys, going: DispatchRecovery
+        self,
+        rules: DispatchRules,
+        dependencies: TurnDependencies,
+        turns: Turns,
+        keys: SigningKeys,
+        recovery: DispatchRecovery,
     ) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._keys = keys
-        self._find, self._restore, self._go_on = going.find, going.restore, going.go_on
+        self._find, self._restore, self._take_over = recovery.find, recovery.restore, recovery.take_over
         self._noticed: dict[tuple[TurnId, DispatchId], float] = {}
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Search periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
 
     async def look(self) -> None:
-        """Look once; what cannot be done now is done by a later look."""
+        """Make one pass; a later pass repeats what failed."""
         try:
             await self._look()
         except StoreUnavailable:
-            self._out.recorder.anomaly("lost_work_waits", "the store does not answer")
+            self._deps.recorder.anomaly("lost_work_waits", "the store does not answer")
 
     async def _look(self) -> None:
-        store = self._out.store
+        store = self._deps.store
         for turn in self._turns:
             if turn.ending.stage is EndStage.OPEN:
-                await self._write_late(turn)
+                await self._record_late_outcomes(turn)
                 if turn.uncertain:
-                    await self._find_own(turn)
-        left = await self._asked(store.left_behind(AT_A_TIME))
+                    await self._recover_own(turn)
+        left = await self._read(store.left_behind(AT_A_TIME))
         # The grace counts from the time at which this process first saw the orphan, by its own clock. The time of the
         # owner's death is unknown, and clocks of machines differ.
-        self._noticed = {each: self._noticed.get(each, self._out.clock.monotonic()) for each in left}
+        self._noticed = {each: self._noticed.get(each, self._deps.clock.monotonic()) for each in left}
         for turn_id, dispatch_id in left:
             await self._settle(turn_id, dispatch_id)
-        for turn_id in await self._asked(store.overdue_turns(self._out.clock.now(), AT_A_TIME)):
+        for turn_id in await self._read(store.overdue_turns(self._deps.clock.now(), AT_A_TIME)):
             await self._close(turn_id)
 
-    async def _write_late(self, turn: Turn) -> None:
+    async def _record_late_outcomes(self, turn: Turn) -> None:
         """Record outcomes whose first append failed: sidecars that follow the dispatch wait for them."""
         for dispatch in list(turn.dispatches.values()):
             if dispatch.ownership.custody is not Custody.HERE or dispatch.stage is not DispatchStage.FINISHED:
                 continue
             drafts = turn.in_front(dispatch.dispatch_id)
-            until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            refused = await append_within(self._out.store, drafts, until)
+            until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+            refused = await append_within(self._deps.store, drafts, until)
             if isinstance(refused, StoreUnavailable):
                 raise refused
             if isinstance(refused, RecordConflict):
@@ -93,43 +98,47 @@ class SettleOrphans:
             if drafts:
                 turn.recorded(dispatch.dispatch_id, drafts)
 
-    async def _find_own(self, turn: Turn) -> None:
-        """Continue dispatches opened here by an unconfirmed append: no other sidecar does so while this one lives."""
-        store = self._out.store
+    async def _recover_own(self, turn: Turn) -> None:
+        """Continue dispatches that an unconfirmed append of this process opened.
+
+        No other sidecar does: their owner lives.
+        """
+        store = self._deps.store
         # Cleared before the read: an append that becomes uncertain during the read marks the turn again, and the next
         # pass reads it.
         turn.note_confirmed()
         try:
-            await self._asked(store.append(()))  # whatever was handed over before is decided then
+            # An empty append is a barrier: it returns after every earlier append of this process is decided.
+            await self._read(store.append(()))
             await self._restore(turn)
         except StoreUnavailable:
             turn.note_unconfirmed()
             raise
-        self._go_on.go_on_with_own(turn)
+        self._take_over.continue_own(turn)
 
-    async def _asked(self, reading: Awaitable[Found]) -> Found:
+    async def _read(self, reading: Awaitable[Found]) -> Found:
         found = await read_within(reading, self._rules.record_timeout.total_seconds())
         if isinstance(found, StoreUnavailable):
             raise found
         return found
 
     async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId) -> None:
-        stored = await self._asked(self._out.store.turn(turn_id))
+        stored = await self._read(self._deps.store.turn(turn_id))
         dispatch = stored.dispatch(dispatch_id) if stored else None
         # Checked again on a fresh read: between the search and now, another sidecar may have taken over the dispatch,
         # or its owner may have renewed its lease.
         if stored is None or dispatch is None or dispatch.settled or dispatch.owner_alive or stored.ended is not None:
             return
-        now = self._out.clock.now()
-        if await self._goes_on(dispatch, now) or self._is_left_to_its_parent(dispatch, now):
+        now = self._deps.clock.now()
+        if await self._continue_unheard(dispatch, now) or self._is_left_to_its_parent(dispatch, now):
             return
         from sidecar.core.journal.making.abandoned import settling  # noqa: PLC0415  rare, and a start loads little
 
-        said = settling(stored, dispatch, now, self._out.store.instance)
-        await self._write(stored, said, now, "dispatch_settled_for_dead")
+        bodies = settling(stored, dispatch, now, self._deps.store.instance)
+        await self._write(stored, bodies, now, "dispatch_settled_for_dead")
 
-    async def _goes_on(self, dispatch: StoredDispatch, now: datetime) -> bool:
-        """Continue a dispatch that needs no listener; return False if it needs one, or cannot continue here."""
+    async def _continue_unheard(self, dispatch: StoredDispatch, now: datetime) -> bool:
+        """Continue a dispatch that needs no listener; return False if it needs one or cannot continue here."""
         opened = dispatch.opened
         request = request_from_json(opened.request_json, "")
         if request.on_disconnect is OnDisconnect.CANCEL or now >= opened.settle_by:
@@ -138,50 +147,50 @@ class SettleOrphans:
         try:
             turn = await self._find(sign_token(claims, self._keys))
         except StoreUnavailable:
-            raise  # a read that failed is no reason to settle what may still come to its end
+            raise  # the dispatch may still be able to continue: settling it now would discard its results
         except SubagentsError:
             return False
         live = turn.dispatches.get(opened.dispatch_id)
         if live is None or turn.ending.closed is not None:
             return False
-        self._go_on(live, unheard=True)
+        self._take_over(live, unheard=True)
         return True
 
     def _is_left_to_its_parent(self, dispatch: StoredDispatch, now: datetime) -> bool:
         key = (dispatch.opened.turn_id, dispatch.opened.dispatch_id)
-        waited = self._out.clock.monotonic() - self._noticed[key]
+        waited = self._deps.clock.monotonic() - self._noticed[key]
         return waited < self._rules.resume_grace.total_seconds() and now < dispatch.opened.settle_by
 
     async def _close(self, turn_id: TurnId) -> None:
-        """Close an orphaned turn: its parent is lost, and so is the sidecar that would have noticed."""
+        """Close a turn whose parent and sidecar are both lost."""
         known = self._turns.known(turn_id)
         if known is not None and known.ending.closed is None:
-            return  # the reaper's
-        stored = await self._asked(self._out.store.turn(turn_id))
+            return  # the reaper of this process ends it
+        stored = await self._read(self._deps.store.turn(turn_id))
         if stored is None or stored.ended is not None:
             return
-        me = self._out.store.instance
+        me = self._deps.store.instance
         alive = [each for each in stored.dispatches if each.owner_alive]
         last = max(alive, key=lambda each: each.opened.first_step, default=None)
         # Exactly one living sidecar must close the turn. All of them see the same facts, so the owner of the last
         # dispatch is a choice without communication.
         if any(each.owner != me and (each is last or not each.settled) for each in alive):
-            return  # theirs; one that only settled an earlier dispatch leaves the turn to the owner of the last one
-        now = self._out.clock.now()
+            return  # another sidecar closes the turn
+        now = self._deps.clock.now()
         from sidecar.core.journal.making.abandoned import closing  # noqa: PLC0415  rare, and a start loads little
 
         end = closing(stored, now, me)
         if await self._write(stored, end.said, now, "turn_closed_for_lost"):
-            self._out.recorder.turn_routed(end.routing)
+            self._deps.recorder.turn_routed(end.routing)
 
-    async def _write(self, stored: StoredTurn, said: Sequence[tuple[Body, Texts]], now: datetime, kind: str) -> bool:
-        """Put it on record; False if another sidecar was quicker."""
-        drafts = [self._out.store.draft(stored.turn_id, now, *each) for each in said]
-        until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await append_within(self._out.store, drafts, until)
+    async def _write(self, stored: StoredTurn, bodies: Sequence[tuple[Body, Texts]], now: datetime, kind: str) -> bool:
+        """Record the facts; return False if another sidecar recorded others first."""
+        drafts = [self._deps.store.draft(stored.turn_id, now, *each) for each in bodies]
+        until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await append_within(self._deps.store, drafts, until)
         if isinstance(refused, StoreUnavailable):
             raise refused
         if isinstance(refused, RecordConflict):
             return False
-        self._out.recorder.anomaly(kind, stored.turn_id)
+        self._deps.recorder.anomaly(kind, stored.turn_id)
         return True

@@ -10,36 +10,42 @@ from sidecar.operations.turn.state.turn_ends import IDLE
 
 
 class Reaper:
-    """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
+    """Closes turns whose parent is lost, and forgets ended turns when their token has expired."""
 
     def __init__(
-        self, rules: DispatchRules, outside: TurnDependencies, turns: Turns, end_turn: EndTurn, interval: float = 1.0
+        self,
+        rules: DispatchRules,
+        dependencies: TurnDependencies,
+        turns: Turns,
+        end_turn: EndTurn,
+        interval: float = 1.0,
     ) -> None:
-        """Look every `interval` seconds."""
+        """Make a pass every `interval` seconds."""
         self._idle_lifetime = rules.idle_lifetime.total_seconds()
-        self._out = outside
+        self._deps = dependencies
         self._turns = turns
         self._end_turn = end_turn
         self._interval = interval
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Make passes periodically; the supervisor owns this loop."""
         while True:
             await asyncio.sleep(self._interval)
             await self.look()
 
     async def look(self) -> None:
-        """Look once."""
-        now = self._out.clock.monotonic()
+        """Make one pass."""
+        now = self._deps.clock.monotonic()
         for turn in self._turns:
             if now < turn.reap_at:
                 continue
             if turn.ending.closed is None:
                 await self._end_turn.reap(turn)
             else:
-                self._end_turn.report(turn)  # it may have been found ended on record after its end was not confirmed
+                # An end that was not confirmed may have been found in the record later; then it is not reported yet.
+                self._end_turn.report(turn)
                 self._turns.forget(turn)
         while (idle := self._turns.idle_for(self._idle_lifetime)) is not None:
             if not await self._end_turn.reap(idle, IDLE):
-                return  # the store is away: the others would wait in vain, too
-            self._out.recorder.idle_turn_ended("lifetime")
+                return  # the store is unavailable: the other turns would fail in the same way
+            self._deps.recorder.idle_turn_ended("lifetime")

@@ -30,25 +30,28 @@ from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
 from subagents_errors import CallFailure
 
 EVENTS_PER_OWNER = 1_000_000
-"""Sequence numbers for one owner of a dispatch. A takeover begins the next range, so that listeners see a gap."""
+"""Sequence numbers for one owner of a dispatch. A takeover begins the next range, so that listeners notice a gap."""
 
 
 def events_of_owner(epoch: int) -> int:
-    """Return after which sequence the owner with `epoch` counts: two ranges each, for it may begin a second time."""
+    """Return the sequence number after which the owner of `epoch` counts.
+
+    Each epoch has two ranges: one for the state restored from the record, one for the execution after a takeover.
+    """
     return 2 * epoch * EVENTS_PER_OWNER
 
 
 class RestoreTurn:
     """Reads a turn from the store and merges it into the one that is known here."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
 
     async def __call__(self, turn: Turn) -> StoredTurn | None:
-        """Merge the record of `turn`; return what was found. Raises `StoreUnavailable`."""
+        """Merge the record of `turn` into the state in memory, and return the record. Raises `StoreUnavailable`."""
         seconds = self._rules.record_timeout.total_seconds()
-        found = await read_within(self._out.store.turn(turn.turn_id), seconds)
+        found = await read_within(self._deps.store.turn(turn.turn_id), seconds)
         if isinstance(found, StoreUnavailable):
             raise found
         if found is not None:
@@ -57,21 +60,22 @@ class RestoreTurn:
 
     def _merge(self, turn: Turn, stored: StoredTurn) -> None:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
-        # An outcome found on record may still be about to be told here: the task that appended it holds it.
+        # An outcome may be on record before the task that appended it has continued. That task sets the outcome itself,
+        # so the merge must not replace it.
         settling = {child.child_id for child in turn.children.values() if turn.settles_unconfirmed(child)}
         # The salts come before the children: a draft of this process that is recorded is then no longer unconfirmed,
         # and a child is not taken for being ahead of the record.
         turn.found_on_record(stored.salts)
         if stored.dispatches:
             newest = from_json(stored.dispatches[-1].opened.claims_json, SurfaceClaims)
-            turn.note_claims(recorded=newest == turn.claims and not self._out.store.shared)
+            turn.note_claims(recorded=newest == turn.claims and not self._deps.store.shared)
         # Computed before anything is merged: `_merge_dispatch` changes the ownership that `_is_lost` reads.
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         effects = recorded_effects(stored.children)
         for child in stored.children:
             kept = child.opened.dispatch_id not in lost
-            outcome, told = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
-            restored = self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=told)
+            outcome, reported = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
+            restored = self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=reported)
             sent = effects.get(child.opened.child_id)
             if restored is not None and sent is not None:
                 restored.data.count_below(sent.sent, sent.unknown, barred=False)
@@ -87,24 +91,25 @@ class RestoreTurn:
             turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
-        """Return whether a dispatch of this process now belongs to another sidecar, or was dropped."""
+        """Return whether a dispatch that ran here now belongs to another sidecar, or was dropped here."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
         if known is None or not known.ownership.here:
             return False
         given_up = known.ownership.custody is Custody.LOST and known.stage is DispatchStage.FINISHED
-        return stored.owner != self._out.store.instance or given_up
+        return stored.owner != self._deps.store.instance or given_up
 
     def _merge_child(
         self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool, may_be_revised: bool
     ) -> Child | None:
         """Merge one child, and return it if it was restored.
 
-        Unrecorded progress of a lost dispatch is dropped, because its owner may repeat the work.
+        Unrecorded progress of a lost dispatch is dropped, because the new owner may repeat that work.
         """
         known = turn.children.get(stored.opened.child_id)
         if known is not None and may_be_ahead:
             if known.is_ahead_of(stored.events, turn.unconfirmed_marks(known)):
-                # A later revision may stand now. A child without an outcome is about to be told its own.
+                # The record may contain a later revision of the outcome. A child that has no outcome yet gets it from
+                # the task that appended it.
                 if known.restored and known.outcome is not None and outcome is not None and may_be_revised:
                     known.revise(outcome)
                 return None
@@ -112,7 +117,7 @@ class RestoreTurn:
         if known is not None and known.outcome is None:
             # The child may still run here although another sidecar owns it. Without its grants it can reach no data, so
             # it cannot cause effects beside the new owner's attempt.
-            self._out.grants.revoke_all_of(known.child_id)
+            self._deps.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
         if restored is not None:
             turn.keep_child(restored)
@@ -138,8 +143,8 @@ class RestoreTurn:
         self._fill(dispatch, stored, of_turn)
 
     def _restored(self, turn: Turn, stored: StoredDispatch) -> LiveDispatch:
-        """Return a dispatch that does not run here."""
-        opened, out = stored.opened, self._out
+        """Return the recorded dispatch as one that another process executes."""
+        opened, deps = stored.opened, self._deps
         request = request_from_json(opened.request_json, turn.token)
         plan = plan_dispatch(turn.surface, request.calls, opened.first_step, opened.places)
         dispatch = LiveDispatch(
@@ -147,8 +152,8 @@ class RestoreTurn:
             turn,
             plan,
             opened.intents,
-            clock=out.clock,
-            recorder=out.recorder,
+            clock=deps.clock,
+            recorder=deps.recorder,
             rules=self._rules,
             settle_by=opened.settle_by,
         )
@@ -160,11 +165,11 @@ class RestoreTurn:
 
     def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
         # Ownership by this process is not "elsewhere", even if nothing runs: closing a child takes its dispatch over.
-        elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
+        elsewhere = stored.owner_alive and stored.owner != self._deps.store.instance
         dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
-        """Take the recorded outcomes; with the last one the dispatch is finished."""
+        """Set the recorded outcomes; the last one finishes the dispatch."""
         children = _children_of(of_turn, stored.opened.dispatch_id)
         dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children, stored.cancelled)
         if stored.settled and dispatch.stage is not DispatchStage.FINISHED:
@@ -172,7 +177,7 @@ class RestoreTurn:
 
 
 def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None) -> Child | None:
-    """Return a stored child as one that is known here; None if its slot is not on the turn's surface."""
+    """Return a recorded child as a child in memory; None if the turn's surface does not have its slot."""
     opened = stored.opened
     tool = next((tool for tool in turn.surface.tools if tool.slot == opened.slot), None)
     if tool is None:
@@ -192,7 +197,8 @@ def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None)
         principal=turn.claims.principal,
         log=log,
         outcome=outcome,
-        # The event of an attempt may be lost with the sidecar that made it; its number never is: the next one has it.
+        # The event of an attempt may be lost with the sidecar that made it. Its number is not lost: the event of the
+        # next attempt shows it.
         attempts=max([1, *(event.details()["number"] for event in stored.events if event.name == ATTEMPT)]),
         started_at=opened.opened_at,
         settled_at=stored.events[-1].time if outcome and stored.events else None,

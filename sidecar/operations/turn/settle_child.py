@@ -1,7 +1,7 @@
 """The parent's verdict on a child: the integration decides, then the child is closed (SX-25, SX-30, SX-34).
 
-`integrate` and `close_unintegrated` prepare the events; the caller makes them durable. The child's own state prevents
-a second preparation.
+`integrate` and `close_unintegrated` prepare the events; the caller makes them durable. The state of the child prevents
+that they are prepared twice.
 """
 
 from collections.abc import Iterator
@@ -46,14 +46,14 @@ def refuse_contradiction(child: Child, verdict: Verdict) -> None:
 
 
 def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[Draft]:
-    """Yield what makes a dispatch this process's own, if it belongs to another one."""
+    """Yield the fact with which this process takes over a dispatch; nothing if it owns the dispatch already."""
     if dispatch is not None and dispatch.ownership.owner not in {"", store.instance}:
         body = DispatchTaken(dispatch.dispatch_id, dispatch.ownership.epoch + 1)
         yield store.draft(dispatch.turn.turn_id, now, body, Texts())
 
 
 def summary_of(child: Child) -> ChildSummary:
-    """Return the final state of a closed child, or the one that closing it now would give."""
+    """Return the final state of a closed child, or the state that closing it now would give."""
     return ChildSummary(child.child_id, child.slot, child.step_idx, final_status_of(child), child.close_reason)
 
 
@@ -73,10 +73,10 @@ def child_named(turn: Turn, child_id: ChildId) -> Child:
 class CloseChild:
     """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies, going: DispatchRecovery) -> None:
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies, recovery: DispatchRecovery) -> None:
         self._rules = rules
-        self._out = outside
-        self._find, self._restore, self._go_on = going.find, going.restore, going.go_on
+        self._deps = dependencies
+        self._find, self._restore, self._take_over = recovery.find, recovery.restore, recovery.take_over
 
     async def __call__(self, request: CloseChildRequest) -> ChildSummary:
         """Close the child.
@@ -90,40 +90,41 @@ class CloseChild:
             await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
         if turn.runs_elsewhere(child.dispatch_id):
-            await self._restore(turn)  # what is known of it here may be old
+            await self._restore(turn)  # the owner in memory may be outdated; the record has the present one
             child = child_named(turn, child.child_id)
             if turn.runs_elsewhere(child.dispatch_id):
                 raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
         if child.log.state is not ExecutionState.CLOSED:
             turn.refuse_if_over()
-            child.integrate_for_parent(request.integration, self._out.clock.now())
+            child.integrate_for_parent(request.integration, self._deps.clock.now())
         elif is_contradicted(child, request.integration.verdict) or child.verdict not in {None, request.integration}:
             raise ChildClosed(
                 "the child was closed with another verdict, or at the end of the turn",
                 metadata={"child_id": child.child_id, "close_reason": child.close_reason},
             )
-        await shield_until_done(self._out.spawner, self._save(turn, child), f"close {child.child_id}")
+        await shield_until_done(self._deps.spawner, self._save(turn, child), f"close {child.child_id}")
         return summary_of(child)
 
     async def _save(self, turn: Turn, child: Child) -> None:
-        out, now, dispatch_id = self._out, self._out.clock.now(), child.dispatch_id
+        deps, now, dispatch_id = self._deps, self._deps.clock.now(), child.dispatch_id
         if child.waits_for_a_fact:
             values = list[Values]()
             body = ChildClosedFact(dispatch_id, (child.progress(now, values),))
-            turn.happened(dispatch_id, [out.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
+            turn.happened(dispatch_id, [deps.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
         drafts = turn.in_front(dispatch_id)
         if not turn.unconfirmed_marks(child):
             return
         dispatch = turn.dispatches.get(dispatch_id)
-        until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await append_within(out.store, [*taking(dispatch, out.store, now), *drafts], until)
+        until = deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await append_within(deps.store, [*taking(dispatch, deps.store, now), *drafts], until)
         if isinstance(refused, RecordConflict):
             await self._restore(turn)
         elif refused is not None:
-            turn.note_unconfirmed()  # the dispatch may be this process's by now: `SettleOrphans` finds it
+            # The append may have succeeded, and with it a takeover: `SettleOrphans` reads the record again.
+            turn.note_unconfirmed()
         if refused is not None:
             raise refused
         turn.recorded(dispatch_id, drafts)
         if dispatch is not None and dispatch.ownership.owner:
-            dispatch.ownership.taken(out.store.instance)
-            self._go_on.go_on_with_own(turn)
+            dispatch.ownership.taken(deps.store.instance)
+            self._take_over.continue_own(turn)

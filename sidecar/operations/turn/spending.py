@@ -19,6 +19,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.state.open_turns import Turn
 
+# Users and days whose costs of ended turns are cached; the least recently used entry is dropped.
 USERS_KEPT: Final = 4096
 PAGE: Final = 200
 
@@ -31,13 +32,13 @@ class Spending:
         reads_days: whether a budget for each user and day is configured; only this budget reads the record.
     """
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
         """Create with an empty cache of the costs of ended turns."""
         self._budgets: CostBudgets = rules.cost
         self.reads_days = self._budgets.principal_and_day is not None
         self.limits = self.reads_days or self._budgets.turn is not None
         self._seconds = rules.record_timeout.total_seconds()
-        self._out = outside
+        self._deps = dependencies
         self._ended: OrderedDict[tuple[Principal, date], dict[TurnId, int]] = OrderedDict()
 
     async def read(self, turn: Turn) -> None:
@@ -56,7 +57,7 @@ class Spending:
             query = TurnQuery(
                 principal=principal, since=midnight, until=midnight + timedelta(days=1), before=before, limit=PAGE
             )
-            page = await read_within(self._out.store.turns(query), self._seconds)
+            page = await read_within(self._deps.store.turns(query), self._seconds)
             if isinstance(page, StoreUnavailable):
                 raise page
             for row in page.rows:
@@ -79,7 +80,7 @@ class Spending:
         return self._budgets.refusal(planned.tool.card.model, cost_of_turn(turn), turn.spent_elsewhere)
 
     async def _cost_on_record(self, turn_id: TurnId) -> int:
-        stored = await read_within(self._out.store.turn(turn_id), self._seconds)
+        stored = await read_within(self._deps.store.turn(turn_id), self._seconds)
         if isinstance(stored, StoreUnavailable):
             raise stored
         return 0 if stored is None else _cost_of_stored(stored)

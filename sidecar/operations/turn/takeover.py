@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 
 class TakeOver:
-    """Brings dispatches of others to their result."""
+    """Brings the dispatches of other sidecars to their result."""
 
     def __init__(
         self,
         rules: DispatchRules,
-        outside: TurnDependencies,
+        dependencies: TurnDependencies,
         restore: RestoreTurn,
-        carry_out: ExecuteDispatch,
+        execute: ExecuteDispatch,
         turns: Turns,
         continue_work: "Callable[[], ContinueWork]",
     ) -> None:
         self._rules = rules
-        self._out = outside
+        self._deps = dependencies
         self._restore = restore
-        self._carry_out = carry_out
+        self._execute = execute
         self._turns = turns
         self._continue = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
-        """Start the work that completes `dispatch`; returns immediately.
+        """Start the work that completes `dispatch`. Does not wait.
 
         Args:
             dispatch: restored from the record.
@@ -65,90 +65,98 @@ class TakeOver:
         # dispatch as followed, and no two tasks take over the same dispatch.
         dispatch.ownership.follow()
         self._turns.begins_work(dispatch.turn)
-        self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
+        self._deps.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
-    def go_on_with_own(self, turn: Turn) -> None:
-        """Execute dispatches that this process owns in the record but does not run; returns immediately.
+    def continue_own(self, turn: Turn) -> None:
+        """Execute the dispatches that this process owns in the record but does not run. Does not wait.
 
-        A request that takes a dispatch over as a side effect, to cancel a call or to close a child, calls this: no
-        other sidecar takes over a dispatch whose owner lives.
+        A request that takes a dispatch over as a side effect (it cancels a call or closes a child) calls this. No other
+        sidecar would continue the dispatch, because its owner lives.
         """
-        for dispatch in [each for each in turn.dispatches.values() if each.ownership.owner == self._out.store.instance]:
+        for dispatch in [
+            each for each in turn.dispatches.values() if each.ownership.owner == self._deps.store.instance
+        ]:
             self(dispatch, unheard=True)
 
     async def _follow(self, dispatch: LiveDispatch, unheard: bool) -> None:
         turn, ownership = dispatch.turn, dispatch.ownership
         try:
             while dispatch.stage is not DispatchStage.FINISHED and turn.ending.closed is None:
-                mine = ownership.owner == self._out.store.instance
+                mine = ownership.owner == self._deps.store.instance
                 if not ownership.alive_elsewhere and await self._take_over(dispatch, mine=mine, unheard=unheard):
                     return
                 await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
                 if not dispatch.heard and not unheard:
                     break
-                await self._look_again(dispatch)
+                await self._read_again(dispatch)
         finally:
             self._turns.ends_work(turn)
             if ownership.custody is Custody.FOLLOWED:
                 dispatch.unfollow()
 
-    async def _look_again(self, dispatch: LiveDispatch) -> None:
+    async def _read_again(self, dispatch: LiveDispatch) -> None:
         try:
             await self._restore(dispatch.turn)
         except StoreUnavailable:
-            self._out.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
+            self._deps.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
 
     async def _take_over(self, dispatch: LiveDispatch, *, mine: bool, unheard: bool) -> bool:
-        """Take the dispatch over and execute it; returns whether the takeover succeeded."""
-        opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
+        """Take the dispatch over and execute it; return whether the dispatch is finished."""
+        dispatch_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._deps.clock.now()
         if not mine:
             # The next epoch is a compare-and-set: of several sidecars that see a dead owner, the record accepts one.
             # The others read the record again and follow the winner.
-            body = DispatchTaken(opened_id, dispatch.ownership.epoch + 1)
-            taken = self._out.store.draft(turn.turn_id, now, body, Texts())
-            until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            if await append_within(self._out.store, [taken], until) is not None:
-                await self._look_again(dispatch)
+            body = DispatchTaken(dispatch_id, dispatch.ownership.epoch + 1)
+            taken = self._deps.store.draft(turn.turn_id, now, body, Texts())
+            until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+            if await append_within(self._deps.store, [taken], until) is not None:
+                await self._read_again(dispatch)
                 return dispatch.stage is DispatchStage.FINISHED
         try:
             # The restore must come after the takeover. Facts that the former owner appended before it count; after it
             # the record refuses the owner's appends, so nothing can be missed between this read and the first append
             # here.
-            await self._restore(turn)  # with what its owner wrote last
+            await self._restore(turn)
             if dispatch.calls.answers:
                 await self._continue().restore(dispatch)
         except StoreUnavailable:
             return False
         finished = dispatch.stage is DispatchStage.FINISHED
-        mine = dispatch.ownership.owner == self._out.store.instance
+        mine = dispatch.ownership.owner == self._deps.store.instance
         if finished or turn.ending.stage is not EndStage.OPEN or not mine:
             return finished
-        self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
+        self._deps.recorder.anomaly("dispatch_taken_over", f"{dispatch_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
         # The dispatch must count as unheard before the work begins. Otherwise a child that ends immediately would
         # settle in a dispatch that seems to have a listener, and `on_disconnect` would never apply.
         dispatch.leave(None, self._grace_of(dispatch, unheard=unheard))
-        self._carry_out.begin(dispatch, begun)
-        await self._carry_out(dispatch)
+        self._execute.begin(dispatch, begun)
+        await self._execute(dispatch)
         return True
 
     def _grace_of(self, dispatch: LiveDispatch, *, unheard: bool) -> timedelta:
         """Return how long a dispatch without a listener waits before `on_disconnect` applies.
 
-        A request other than a resume brought the dispatch here, so that its client may still resume it: a dispatch that
-        ends without a listener waits as long as one whose sidecar died.
+        If a request other than a resume brought the dispatch here, its client may still resume it: a dispatch that ends
+        without a listener then waits as long as one whose sidecar died.
         """
         waits = unheard and dispatch.request.on_disconnect is OnDisconnect.CANCEL
         return self._rules.resume_grace if waits else timedelta(0)
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
-        """Start the rest of the dispatch here; returns the recorded children. No await in here."""
-        turn, now = dispatch.turn, self._out.clock.now()
+        """Prepare the rest of the dispatch for execution here; return the recorded children.
+
+        There is no await in this function: no call may start before all recorded children have their places in the
+        queues.
+        """
+        turn, now = dispatch.turn, self._deps.clock.now()
         after = events_of_owner(dispatch.ownership.epoch)
         dispatch.take_over(after, self._rules.record_timeout.total_seconds())
         unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
-        asked = {each.call.call_id for each in unsettled}
-        begun = {child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in asked}
+        unsettled_ids = {each.call.call_id for each in unsettled}
+        begun = {
+            child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in unsettled_ids
+        }
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
         turn.lanes.enter(
             [

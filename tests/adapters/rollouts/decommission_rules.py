@@ -73,7 +73,7 @@ class Replica:
         return ExecuteStep(
             store=self.store,
             clock=clock,
-            surrounding=lambda: AuditContext("5", ()),
+            audit_context=lambda: AuditContext("5", ()),
             proofs=ContentProofs(Gone(), self.store, flags),
             policies=Policies(lambda vertical: (), self.store, clock, recorder),
             gates=GateEvaluator(GateRules(), lambda vertical, gate: None, clock, recorder),

@@ -89,7 +89,7 @@ async def test_a_backend_that_lists_no_flags_is_told_which_ones_are_read() -> No
     await flags.refresh_all()
     assert flags.current().value(ONE) is FlagValue.UNREACHABLE
 
-    await flags.ask_by_name(lambda name: frozenset({f"of_{name}", ONE}))
+    await flags.set_flag_names(lambda name: frozenset({f"of_{name}", ONE}))
 
     assert backend.names == {"of_own", ONE}
     assert flags.current().value(ONE) is FlagValue.ON

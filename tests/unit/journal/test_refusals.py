@@ -13,9 +13,11 @@ from sidecar.core.journal.facts import (
     ChildClosed,
     DelegationSettled,
     DispatchTaken,
+    ScoreRecorded,
 )
 from sidecar.core.journal.marks import What
 from sidecar.core.journal.refusals import SENTENCES, FactRejected, Reason
+from sidecar.core.journal.rules import MOST_SCORES
 from tests.support.journal_drafts import (
     a_settlement,
     progress,
@@ -54,6 +56,20 @@ def _second(turn: Turn) -> None:
 
 def _delegated(turn: Turn) -> None:
     turn.takes(later(3, parent=0, name="below"))
+
+
+def a_score(number: int = 1, place: int = 2) -> ScoreRecorded:
+    """Return a score of a call that was settled without a child."""
+    return ScoreRecorded(D1, place, f"score-{number}", "helpfulness", 0.5, 1)
+
+
+def _scored(turn: Turn) -> None:
+    turn.takes(a_score())
+
+
+def _often_scored(turn: Turn) -> None:
+    for number in range(1, MOST_SCORES + 1):
+        turn.takes(a_score(number))
 
 
 Before = Callable[[Turn], None]
@@ -227,6 +243,11 @@ REFUSED: list[tuple[str, list[Before], Body, Reason, str]] = [
         Reason.ATTEMPTS,
         f"0 of {CHILD_0} after 1",
     ),
+    ("a score of a running call", [], a_score(place=0), Reason.ILLEGAL_STATE, "place 0 has no outcome"),
+    ("a score of no call", [_unstarted], a_score(place=9), Reason.UNKNOWN_CALL, "place 9"),
+    ("a score's id again", [_unstarted, _scored], a_score(), Reason.ON_RECORD, "score score-1"),
+    ("a score's id again, after the end", [_unstarted, _scored, _over], a_score(), Reason.ON_RECORD, "score score-1"),
+    ("a score too many", [_unstarted, _often_scored], a_score(0), Reason.SCORES, ""),
 ]
 
 

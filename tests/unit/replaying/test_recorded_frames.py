@@ -40,7 +40,7 @@ def kept(*events: object, step: float = 0.001) -> RecordedAttempt:
     """Return what is kept of events that came one after the other, read back."""
     frames = AttemptFrames(AttemptId("a"), 1, 10.0)
     for place, event in enumerate(events):
-        frames.came(event, 10.0 + place * step)
+        frames.add(event, 10.0 + place * step)
     return unpacked(frames.to_row(9.5, (StoppedCall("d", "c", "CALL_CANCELLED", 7),), ""), "")
 
 

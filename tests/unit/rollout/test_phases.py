@@ -70,7 +70,7 @@ async def asked_by(asked: StepRequest, **facts: Any) -> list[str]:
     take = ExecuteStep(
         store=MemoryRollouts(rollouts.clock, rollouts.contents),
         clock=rollouts.clock,
-        surrounding=lambda: AuditContext("5", ()),
+        audit_context=lambda: AuditContext("5", ()),
         proofs=fake,
         policies=fake,
         gates=fake,

@@ -107,7 +107,7 @@ class Bench:
         self._take = ExecuteStep(
             store=self.store,
             clock=self.clock,
-            surrounding=lambda: AuditContext("5", ()),
+            audit_context=lambda: AuditContext("5", ()),
             proofs=cast("Any", NothingToProve()),
             policies=Policies(lambda vertical: self.policies, self.store, self.clock, self.told),
             gates=GateEvaluator(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),

@@ -40,7 +40,7 @@ def taking(store: MemoryRollouts, rollouts: Rollouts) -> ExecuteStep:
     return ExecuteStep(
         store=store,
         clock=rollouts.clock,
-        surrounding=lambda: AuditContext("5", ()),
+        audit_context=lambda: AuditContext("5", ()),
         proofs=nothing,
         policies=nothing,
         gates=nothing,

@@ -102,7 +102,7 @@ def test_the_audit_is_found_to_be_exactly_this(
 def test_rows_that_come_while_it_is_read_are_no_finding() -> None:
     """The head is read before the rows and afterwards; retention removes the first two meanwhile."""
     walk = AuditWalk(AuditHead(), {})
-    walk.go_on_behind(SECOND)
+    walk.continue_after(SECOND)
     assert [finding for row in ROWS[2:] for finding in walk.take(row)] == []
     assert list(walk.end(AuditHead(3, ROWS[2].link), HEAD)) == []
     assert list(walk.end(AuditHead(), AuditHead(9, "x"))) == []

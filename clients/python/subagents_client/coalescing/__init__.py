@@ -3,4 +3,4 @@
 from subagents_client.coalescing.call_batch import CallBatch, Sender, Settled
 from subagents_client.coalescing.coalescer import Coalescer
 
-__all__ = ["Coalescer", "CallBatch", "Sender", "Settled"]
+__all__ = ["CallBatch", "Coalescer", "Sender", "Settled"]

@@ -51,6 +51,12 @@ class FakeHistory(history_pb2_grpc.HistoryServiceServicer):
         )
 
     @override
+    async def RecordScore(self, request: Any, context: Any) -> history_pb2.RecordScoreResponse:
+        """Record."""
+        await self._admit(request, context)
+        return history_pb2.RecordScoreResponse(sub_agent_id="shop", definition_id="shop", arm="active")
+
+    @override
     async def ListTurns(self, request: Any, context: Any) -> history_pb2.ListTurnsResponse:
         """List."""
         await self._admit(request, context)

@@ -26,13 +26,13 @@ UNSEEN: Final = "what the configuration still holds of it cannot be found out he
 
 
 class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
-    """One decommission as it stands.
+    """The present state of one decommission.
 
     Attributes:
         revision: of the slot's rollout.
-        left: what has to be gone, or decided, before it has ended, a sentence each.
-        blocks, tools: that the definition named; which of them others use is not looked at here.
-        pinned: open turns that are bound to the definition, in whatever content, over all replicas.
+        left: what must be removed or decided before it can end, one sentence each.
+        blocks, tools: that the definition names, whether or not others use them.
+        pinned: open turns of all replicas that are bound to the definition, in any content.
     """
 
     slot: Slot
@@ -89,35 +89,35 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
 
 
 class WatchDecommissions:
-    """Says once a day what is overdue.
+    """Warns once a day of overdue decommissions.
 
     Args:
-        views: as binds read them: memory only.
-        recorder: logs and counts what is overdue.
+        views: as binds read them, from memory.
+        recorder: logs and counts overdue decommissions.
     """
 
     def __init__(self, views: RolloutViews, clock: Clock, recorder: RolloutRecorder) -> None:
-        """Begin with nothing said."""
+        """Begin without warnings."""
         self._views = views
         self._clock = clock
         self._recorder = recorder
-        self._said: dict[Digest, datetime] = {}
+        self._warned: dict[Digest, datetime] = {}
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Check periodically; the supervisor owns this loop."""
         while True:
             self.look()
             await asyncio.sleep(INTERVAL.total_seconds())
 
     def look(self) -> None:
-        """Look once; each that is overdue is said at most once a day."""
+        """Check once. Each overdue decommission causes at most one warning a day."""
         now = self._clock.now()
         late = {facts.digest: (facts, record) for facts, record in self._all() if record.overdue(now)}
-        self._said = {digest: at for digest, at in self._said.items() if digest in late}
+        self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
         for digest, (facts, record) in late.items():
-            if digest in self._said and now - self._said[digest] < AGAIN_AFTER:
+            if digest in self._warned and now - self._warned[digest] < AGAIN_AFTER:
                 continue
-            self._said[digest] = now
+            self._warned[digest] = now
             self._recorder.anomaly(
                 OVERDUE,
                 f"{facts.definition_id}: begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}; "

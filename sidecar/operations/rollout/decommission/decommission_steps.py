@@ -35,13 +35,13 @@ WINDOW: Final = timedelta(days=90)
 
 
 class Decommissioning(Struct, frozen=True):
-    """Lays decommissions out.
+    """Computes the changes that the requests of a decommission make.
 
     Attributes:
-        definitions: the configuration as loaded.
-        store: keeps every definition that was ever loaded.
-        pinned: which turns are open.
-        window: from the begin of a decommission until it has to have ended.
+        definitions: the loaded configuration.
+        store: has every definition that was ever loaded.
+        pinned: counts open turns.
+        window: the time within which a decommission must end.
     """
 
     definitions: Definitions
@@ -61,19 +61,21 @@ class Decommissioning(Struct, frozen=True):
         change = _laid_out(asked, rollout, facts, by, self.window)
         if change.rollout is not rollout and isinstance(asked, BeginDecommission | TakeDecommissionStep):
             if isinstance(asked, BeginDecommission):
-                await self._refuse_unseen(facts)  # before the count: replicas report turns with their view
+                # Before the count: a replica reports its turns together with its version. Only when all replicas use
+                # the newest version can no further turn be bound to the definition.
+                await self._refuse_unseen(facts)
             await self._refuse_pinned(facts)
             if isinstance(asked, TakeDecommissionStep):
                 await self._refuse_needed(asked, rollout, facts)
         return change
 
     async def scene(self, rollout: SlotRollout, facts: DefinitionFacts) -> DecommissionScope | None:
-        """Return what is to be looked at for leftovers; None: it cannot be found out. Raises `StoreUnavailable`."""
+        """Return what a search for leftovers needs; None: it is not known here. Raises `StoreUnavailable`."""
         catalogue, card = self.definitions.current(), await self._card(facts.digest)
         return None if catalogue is None or card is None else DecommissionScope(rollout, facts, card, catalogue)
 
     async def _refuse_unseen(self, facts: DefinitionFacts) -> None:
-        """Refuse while a living replica may still bind the definition: it shows a state from before its end."""
+        """Refuse while a living replica may still bind the definition because its view is older than the rollback."""
         newest = await self.store.version()
         behind = [each.instance for each in await self.store.replicas() if each.alive and each.version < newest]
         if behind:

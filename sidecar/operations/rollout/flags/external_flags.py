@@ -1,4 +1,4 @@
-"""Flags outside the sidecar's store: a plugin switches them, or an operator does if the backend is read-only."""
+"""Flags outside the sidecar's store: a plugin switches them, or an operator if the backend is read-only."""
 
 from datetime import timedelta
 from typing import Final
@@ -14,7 +14,7 @@ LONGEST: Final = 2.0
 
 
 class ExternalFlags(Struct, frozen=True):
-    """In the place of a writer.
+    """The writer of a read-only backend.
 
     Attributes:
         backend: name of the flag backend.
@@ -23,20 +23,20 @@ class ExternalFlags(Struct, frozen=True):
     backend: str
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Raise `StoreUnavailable`: the backend offers no writing."""
+        """Raise `StoreUnavailable`: the backend cannot be written."""
         raise StoreUnavailable(f"the sidecar does not write the flags of `{self.backend}`; {self.edit_for(name, on)}")
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return what has to be done, and where."""
+        """Return what an operator must do, and where."""
         return f"{self.backend}: switch {name} {'on' if on else 'off'}"
 
 
 class FlagsOfPlugin(Struct, frozen=True):
-    """The border around a backend that switches its flags: whatever it raises, or a hang, is that flag's failure only.
+    """The boundary to a backend that can switch flags. An exception or a hang affects only the requested flag.
 
     Attributes:
         backend: name of the flag backend.
-        calls: how it is asked.
+        calls: calls the plugin.
         longest: seconds for one switch.
     """
 
@@ -46,7 +46,7 @@ class FlagsOfPlugin(Struct, frozen=True):
     longest: float = LONGEST
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Have the plugin switch. Raises `StoreUnavailable`."""
+        """Let the plugin switch the flag. Raises `StoreUnavailable`."""
         try:
             await self.calls.ask(f"{self.backend}, switches", self.longest, lambda: self.writer.switch(name, on, by))
         except PluginFailed as failed:
@@ -55,11 +55,11 @@ class FlagsOfPlugin(Struct, frozen=True):
             ) from failed.error
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return what a person has to do where the plugin cannot, or cannot say."""
+        """Return what an operator must do if the plugin cannot switch the flag, or cannot tell."""
         try:
-            told: object = self.writer.edit_for(name, on)
+            edit: object = self.writer.edit_for(name, on)
         except BaseException:  # noqa: BLE001  the border of a plugin; nothing is awaited, so no cancellation is ours
-            told = None
-        if isinstance(told, str):
-            return told
+            edit = None
+        if isinstance(edit, str):
+            return edit
         return ExternalFlags(self.backend).edit_for(name, on)

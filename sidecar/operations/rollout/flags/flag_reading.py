@@ -20,7 +20,7 @@ class FlagReading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: the value that binds use.
-        version: 0: the flag was never created, or its backend keeps no versions; likewise `changed_at`, `changed_by`.
+        version: 0: the flag was never created, or its backend has no versions; likewise `changed_at`, `changed_by`.
         shared_with: the other definitions that it gates.
     """
 
@@ -47,7 +47,7 @@ class ReadFlags(msgspec.Struct, frozen=True):
     """The operation behind `GetFlags`.
 
     Attributes:
-        writer_of: who writes the flags of a vertical.
+        writer_of: the writer of a vertical's flags.
     """
 
     store: RolloutStore

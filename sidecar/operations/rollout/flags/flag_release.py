@@ -25,20 +25,20 @@ from sidecar.policy.protocols import FlagWriter
 
 INTERVAL: Final = timedelta(seconds=5)
 LONGEST: Final = 2.0
-"""Seconds for the store, and for the backend of one flag."""
+"""Seconds for one access to the store or to a flag's backend."""
 ACTOR: Final = "rollback"
 """The actor that the backend records for these switches."""
 
 
 class ReleaseFlags(Struct, frozen=True):
-    """Switches the flags of withdrawn definitions off, again and again until they are off.
+    """Switches the flags of withdrawn definitions off, repeatedly until they are off.
 
     Attributes:
-        store: says what the other replicas show.
+        store: has the versions of the other replicas.
         views: the present view.
-        snapshot: of all flags, as last fetched.
-        writer_of: who writes the flags of a vertical.
-        recorder: told of a backend that does not take it.
+        snapshot: all flags, as last fetched.
+        writer_of: the writer of a vertical's flags.
+        recorder: receives failures of a backend.
     """
 
     store: RolloutStore
@@ -48,23 +48,27 @@ class ReleaseFlags(Struct, frozen=True):
     recorder: RolloutRecorder
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Make passes periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             await asyncio.sleep(INTERVAL.total_seconds())
 
     async def look(self) -> None:
-        """Switch off what is still on; what cannot be done now is tried again."""
+        """Switch off the flags that are still on; a later pass repeats what failed."""
         view = self.views()
         flags = self.snapshot()
         waiting = [each for each in _still_on(view, flags) if not self.writer_of(each[1]).edit_for(each[0], False)]
         if waiting and await self._all_show(view.version):
             for name, vertical in waiting:
+                # Checked again for each flag: the switches take time, and a new definition may need the flag by now.
                 if (name, vertical) in _still_on(self.views(), self.snapshot()):
                     await self._off(name, vertical)
 
     async def _all_show(self, version: int) -> bool:
-        """Return whether every replica, this one included, shows `version`: an older view may lack users of a flag."""
+        """Return whether every replica uses `version`.
+
+        With an older view, a replica would take the switch for a kill.
+        """
         replicas = await read_within(self.store.replicas(), LONGEST)
         newest = await read_within(self.store.version(), LONGEST)
         if isinstance(replicas, StoreUnavailable) or newest != version:
@@ -75,19 +79,19 @@ class ReleaseFlags(Struct, frozen=True):
         try:
             async with asyncio.timeout(LONGEST):
                 await self.writer_of(vertical).switch(name, False, ACTOR)
-        except Exception as error:  # noqa: BLE001  the border to a backend: it is tried again
+        except Exception as error:  # noqa: BLE001  boundary to a backend: the next pass tries again
             self.recorder.anomaly("flag_not_let_go", f"{name}: {type(error).__name__}")
 
 
 def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Vertical]]:
-    """Yield flags that are on and stand for nothing but definitions in `rollback`, cohort flags first."""
+    """Yield flags that are on although only definitions in `rollback` use them, cohort flags first."""
     everything = [facts for rollout in view.slots.values() for facts in rollout.definitions.values()]
     needed = {name for each in everything if each.state is not LifecycleState.ROLLBACK for name in _names(each)}
-    told: dict[str, Vertical] = {}
+    released: dict[str, Vertical] = {}
     for each in everything:
         if each.withdrawn:
-            told |= {name: each.vertical for name in _names(each) if name not in needed}
-    yield from ((name, its) for name, its in told.items() if flags.value(name, its) is FlagValue.ON)
+            released |= {name: each.vertical for name in _names(each) if name not in needed}
+    yield from ((name, its) for name, its in released.items() if flags.value(name, its) is FlagValue.ON)
 
 
 def _names(facts: DefinitionFacts) -> tuple[str, ...]:

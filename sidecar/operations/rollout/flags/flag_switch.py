@@ -31,12 +31,12 @@ LONGEST_SWITCH: Final = 2.0
 
 
 class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One switch by hand, as it is to be.
+    """One planned switch by an operator.
 
     Attributes:
-        change: its audit event; none if the flag is as wanted.
-        kept: the flag as the store keeps it; None: a backend elsewhere has it, or it was never created.
-        told: what the answer says once the flag is switched.
+        change: its audit event; none if the flag already has the wanted state.
+        kept: the stored flag; None: it belongs to an external backend, or was never created.
+        told: the flag in the answer, once it is switched.
     """
 
     change: Change
@@ -46,13 +46,13 @@ class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
     told: FlagSwitched
 
     def answer(self, *, switched: bool) -> FlagSwitched:
-        """Return what the answer says of the flag."""
+        """Return the flag for the answer."""
         version = self.kept.revision if self.kept else 0
         after = self.told.after if switched else self.told.before
         return msgspec.structs.replace(self.told, after=after, version=version + switched if self.kept else 0)
 
     def written(self, write: RolloutWrite, by: Actor) -> RolloutWrite:
-        """Return a write that switches the flag, too, if the store keeps it."""
+        """Return the write, extended by the switch if the store contains the flag."""
         if self.kept is None or not self.change.events:
             return write
         flag = StoredFlag(self.kept.name, self.on, self.kept.revision + 1, by.at, by.actor)
@@ -60,13 +60,13 @@ class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
-    """Lays out switches by hand.
+    """Plans switches by operators.
 
     Attributes:
-        flags: of all backends, as last fetched.
-        writer_of: who writes the flags of a vertical.
+        flags: the flags of all backends, as last fetched.
+        writer_of: the writer of a vertical's flags.
         killed: every definition that was killed here.
-        recorder: told of a backend that does not take a switch.
+        recorder: receives failed switches.
     """
 
     flags: Callable[[], FlagSnapshot]
@@ -77,12 +77,12 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
     async def laid_out(
         self, asked: SwitchFlag, found: DefinitionMatch, rollouts: Sequence[SlotRollout], by: Actor
     ) -> FlagPlan:
-        """Return what a switch comes to.
+        """Return the plan of a switch.
 
         Raises:
-            TransitionRefused: no flag decides about the definition, or it may not go on by hand.
+            TransitionRefused: no flag gates the definition, or an operator may not switch it on.
             RevisionConflict: the flag has another version than the request names.
-            StoreUnavailable: the flags are kept in a store that does not answer.
+            StoreUnavailable: the store that has the flags does not answer.
         """
         rollout, facts = found
         name, backend_of = flag_of(facts, asked.flag), self.flags().routes.backend_of

@@ -23,7 +23,7 @@ from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.policy.lifecycle import Step
 
 Validates = Callable[[], Awaitable[LoadedCatalogue]]
-"""Loads the configuration as it is now, and says everything that is wrong with it."""
+"""Loads the present configuration, and returns all its problems."""
 
 NOT_WHOLE: Final = "its content is kept nowhere whole, or hashes to another digest"
 SHOWN: Final = 3
@@ -33,11 +33,11 @@ LONGEST_LOAD: Final = 20.0
 
 
 class ContentProofs(Struct, frozen=True):
-    """Proves what a step needs.
+    """Proves that the content of a step exists.
 
     Attributes:
         definitions: the configuration as last loaded.
-        store: keeps every definition that was ever seen.
+        store: has every definition that was ever loaded.
         validate: the validator.
     """
 
@@ -49,7 +49,7 @@ class ContentProofs(Struct, frozen=True):
         """Prove that the content which `asked` requires exists.
 
         Raises:
-            TransitionRefused: it cannot be proven; the message says what is wrong and what to do.
+            TransitionRefused: it cannot be proven; the message says why, and what to do.
             StoreUnavailable: the store did not answer.
         """
         match asked:
@@ -85,7 +85,7 @@ class ContentProofs(Struct, frozen=True):
             )
 
     async def _servable(self, digest: Digest) -> bool:
-        """Return whether a definition can be served: from the configuration, or from what is kept of it."""
+        """Return whether a definition can be served, from the configuration or from its stored copy."""
         loaded = self.definitions.card_by_digest(digest)
         return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
 

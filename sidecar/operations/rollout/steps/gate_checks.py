@@ -20,10 +20,10 @@ from sidecar.operations.ports import Clock
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 
 LONGEST_SUMMARY: Final = 300
-"""Longest explanation of a gate that an operator is shown, in characters."""
+"""The most characters of a gate's explanation that an operator is shown."""
 
 ECHOED: Final = ("gate", "digest", "commit", "from_ramp", "to_ramp", "policy_version")
-"""The fields of the question that an answer has to repeat; otherwise its verdict does not count."""
+"""The fields of the question that an answer must repeat. A verdict on another question does not count."""
 
 UNAVAILABLE: Final = "gate_unavailable"
 """Anomaly: a gate gave no answer."""
@@ -35,7 +35,8 @@ class GateRules(msgspec.Struct, frozen=True):
     """How long a gate may take.
 
     Attributes:
-        timeout: of one question, retries included. The gate client decides about retries, because it knows the failure.
+        timeout: for one question, retries included. The gate client decides about retries, because it knows the
+            failure.
     """
 
     timeout: timedelta = timedelta(seconds=10)
@@ -46,10 +47,10 @@ GateRouting = Callable[[Vertical, str], GateClient | None]
 
 
 class GateRecorder(Protocol):
-    """Where the evaluation of gates reports, for metrics and logs. Never raises, never waits."""
+    """Receives the results of gates, for metrics and logs. Never raises, never waits."""
 
     def gate_failed(self, definition_id: str, gate: str, /) -> None:
-        """Count a `fail`. An outage is none. Source: PF1-OBS-2, TN-78."""
+        """Count a `fail`. An outage does not count as one. Source: PF1-OBS-2, TN-78."""
         ...
 
     def anomaly(self, kind: str, detail: str, /) -> None:
@@ -58,13 +59,13 @@ class GateRecorder(Protocol):
 
 
 class GateEvaluator(msgspec.Struct, frozen=True):
-    """Asks the gates of a step.
+    """Calls the gates of a step.
 
     Attributes:
         rules: how long one gate may take.
         client_for: returns the client for a vertical and a gate.
         clock: decides whether a verdict or an override has expired.
-        recorder: counts failed gates, and reports answers that are missing or do not count.
+        recorder: counts failed gates, and receives answers that are missing or do not count.
     """
 
     rules: GateRules
@@ -75,7 +76,10 @@ class GateEvaluator(msgspec.Struct, frozen=True):
     async def ask_all(
         self, question: GateQuestion, gates: Sequence[str], vertical: Vertical, facts: DefinitionFacts
     ) -> tuple[GateResult, ...]:
-        """Ask every gate once, in order, even after one has failed; `refuse_unless_passed` judges the answers."""
+        """Call every gate once, in order, even after one has failed; `refuse_unless_passed` evaluates the answers.
+
+        All answers together tell the operator everything that is missing, in one attempt.
+        """
         results: list[GateResult] = []
         for gate in dict.fromkeys(gates):
             result = await self._result(msgspec.structs.replace(question, gate=gate), vertical)
@@ -104,10 +108,10 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
         else:
-            return self._believed(question, answer)
+            return self._accepted(question, answer)
         return self._hold(UNAVAILABLE, question, problem)
 
-    def _believed(self, question: GateQuestion, answer: object) -> GateResult:
+    def _accepted(self, question: GateQuestion, answer: object) -> GateResult:
         if not isinstance(answer, GateAnswer) or not isinstance(answer.verdict, Verdict):
             return self._hold(NOT_BELIEVED, question, "what it answered is no verdict")
         differs = [name for name in ECHOED if getattr(answer, name) != getattr(question, name)]

@@ -20,21 +20,21 @@ from sidecar.policy.lifecycle import Step
 
 @unique
 class AnswerReuse(Enum):
-    """What it means that the id of a request was used before."""
+    """The consequence of a request id that was used before."""
 
     ANSWERED = auto()
-    """The request is answered as before; another request, or another operator's, is refused."""
+    """The request gets the earlier answer; a different request, or one of another operator, is refused."""
     RENAMED = auto()
-    """As `ANSWERED`; but a step that was already answered as held here is taken under another id."""
+    """As `ANSWERED`, but a step whose answer already said that it holds here is taken under another id."""
     TAKEN_UNANSWERED = auto()
-    """The step is taken all the same, and no answer is kept; the same request is repeated once nothing is left."""
+    """The step is taken nevertheless, and no answer is stored; the earlier answer counts once nothing is left to do."""
 
 
 class StopInEffect(Struct, frozen=True, kw_only=True):
-    """A stop that was answered as held in this replica, and is to be put on record.
+    """A stop that holds in this replica and must be recorded.
 
     Attributes:
-        judged: of a kill: that its kill flag cannot be seen now does not end it.
+        judged: for a kill: it was allowed when it was taken. That its kill flag cannot be seen now does not end it.
         write: writes it instead of the store.
     """
 
@@ -44,19 +44,19 @@ class StopInEffect(Struct, frozen=True, kw_only=True):
 
 
 class Phases(Struct, frozen=True, kw_only=True):
-    """What one kind of step passes.
+    """The phases of one kind of step.
 
     Attributes:
-        holds: the step holds in this replica first, and the record follows; None: nothing holds before the record.
-        dated_as_held: the record has the moment from which the step held, not the moment of the write.
-        reused: what it means that the request id was used before.
+        holds: the step holds in this replica first, and the record follows; None: it takes effect by the record only.
+        dated_as_held: the record has the time from which the step held, not the time of the write.
+        reused: the consequence of a request id that was used before.
         by_revision: a request that names a revision is refused at another one.
-        tries: how often the step is laid out while other writes come first, if the request names no revision.
-        proven: the content that would serve users is proven to be valid and whole.
-        policies: as which step lifecycle policies judge it; None: no policy and no gate is asked.
-        gates: the platform's gates are asked; a policy can add gates to any step that it judges.
+        tries: how often the step is computed again when other writes come first, if the request names no revision.
+        proven: the content that would serve users must be proven to be valid and complete.
+        policies: the step as which lifecycle policies judge it; None: no policy and no gate is called.
+        gates: the platform's gates are called; a policy can add gates to any step that it judges.
         flags: the flags of the ramp are checked and switched before the write.
-        says_version: the answer has the version of all rollouts, which is one more read of the store.
+        says_version: the answer has the version of all rollouts, which costs one more read of the store.
     """
 
     holds: StopKind | None = None
@@ -77,7 +77,7 @@ class Phases(Struct, frozen=True, kw_only=True):
 
     @property
     def overtaken(self) -> tuple[type[SubagentsError], ...]:
-        """Errors that say that another write came first."""
+        """Errors that mean that another write came first."""
         return (RevisionConflict,) if self.repeats else (RevisionConflict, RequestIdReused)
 
 
@@ -108,9 +108,9 @@ PHASES: Final[Mapping[type[StepRequest] | Step, Phases]] = {
         says_version=False,
     ),
 }
-"""By kind of request; a move of the lifecycle by its `Step`."""
+"""By kind of request; a lifecycle transition by its `Step`."""
 
 
 def phases_of(asked: StepRequest) -> Phases:
-    """Return what a request passes. Raises `KeyError`: its kind is no step."""
+    """Return the phases of a request. Raises `KeyError` if its kind is not a step."""
     return PHASES[asked.step if isinstance(asked, requests.Transition) else type(asked)]

@@ -1,6 +1,6 @@
-"""Asks the lifecycle policies of a vertical about a step. One denial denies the step; so does a policy that fails.
+"""Calls the lifecycle policies of a vertical about a step. One denial denies the step, and so does a policy that fails.
 
-The platform's own rules come first, whatever the settings say. A step in the safe direction asks no policy: lowering a
+The platform's own rules come first, whatever the settings say. A step in the safe direction calls no policy: lowering a
 ramp must not wait for a broken policy.
 
 Approvals are read from the audit, where they cannot be forged: each earlier request for exactly this step that a policy
@@ -27,21 +27,21 @@ from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, St
 from sidecar.policy.platform import PLATFORM, PlatformRules
 
 LONGEST_REASON: Final = 300
-"""Characters of a policy's own words that an operator is shown."""
+"""The most characters of a policy's reason that an operator is shown."""
 GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 
 STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
-"""Refusals whose request still counts as an approval; a step that the rules refuse cannot be approved."""
+"""Refusals whose request still counts as an approval. A step that the rules refuse cannot be approved."""
 MORE_FOR_USERS: Final = frozenset({RolloutEventKind.ACTIVATED, RolloutEventKind.REVISED})
 
 NamedPolicies = Sequence[tuple[str, LifecyclePolicy]]
 """In the order of the settings, without the platform's."""
 AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
-"""Asks one policy; raises what it raises, or `TimeoutError`."""
+"""Calls one policy; raises its exceptions, or `TimeoutError`."""
 
 
 async def asked_at_once(policy: LifecyclePolicy, facts: StepFacts) -> object:
-    """Ask a policy here and now: for policies that are known to answer."""
+    """Call a policy directly, without a time limit: only for policies that are known to return."""
     return policy.check(facts)
 
 
@@ -90,11 +90,11 @@ class Policies:
     """The policies, by vertical.
 
     Args:
-        of_vertical: named policies of a vertical, in the order of the settings, without the platform's.
-        store: whose audit says who has asked.
-        clock: of what a policy is told of now.
-        recorder: told of broken policies.
-        ask: asks one; by default without any guard against one that does not come back.
+        of_vertical: the named policies of a vertical, in the order of the settings, without the platform's.
+        store: its audit has the earlier requests.
+        clock: the time that policies receive.
+        recorder: receives broken policies.
+        ask: calls one policy; by default without a limit.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Policies:
     async def check(
         self, step: Step, found: DefinitionMatch, to: int, asked: StepRequest, actor: str
     ) -> tuple[str, ...]:
-        """Return the gates that policies ask for; an override, which is about a gate, needs none.
+        """Return the gates that policies demand; an override, which concerns a gate itself, needs none.
 
         Raises:
             PolicyDenied, StoreUnavailable.
@@ -124,10 +124,10 @@ class Policies:
         own = self._of_vertical(found.facts.vertical)
         facts_of_step = await self._facts(step, found, to, asked, actor)
         answers = await policy_answers(own, facts_of_step, self._ask_one, self._recorder.anomaly)
-        said = combine_answers(list(answers.values()))
-        if said.denied:
-            raise PolicyDenied(said.denied, metadata={"step": step})
-        return () if step is Step.OVERRIDE_GATE else said.more_gates
+        combined = combine_answers(list(answers.values()))
+        if combined.denied:
+            raise PolicyDenied(combined.denied, metadata={"step": step})
+        return () if step is Step.OVERRIDE_GATE else combined.more_gates
 
     async def _facts(self, step: Step, found: DefinitionMatch, to: int, asked: StepRequest, actor: str) -> StepFacts:
         (rollout, facts), now = found, self._clock.now()
@@ -153,7 +153,10 @@ class Policies:
         )
 
     async def _rows(self, slot: Slot, facts: DefinitionFacts) -> Sequence[AuditRow]:
-        """Return what is on record of a definition id, oldest first; of a subject's requests for a step the latest."""
+        """Return the audit rows of a definition id, oldest first.
+
+        Of a subject's refused requests for one step only the latest is returned: it renews the approval.
+        """
         taken: list[AuditRow] = []
         latest: dict[tuple[str, ...], AuditRow] = {}
         async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=facts.definition_id)):
@@ -168,12 +171,12 @@ class Policies:
 
 
 def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) -> tuple[Approval, ...]:
-    """Return who has asked for exactly one step and was held back, since the definition last changed.
+    """Return the subjects who requested exactly this step and were held back since the definition last changed.
 
     Args:
         rows: of the definition's id, oldest first.
-        facts: of the definition as it stands: the step begins there.
-        sought: what exactly is wanted.
+        facts: the present state of the definition, where the step begins.
+        sought: the requested change.
     """
     latest: dict[str, Approval] = {}
     for row in rows:
@@ -189,7 +192,7 @@ def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) 
 
 
 def last_step_of(rows: Sequence[AuditRow], facts: DefinitionFacts) -> datetime | None:
-    """Return when more users last got a definition, or users last got new content of it; None: never.
+    """Return when a definition was last given to more users, or got new content; None: never.
 
     A minor revision counts: its content is new to every user.
     """

@@ -24,7 +24,7 @@ from sidecar.policy.lifecycle import Step
 
 
 def changed(asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor) -> Change:
-    """Return what a step makes of a rollout; decommissions are laid out elsewhere. Raises `TransitionRefused`."""
+    """Return the change that a step makes to a rollout, except for decommissions. Raises `TransitionRefused`."""
     digest: Digest = facts.digest
     match asked:
         case Transition(step=Step.TO_TEST):
@@ -53,9 +53,9 @@ def changed(asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts, by
 
 
 def asked_of_policies(asked: StepRequest, rollout: SlotRollout) -> Step | None:
-    """Return what policies are asked about; None: no policy is asked."""
+    """Return the step that policies are asked about; None: no policy is called."""
     if isinstance(asked, Configure) and asked.curve == rollout.curve and asked.mode is RolloutMode.EXPERIMENT:
-        return None  # it only keeps the control arm away
+        return None  # only the control arm changes, which exposes no further users
     return phases_of(asked).policies
 
 

@@ -1,9 +1,7 @@
-"""Switches the flags that a step needs, or returns the change that an operator has to make first.
+"""Switches the flags that a step needs, or returns the change that an operator must make first.
 
-Source: PF1-D-7, PF1-D-20, PF1-D-35.
-
-Flags are switched before the change is written. The ramp has not changed yet, so the switch exposes no user, and a
-step that fails half-way can be repeated.
+Flags are switched before the change is written. The ramp has not changed yet, so the switch exposes no user, and a step
+that fails half-way can be repeated. Source: PF1-D-7, PF1-D-20, PF1-D-35.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,12 +23,12 @@ WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: 
 
 
 class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
-    """Knows which backend's flags can be written.
+    """Switches the flags of ramps.
 
     Attributes:
-        writer_of: for a vertical's backend.
-        snapshot: of all flags, as last fetched.
-        shown: the rollouts of all slots.
+        writer_of: the writer of a vertical's backend.
+        snapshot: all flags, as last fetched.
+        shown: the rollouts of all slots, as binds see them.
     """
 
     writer_of: Callable[[Vertical], FlagWriter]
@@ -38,18 +36,18 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
     shown: Callable[[], Mapping[Slot, SlotRollout]]
 
     def kill_flag_exists(self, facts: DefinitionFacts) -> bool:
-        """Return whether the backend of a definition has its kill flag, as last fetched."""
+        """Return whether the backend has the kill flag of a definition, as last fetched."""
         return facts.flag is not None and self.snapshot().exists(facts.flag, facts.vertical)
 
     async def check(self, change: Change, before: DefinitionFacts) -> None:
         """Refuse a step that would expose users whom a flag excludes and whom the gates of this step did not consider.
 
-        Releasing flags exposes all users to what the flags gated. Switching a shared flag on ends a pause of the other
-        definitions with that flag.
+        Releasing flags exposes all users to the definitions that they gated. Switching a shared flag on ends a pause of
+        the other definitions with that flag.
 
         Raises:
             TransitionRefused: a flag is off, or its value is unknown.
-            StoreUnavailable: the flags are kept in a store that does not answer.
+            StoreUnavailable: the store that has the flags does not answer.
         """
         after = change.rollout.definitions[before.digest]
         if after.flags is before.flags or after.flags not in {FlagPair.RETIRED, FlagPair.ON}:
@@ -68,14 +66,14 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def _live_behind(self, change: Change, facts: DefinitionFacts) -> list[DefinitionFacts]:
-        """Return who else has the flags of a definition and was switched on with them."""
+        """Return the other definitions with the same flags whose rollout has switched them on."""
         return [each for each in self._sharing(change, facts) if each.flags is FlagPair.ON]
 
     def _sharing(self, change: Change, facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
         return sharing_flag({**self.shown(), change.rollout.slot: change.rollout}, facts)
 
     async def _value(self, name: str, vertical: Vertical) -> FlagValue:
-        """Return a flag as it is kept, or where others keep it as they said last."""
+        """Return a flag as stored; for an external backend, as last fetched."""
         writer = self.writer_of(vertical)
         if not isinstance(writer, FlagStore):
             return self.snapshot().value(name, vertical)
@@ -83,7 +81,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         return FlagValue.ON if kept is not None and kept.on else FlagValue.OFF
 
     async def prepare(self, change: Change, before: DefinitionFacts, actor: str) -> tuple[str, ...]:
-        """Set the flags as the change needs them; returns what a person has to change first, one edit a line.
+        """Switch the flags as the change needs them; return the changes that an operator must make first, one per line.
 
         Raises:
             StoreUnavailable: a flag could not be switched; nothing else was done.
@@ -93,7 +91,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         on, writer = WANTED[after.flags], self.writer_of(after.vertical)
         if not on and self._sharing(change, after):
-            return ()  # they were created for another definition, which their fall would kill
+            return ()  # another definition uses the flags: switching them off would kill it
         edits = []
         for name in (after.flag, after.cohort_flag):
             if name is None or (on and self.snapshot().value(name, after.vertical) is FlagValue.ON):
@@ -101,7 +99,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
             edit = writer.edit_for(name, on)
             if not edit:
                 await writer.switch(name, on, actor)
-            elif on:  # a flag that does not exist is off already
+            elif on:  # for off, no edit is needed: a flag that does not exist counts as off
                 edits.append(edit)
         return tuple(edits)
 
@@ -109,12 +107,12 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         """Return why a raise exposes no user yet, and what the end of the pause will expose. Source: TN-82.
 
         Raises:
-            StoreUnavailable: the flags are kept in a store that does not answer.
+            StoreUnavailable: the store that has the flags does not answer.
         """
         after = change.rollout.definitions[before.digest]
         raised, cohort = after.ramp > before.ramp, after.cohort_flag
         if not raised or cohort is None or before.flags is not FlagPair.ON or not before.gated:
-            return ()  # what the step itself switches on is no pause
+            return ()  # the step itself switches the flags on, so this is not a pause
         value = await self._value(cohort, after.vertical)
         if value is FlagValue.ON:
             return ()
@@ -125,7 +123,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def confirmed(self, change: Change, before: DefinitionFacts) -> Change:
-        """Return a change that switches flags on with the backend in it that has confirmed them."""
+        """Return the change with the name of the backend that confirmed the flags, if it switches them on."""
         facts = change.rollout.definitions[before.digest]
         if not facts.confirmed_on or facts.confirmed_on == before.confirmed_on:
             return change

@@ -58,15 +58,15 @@ from sidecar.operations.rollout.stored_answers import (
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
 ASKED_GATES = (RolloutEventKind.RAMP_SET, RolloutEventKind.FLAGS_CREATED, RolloutEventKind.CONFIGURED)
-"""Events of steps that gates are asked about."""
+"""Events of steps for which gates are called."""
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules make of a step.
+    """The result of the rules for a step.
 
     Attributes:
-        switch: of a flag by hand.
-        gates: what gates answered.
+        switch: a flag switch by an operator.
+        gates: the answers of the gates.
     """
 
     found: DefinitionMatch
@@ -75,7 +75,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[GateResult, ...] = ()
 
     def answer(self, asked: StepRequest, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
-        """Return the change that the step makes to `rollout`."""
+        """Return the answer to the step, about the state of `rollout`."""
         facts = rollout.definitions[self.found.facts.digest]
         return replace(
             answer_about(rollout, facts, changed=changed),
@@ -86,17 +86,17 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The operation behind every step; a kill or ramp-down holds here before.
+    """The operation behind every step. A kill or ramp-down takes effect locally before it arrives here.
 
     Attributes:
-        surrounding: what the audit says of the moment.
-        flags: that a ramp switches.
-        by_hand: flags that a request switches.
+        audit_context: returns what every audit event contains about its time.
+        flags: switches the flags of ramps.
+        by_hand: switches flags that a request names.
     """
 
     store: RolloutStore
     clock: Clock
-    surrounding: Callable[[], AuditContext]
+    audit_context: Callable[[], AuditContext]
     proofs: ContentProofs
     policies: Policies
     gates: GateEvaluator
@@ -105,12 +105,12 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
     decommissioning: Decommissioning
 
     async def __call__(self, asked: StepRequest, actor: str, held: StopInEffect | None = None) -> StepAnswer:
-        """Take a step, or answer as before.
+        """Take a step, or repeat the earlier answer.
 
         Args:
-            asked: what is wanted.
-            actor: the authenticated subject.
-            held: what holds already: neither a revision nor a request id that was used stops it any more.
+            asked: the request.
+            actor: the authenticated operator.
+            held: the local stop; neither its revision nor a used request id prevents that it is recorded.
 
         Raises:
             RequestIdReused, RevisionConflict, TransitionRefused, PolicyDenied, GateFailed, GateHeld, UnknownDefinition,
@@ -126,25 +126,25 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
                 return await self._taken(own, actor, held, earlier)
             except phases.overtaken as other:
                 conflict = other
-        # Another write was first: perhaps another attempt of this very request, here or at another replica.
+        # Another write came first. It may have been another attempt of this very request, here or at another replica.
         own, earlier = await self._identified(asked, actor, held)
         if earlier is not None and phases.repeats:
             return previous_answer(earlier, own, actor)
         if held is not None:
-            raise StoreUnavailable(conflict.message)  # what was answered is not refused by a race
+            raise StoreUnavailable(conflict.message)  # the stop was confirmed to its caller: a race must not refuse it
         raise conflict
 
     async def _identified(
         self, asked: StepRequest, actor: str, held: StopInEffect | None
     ) -> tuple[StepRequest, StoredAnswer | None]:
-        """Return the request with the id it is taken under, and the answer that is kept under that id."""
+        """Return the request with the id under which it is taken, and the answer that is stored under that id."""
         earlier = await self.store.answer(asked.request_id)
         renamed = held is not None and phases_of(asked).reused is AnswerReuse.RENAMED
         if not renamed or earlier is None or is_done(earlier, asked, actor):
             return asked, earlier
         own = replace(asked, request_id=f"{asked.request_id}{HELD}")
         earlier = await self.store.answer(own.request_id)
-        if earlier is not None and earlier.asker != requester_of(asked, actor):  # each of them was answered
+        if earlier is not None and earlier.asker != requester_of(asked, actor):  # two operators held the same stop
             own = replace(own, request_id=f"{own.request_id}/{request_mark(asked, actor)}")
             earlier = await self.store.answer(own.request_id)
         return own, earlier
@@ -160,7 +160,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         if earlier is not None and is_done(earlier, asked, actor) and not self._is_left(found):
             return previous_answer(earlier, asked, actor)
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
-        by, gates = actor_of(asked, actor, at, self.surrounding()), tuple[GateResult, ...]()
+        by, gates = actor_of(asked, actor, at, self.audit_context()), tuple[GateResult, ...]()
         try:
             plan = await self._laid_out(asked, found, rollouts, by, held)
             if phases.proven:
@@ -169,7 +169,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             refuse_unless_passed(gates)
             plan = replace(plan, gates=gates)
             if phases.flags:
-                await self.flags.check(plan.change, found.facts)  # as late as can be: a flag may be switched meanwhile
+                await self.flags.check(plan.change, found.facts)  # last: gates take seconds, and flags may change
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
             if earlier is None and not asked.dry_run:
                 await self._keep_refusal(asked, found, by, refused, gates)
@@ -184,7 +184,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         by: Actor,
         held: StopInEffect | None,
     ) -> _Plan:
-        """Return what the rules make of it; what they refuse, no policy and no gate is asked about."""
+        """Return the change by the rules. If the rules refuse a step, no policy and no gate is called."""
         if isinstance(asked, SwitchFlag):
             switch = await self.by_hand.laid_out(asked, found, rollouts, by)
             return _Plan(found=found, change=switch.change, switch=switch)
@@ -197,11 +197,11 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         return _Plan(found=found, change=changed(asked, *found, by))
 
     def _is_left(self, found: DefinitionMatch) -> bool:
-        """Return whether a kill that was done before still has something to kill."""
+        """Return whether a kill that was completed before still has something to kill."""
         return transitions.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
 
     async def _asked_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[GateResult, ...]:
-        """Ask the policies, then the gates of the step and those that a policy added."""
+        """Call the policies, then the gates of the step and those that a policy added."""
         rollout, facts = found
         step = asked_of_policies(asked, rollout)
         to = asked.to if isinstance(asked, SetRamp | OverrideGate) else facts.ramp
@@ -228,7 +228,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
     async def _done(
         self, asked: StepRequest, plan: _Plan, by: Actor, held: StopInEffect | None, *, answered: bool
     ) -> StepAnswer:
-        """Switch the flags, write, and answer; without `answered` no answer is kept."""
+        """Switch the flags, write, and answer; without `answered` no answer is stored."""
         phases, (before, facts), change = phases_of(asked), plan.found, _with_gates(plan.change, plan.gates)
         warnings = await self.flags.unserved(change, facts) if phases.flags else ()
         if isinstance(asked, RetireFlags):
@@ -278,7 +278,7 @@ def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:
 
 
 def _with_gates(change: Change, gates: tuple[GateResult, ...]) -> Change:
-    """Return a change whose audit says what the gates answered about the step."""
+    """Return the change with the gates' answers in its audit events."""
     words = words_of(gates)
     events = (
         replace(event, detail=f"{event.detail}; {words}" if event.detail else words, gate_results=gates)

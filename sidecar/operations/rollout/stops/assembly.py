@@ -20,10 +20,10 @@ from sidecar.operations.rollout.store.ports import StopKind
 
 
 class Stops(Struct, frozen=True, kw_only=True):
-    """What stops sub-agents, and what sees at which bind a transition took effect.
+    """The operations that stop sub-agents, and the detection of the first bind at which a transition took effect.
 
     Attributes:
-        edges: its `observe` belongs into the observer of the flag snapshots.
+        edges: its `observe` must receive the changes of the flag snapshots.
     """
 
     first: ApplyStopLocally
@@ -34,7 +34,7 @@ class Stops(Struct, frozen=True, kw_only=True):
     effective: EffectiveTransitions
 
     def rollouts(self) -> RolloutView:
-        """Return what a bind reads; the bind is taken note of."""
+        """Return the view for a bind, and note the bind."""
         return self.effective.bound(self.first.views.current())
 
     @property
@@ -44,16 +44,16 @@ class Stops(Struct, frozen=True, kw_only=True):
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """What has to run in the background as long as the process does."""
+        """The background loops, which run as long as the process."""
         return (self.record.run, self.edges.run, self.effective.run)
 
 
 def stops(first: ApplyStopLocally, take: ExecuteStep, card_of: Callable[[Digest], Card | None]) -> Stops:
-    """Build them.
+    """Build the operations.
 
     Args:
-        first: lets stops hold here.
-        take: takes a step on record.
+        first: applies stops locally.
+        take: takes a step in the record.
         card_of: returns a card that was ever loaded here.
     """
     kill = KillDefinition(stops=first, take=take, flags=take.flags, card_of=card_of)

@@ -29,18 +29,20 @@ from sidecar.operations.rollout.stops.kills import KillDefinition
 from sidecar.operations.rollout.store.ports import RolloutRecorder
 
 KILL_SWITCH: Final = "kill-switch"
-"""Actor of a kill that a flag has asked for: its backend does not say who switched it."""
+"""Actor of a kill that a flag requested: its backend does not say who switched it."""
 INTERVAL: Final = timedelta(seconds=1)
 SETTLES_IN: Final = timedelta(seconds=30)
-"""A backend may tell another sidecar the old state for so long after a switch: an off that is an edge by the record
-alone counts only so long after the flag was switched on."""
+"""How long after a switch a backend may return the old state to another sidecar.
+
+An off that is an edge only by the record counts only this long after the flag was switched on.
+"""
 
 
 class _Watched(Struct):
-    """What is known of the kill flag of one definition.
+    """The known state of the kill flag of one definition.
 
     Attributes:
-        flag, vertical: as named when watching began; another name or vertical, and so perhaps another backend, begins
+        flag, vertical: as named when the watch began. Another name or vertical may mean another backend, and begins
             anew.
         since: monotonic seconds at which its state became known here.
         on: it was confirmed on since then.
@@ -54,12 +56,13 @@ class _Watched(Struct):
 
 
 class KillFlagWatcher:
-    """Watches the kill flag of every definition that can be killed by it.
+    """Watches the kill flag of every definition that it can kill.
 
     Args:
         flags, view: as binds read them.
         kill: the operation.
-        clock, recorder: by which edges are dated, and what is told of refused kills.
+        clock: dates edges.
+        recorder: receives refused kills.
         settles_in: see `SETTLES_IN`.
     """
 
@@ -72,7 +75,7 @@ class KillFlagWatcher:
         recorder: RolloutRecorder,
         settles_in: timedelta = SETTLES_IN,
     ) -> None:
-        """Begin with nothing seen."""
+        """Begin without observations."""
         self._flags = flags
         self._view = view
         self._kill = kill
@@ -84,9 +87,9 @@ class KillFlagWatcher:
         self._news = asyncio.Event()
 
     def observe(self, change: FlagContactChanged | None = None) -> None:
-        """Look at the flags as they are now; for the observer of the snapshots, so that no change is missed.
+        """Read the present flags; called for every change of the snapshot, so that no edge is missed.
 
-        Memory only; neither waits nor raises.
+        Reads memory only; neither waits nor raises.
         """
         view, flags = self._view(), self._flags()
         present = {facts.digest: (slot, facts) for slot, facts in _killable(view)}
@@ -98,7 +101,7 @@ class KillFlagWatcher:
                 self._news.set()
 
     async def run(self) -> None:
-        """Look for ever, and kill what fell; owned by the supervisor."""
+        """Check periodically, and kill the definitions whose flags fell; the supervisor owns this loop."""
         while True:
             await self.look()
             try:
@@ -108,7 +111,7 @@ class KillFlagWatcher:
                 pass
 
     async def look(self) -> None:
-        """Look once, and kill what fell."""
+        """Check once, and kill the definitions whose flags fell."""
         self.observe()
         self._news.clear()
         for digest, asked in list(self._fallen.items()):
@@ -117,7 +120,7 @@ class KillFlagWatcher:
                 self._watched.pop(digest, None)
 
     def _fell(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
-        """Take note of the flag of a definition; say whether it fell."""
+        """Note the flag of a definition; return whether it fell."""
         watched = self._watched.get(facts.digest)
         same = watched is not None and (watched.flag, watched.vertical) == (facts.flag, facts.vertical)
         if watched is None or not same or watched.pair is not facts.flags:
@@ -132,7 +135,7 @@ class KillFlagWatcher:
         return value is FlagValue.OFF and (watched.on or self._was_on(facts, flags))
 
     def _was_on(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
-        """Return whether the record knows that the flag was on at this very backend, long enough ago."""
+        """Return whether the record shows that the flag was on at this backend, long enough ago."""
         if facts.activated_at is None or not facts.flag or facts.confirmed_on != facts.flag:
             return False
         if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:
@@ -140,7 +143,7 @@ class KillFlagWatcher:
         return self._clock.now() - (facts.confirmed_at or facts.activated_at) >= self._settles_in
 
     async def _killed(self, asked: Kill) -> bool:
-        """Kill for an edge; False: nothing here or on record could be reached, and it has to be tried again."""
+        """Kill for an edge; return False if neither the local state nor the record could be reached, to try again."""
         try:
             await self._kill(asked, KILL_SWITCH)
         except StoreUnavailable:

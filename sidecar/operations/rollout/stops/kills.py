@@ -45,11 +45,11 @@ LONGEST_SWITCH: Final = 2.0
 
 
 class FlagOff(NamedTuple):
-    """What became of the kill flag.
+    """The result for the kill flag.
 
     Attributes:
-        edits: what a person has to change instead.
-        off: it is off now.
+        edits: what an operator must change instead.
+        off: the flag is off now.
     """
 
     edits: tuple[str, ...] = ()
@@ -57,12 +57,12 @@ class FlagOff(NamedTuple):
 
 
 class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """The operation behind `Kill`, and behind a kill flag that was seen to fall.
+    """The operation behind `Kill`, and behind the edge of a kill flag.
 
     Attributes:
-        stops: lets it hold here.
-        take: takes the step on record.
-        flags: says whether a kill flag exists, and who writes it.
+        stops: applies the kill locally.
+        take: takes the step in the record.
+        flags: knows whether a kill flag exists, and its writer.
         card_of: returns a card that was ever loaded here.
     """
 
@@ -74,12 +74,12 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     _counted: set[str] = msgspec.field(default_factory=set)
 
     async def __call__(self, asked: Kill, actor: str) -> StepAnswer:
-        """Kill a definition; the answer says what that has reached.
+        """Kill a definition; the answer says what the kill has reached.
 
         Raises:
-            TransitionRefused: it is in `dev`, in `test` and its flag was never created, or being decommissioned.
-            RequestIdReused, UnknownDefinition.
-            StoreUnavailable: the store is away, and nothing here knows which definition is meant.
+            TransitionRefused: the definition is in `dev`, is in `test` and its flag was never created, or is being
+                decommissioned. RequestIdReused, UnknownDefinition.
+            StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
         if asked.dry_run:
             return await self.take(asked, actor)
@@ -98,9 +98,9 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return self._answer(stop, found, recorded, switched, warnings)
 
     async def record(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> Recorded:
-        """Put a kill on record, unless it is, or return why not.
+        """Record a kill, unless it is recorded; return why it could not be.
 
-        What is `held` here was judged when it was taken: that its flag cannot be seen now does not end it.
+        A kill that is `held` was checked when it was taken. If its flag cannot be seen now, that does not end the kill.
         """
         taking = self.take(asked, stop.by, StopInEffect(stop=stop, judged=held, write=partial(self._write, asked)))
         return await self.stops.recorded(stop, self._counting(asked, taking), LONGEST_WRITE)
@@ -114,16 +114,16 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             raise
 
     async def _counting(self, asked: Kill, taking: Awaitable[StepAnswer]) -> StepAnswer:
-        """Count a kill that was put on record here, once; one whose confirmation was lost when it is found there."""
+        """Count a kill once: when it is recorded here, or when an unconfirmed write turns out to have succeeded."""
         answer = await taking
         if answer.changed and (not answer.repeated or asked.request_id in self._unconfirmed):
-            if asked.request_id not in self._counted:  # the loop of what is pending may have done it
+            if asked.request_id not in self._counted:  # `RecordStops` may have recorded and counted it meanwhile
                 self.stops.recorder.kill_switch_fired(answer.definition_id)
             self._counted.add(asked.request_id)
         return answer
 
     async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
-        """Kill what this replica does not know of, or holds for one that cannot be killed: the record may know more."""
+        """Kill a definition that this replica does not know, or considers not killable: the record may be newer."""
         rollouts = await read_within(self.stops.store.rollouts(), LONGEST_WRITE)
         if isinstance(rollouts, StoreUnavailable):
             return await self._in_the_dark(asked, actor, rollouts)
@@ -143,7 +143,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return self._answer(stop, found, recorded, switched, warnings)
 
     async def _in_the_dark(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
-        """Hold a kill though neither memory nor record can say of what: if it names a digest, that is never served."""
+        """Hold a kill of an unknown definition: if the request names a digest, that digest is never served here."""
         found = self._here(asked)
         if found is not None:
             refuse_kill(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
@@ -157,11 +157,11 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return match_in_memory(self.stops.views.current().slots, asked, self.card_of)
 
     def _may_be_killed(self, facts: DefinitionFacts) -> bool:
-        """Return whether a kill would change anything, as far as is known here."""
+        """Return whether a kill would change anything, as far as this process knows."""
         return may_be_killed(facts, flag_exists=self.flags.kill_flag_exists(facts))
 
     def _is_shared(self, facts: DefinitionFacts) -> bool:
-        """Return whether switching off a definition's kill flag would also kill another definition, unrequested."""
+        """Return whether switching a definition's kill flag off would also kill other definitions."""
         return facts.flag is not None and bool(sharing_flag(self.stops.views.current().slots, facts))
 
     async def _flag_off(self, facts: DefinitionFacts, actor: str) -> FlagOff:
@@ -184,7 +184,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def _answer(
         self, stop: LocalStop, found: DefinitionMatch, recorded: Recorded, switched: FlagOff, warnings: tuple[str, ...]
     ) -> StepAnswer:
-        """Return what a kill has reached, shown by the binds here; or raise what the record refused it with."""
+        """Return what a kill has reached, including binds here; or raise the record's refusal."""
         here = (REPLICA, *([FLAG] if switched.off else []))
         held = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
         answer = reach_of(stop, held, recorded, warnings)

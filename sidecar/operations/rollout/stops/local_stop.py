@@ -20,38 +20,41 @@ from sidecar.operations.rollout.store.ports import LocalStop, RolloutRecorder, R
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 LONGEST_KEEPING: Final = 2.0
-"""Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
+"""Seconds for the disk. After that, the answer says that the stop does not survive a restart."""
 LONGEST_LOOK: Final = 2.0
 LONGEST_WRITE: Final = 2.0
-"""Seconds for the store."""
+"""Seconds for one access to the store."""
 LONGEST_RECORDING: Final = 8.0
-"""Seconds for one stop that waits to be put on record."""
+"""Seconds for recording one pending stop."""
 REPLICA, FLAG, RECORD = "replica", "flag", "record"
 """What a stop reaches, in the words of its answer."""
 MOST_PENDING: Final = 1000
-"""Stops that wait for the store; one more is taken only if it takes something away that is still served."""
+"""The most stops that wait for the store.
+
+A further one is accepted only if it stops a definition that is still served.
+"""
 NOT_KEPT: Final = (
     "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
     " cannot be written; repeat it once the disk is well, or see that it is put on record"
 )
 Recorded = StepAnswer | SubagentsError
-"""The record's answer to a stop, or why there is none."""
+"""The record's answer to a stop, or the error if there is none."""
 
 
 def request_of(stop: LocalStop) -> Kill | RampDown:
-    """Return what was asked when a stop was taken. Raises `DecodeError` if that cannot be read any more."""
+    """Return the request of a stop. Raises `DecodeError` if it cannot be read any more."""
     kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
     return from_json(stop.request_json, kind)
 
 
 def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tuple[str, ...]) -> StepAnswer:
-    """Return what a stop has reached.
+    """Return the answer to a stop, with what it has reached.
 
     Args:
-        stop: what was asked.
-        held: the answer if it holds here only; `reach_of` and `edits` are kept.
+        stop: the stop.
+        held: the answer if it holds here only; its `reached` and `edits` are used in any case.
         recorded: the record's answer, or why there is none.
-        warnings: of what holds here.
+        warnings: about the local stop.
 
     Raises:
         SubagentsError: the record has refused the stop.
@@ -66,7 +69,7 @@ def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tu
 
 
 class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
-    """Lets stops hold here, and releases them to the record."""
+    """Applies stops in this process, and removes them once the record takes over."""
 
     store: RolloutStore
     tombstones: Tombstones
@@ -87,11 +90,14 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_full(self) -> bool:
-        """Return whether too many stops wait to accept one that changes nothing here: the file must not fill up."""
+        """Return whether too many stops are pending to accept one that changes nothing here.
+
+        Without this limit, repeated requests during an outage could fill the tombstone file.
+        """
         return len(self.tombstones.pending()) >= MOST_PENDING
 
     async def hold(self, stop: LocalStop) -> tuple[str, ...]:
-        """Let a stop count here at once, and keep it; returns the warning if it is not kept."""
+        """Apply a stop here immediately, and store it; return a warning if it could not be stored."""
         try:
             async with asyncio.timeout(LONGEST_KEEPING):
                 await self.tombstones.add(stop)
@@ -101,12 +107,15 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
     async def recorded(self, stop: LocalStop, writing: Awaitable[StepAnswer], longest: float) -> Recorded:
-        """Wait for the record's answer to a stop, or return why there is none; releases the stop unless it waits on.
+        """Wait for the record's answer to a stop; remove the local stop unless it is still pending.
 
         Args:
-            stop: what holds here.
-            writing: puts it on record.
+            stop: the local stop.
+            writing: records it.
             longest: seconds for that.
+
+        Returns:
+            The answer, or why there is none.
         """
         try:
             answer: Recorded = await read_within(writing, longest)
@@ -119,9 +128,10 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         return answer
 
     async def _release_once_shown(self, stop: LocalStop) -> None:
-        """Let the record speak from here on; not before binds show it, or what was stopped would come back meanwhile.
+        """Remove the local stop once binds use the record's version.
 
-        For a kill, too: binds may still show another content of the definition than the one that was killed.
+        If it were removed earlier, the stopped definition would be served again in between. This also applies to a
+        kill: binds may still see another content of the definition than the killed one.
         """
         version = await read_within(self.store.version(), LONGEST_LOOK)
         if isinstance(version, StoreUnavailable):
@@ -131,7 +141,10 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
             await self._release(stop)
 
     async def _release(self, stop: LocalStop) -> None:
-        """Note that a stop is on record, or never will be; that this is not kept costs a repetition after a restart."""
+        """Mark a stop as recorded or refused.
+
+        If this mark is lost, the stop is recorded again after a restart, without effect.
+        """
         try:
             async with asyncio.timeout(LONGEST_KEEPING):
                 await self.tombstones.recorded(stop)

@@ -31,8 +31,8 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind `RampDown`.
 
     Attributes:
-        stops: lets it hold here.
-        take: takes the step on record.
+        stops: applies the ramp-down locally.
+        take: takes the step in the record.
         card_of: returns a card that was ever loaded here.
     """
 
@@ -41,12 +41,12 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
     card_of: Callable[[Digest], Card | None]
 
     async def __call__(self, asked: RampDown, actor: str) -> StepAnswer:
-        """Ramp down; the answer says what that has reached.
+        """Ramp down; the answer says what the ramp-down has reached.
 
         Raises:
             TransitionRefused, RequestIdReused, UnknownDefinition.
             RevisionConflict: only if the request names a revision.
-            StoreUnavailable: the store is away, and nothing here knows which definition is meant.
+            StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
         views, tombstones = self.stops.views, self.stops.tombstones
         found = match_in_memory(views.current().slots, asked, self.card_of)
@@ -63,8 +63,8 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
         return reach_of(stop, held, recorded, warnings)
 
     async def record(self, asked: RampDown, stop: LocalStop) -> Recorded:
-        """Put a ramp-down on record, whatever revision it was asked at: it was answered as one that will be.
+        """Record a ramp-down at any revision: its answer has promised that.
 
-        Refused for good (there is no ramp any more), it no longer counts.
+        If it is refused for good (there is no ramp any more), it no longer counts.
         """
         return await self.stops.recorded(stop, self.take(asked, stop.by, StopInEffect(stop=stop)), LONGEST_RECORDING)

@@ -27,22 +27,23 @@ INTERVAL: Final = timedelta(seconds=1)
 
 
 def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest], Card | None]) -> frozenset[Digest]:
-    """Return what was killed here, is not waiting to be put on record, and could be served by what the record says.
+    """Return definitions that were killed here, are not pending, and could be served according to the record.
 
-    That may be an earlier content: a record that was restored knows a definition as it was before a revision.
+    These include earlier contents: a restored record may have a definition as it was before a revision.
     """
     waiting = {stop.digest for stop in tombstones.pending()}
     return frozenset(
         digest
         for digest in tombstones.all()
-        if digest not in waiting and any(transitions.may_be_killed(each) for each in _stands_for(view, digest, card_of))
+        if digest not in waiting
+        and any(transitions.may_be_killed(each) for each in _definitions_of(view, digest, card_of))
     )
 
 
-def _stands_for(
+def _definitions_of(
     view: RolloutView, digest: Digest, card_of: Callable[[Digest], Card | None]
 ) -> Iterator[DefinitionFacts]:
-    """Yield the definition with a content, or else the one of which that content is a revision."""
+    """Yield the definition with a content, or otherwise the definition of which that content is a revision."""
     there = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
     yield from there
     card = None if there else card_of(digest)
@@ -54,15 +55,15 @@ def _stands_for(
 
 
 class RecordStops:
-    """Puts pending stops on record, again and again until none is pending.
+    """Records pending stops, repeatedly until none is pending.
 
     Args:
-        stops: what is not on record yet, and what the record says.
-        kill, ramp_down: know how to put it there.
+        stops: the local stops and the views.
+        kill, ramp_down: record their kind of stop.
     """
 
     def __init__(self, stops: ApplyStopLocally, kill: KillDefinition, ramp_down: RampDownImmediately) -> None:
-        """Begin with nothing compared."""
+        """Begin without a comparison."""
         self._tombstones, self._views, self._card_of = stops.tombstones, stops.views, kill.card_of
         self._recorder = stops.recorder
         self._compared: RolloutView | None = None
@@ -70,27 +71,27 @@ class RecordStops:
         self._ramp_down = ramp_down
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Make passes periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             await asyncio.sleep(INTERVAL.total_seconds())
 
     async def look(self) -> None:
-        """Try every pending stop once, oldest first; the first that finds no store ends the look."""
+        """Try every pending stop once, oldest first. The first that finds the store unavailable ends the pass."""
         await self._find_lost()
         for stop in self._tombstones.pending():
             recorded = await read_within(self._recorded(stop), LONGEST_RECORDING)
             if isinstance(recorded, StoreUnavailable):
                 return
-            if isinstance(recorded, SubagentsError):  # for good: it is not tried again
+            if isinstance(recorded, SubagentsError):  # a final refusal: it is not tried again
                 self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id}: {recorded.reason}")
 
     async def _find_lost(self) -> None:
-        """Let kills be pending again that the record does not have; without another view it costs a comparison."""
+        """Make kills pending again that the record does not have. Without a new view this costs one comparison."""
         if self._views.current() is self._compared:
             return
         if revived(self._views.current(), self._tombstones, self._card_of):
-            await self._views.look()  # what was put on record just now may not be shown yet
+            await self._views.look()  # the view may be older than a kill that was recorded just now
         self._compared = self._views.current()
         lost = revived(self._compared, self._tombstones, self._card_of)
         if lost:

@@ -28,5 +28,5 @@ class AuditMarker(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
 
     def signed_bytes(self) -> bytes:
-        """Return what the signature covers: every other field, in order, as JSON, after a prefix of its own."""
+        """Return the signed bytes: a separate prefix, then every other field, in order, as JSON."""
         return b"rollout-audit\x1f" + msgspec.json.encode(msgspec.structs.astuple(self)[:-1])

@@ -1,4 +1,4 @@
-"""What switching flags needs of a store that holds flags itself; other backends implement `FlagWriter`."""
+"""What switching flags needs of a store that contains flags; other backends implement `FlagWriter`."""
 
 from typing import Protocol, runtime_checkable
 
@@ -6,10 +6,10 @@ from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
 
 
 class FlagWrite(RolloutWrite, frozen=True, kw_only=True):
-    """A write that switches a flag of the embedded backend, too.
+    """A write that also switches a flag of the embedded backend.
 
     Attributes:
-        flag: as it is to be; the one that is there has the revision before, or the write is refused whole.
+        flag: its new state. If the stored flag does not have the previous revision, the whole write is refused.
     """
 
     flag: StoredFlag
@@ -17,7 +17,7 @@ class FlagWrite(RolloutWrite, frozen=True, kw_only=True):
 
 @runtime_checkable
 class FlagStore(Protocol):
-    """A writer whose flags are kept in the store of rollouts: `FlagWrite` switches them."""
+    """A writer whose flags are in the store of rollouts; `FlagWrite` switches them."""
 
     async def kept(self, name: str) -> StoredFlag | None:
         """Return a flag as stored; None: it was never created. Raises `StoreUnavailable`."""

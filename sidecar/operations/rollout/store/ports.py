@@ -27,10 +27,11 @@ from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurn
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
-    """What a request was answered with, refused and held ones included.
+    """The answer to a request, including refusals.
 
     Attributes:
-        fingerprint, asker: of the request: what it holds, and who asked (`answers.asker_of`).
+        fingerprint: of the request's contents.
+        asker: the requester, see `stored_answers.requester_of`.
         kind, answer_json: `done` and the answer, or the reason of the refusal and its message.
     """
 
@@ -46,7 +47,7 @@ class RolloutWrite(msgspec.Struct, frozen=True, kw_only=True):
     """One transaction.
 
     Attributes:
-        rollout: as it is to be; its revision is one more than `expected_revision`. None: only what is written of it.
+        rollout: its new state, with a revision one above `expected_revision`. None: the rollout does not change.
     """
 
     slot: Slot
@@ -82,9 +83,9 @@ class AuditRow(msgspec.Struct, frozen=True):
     """One audit row.
 
     Attributes:
-        number: grows with each row of a slot; order of reading.
-        effective_at: when a transition first took effect at a bind; None: not yet, or no transition.
-        exported: it has been handed to every audit sink.
+        number: grows with each row of a slot; the order of reading.
+        effective_at: when a transition first took effect at a bind; None: not yet, or not a transition.
+        exported: every audit sink has received it.
     """
 
     number: int
@@ -95,7 +96,7 @@ class AuditRow(msgspec.Struct, frozen=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
-    """Which audit rows, oldest first."""
+    """Selects audit rows, oldest first."""
 
     slot: Slot | None = None
     definition_id: DefinitionId | None = None
@@ -106,16 +107,16 @@ class AuditQuery(msgspec.Struct, frozen=True):
 
 @unique
 class StopKind(StrEnum):
-    """What a replica may do by itself at once, before it is on record."""
+    """What a replica may do immediately, before it is recorded."""
 
     KILL = "kill"
-    """Serves no user, permanently."""
+    """The definition serves no user, permanently."""
     RAMP_DOWN = "ramp_down"
-    """Served as at 0 %, until it is on record."""
+    """The definition counts as being at 0 %, until the ramp-down is recorded."""
 
 
 class StopKey(msgspec.Struct, frozen=True):
-    """What a stop is known by: a kill by its definition; of ramp-downs each request is one, as each is answered."""
+    """Identifies a stop: a kill by its definition, a ramp-down by its request, because each request gets an answer."""
 
     kind: StopKind
     digest: Digest
@@ -123,13 +124,13 @@ class StopKey(msgspec.Struct, frozen=True):
 
 
 class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
-    """A stop that was taken here.
+    """A stop that was taken by this process.
 
     Attributes:
-        definition_id, slot: whose; for a definition that was revised before the stop could be put on record.
-        at: when it was taken; the record dates a kill so, and a ramp-down by the moment of the write.
-        by: the authenticated subject.
-        request_json: what was asked, as JSON of `requests.Kill` or `requests.RampDown`.
+        definition_id, slot: for a definition that is revised before the stop is recorded.
+        at: when it was taken. The record has this time for a kill, and the time of the write for a ramp-down.
+        by: the authenticated operator.
+        request_json: the request, as JSON of `requests.Kill` or `requests.RampDown`.
     """
 
     kind: StopKind
@@ -142,55 +143,58 @@ class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> StopKey:
-        """What it is known by."""
+        """The identity of the stop."""
         of = "" if self.kind is StopKind.KILL else sha256(self.request_json.encode()).hexdigest()
         return StopKey(self.kind, self.digest, of)
 
 
 class Tombstones(Protocol):
-    """Stops as this process knows them, kept in a file of its own: they need neither database nor backend.
+    """The stops of this process, in a file of its own: they need neither database nor flag backend.
 
-    A kill counts for ever; a ramp-down until it is on record, since the record shows it from then on.
+    A kill counts for ever. A ramp-down counts until it is recorded, because the record shows it from then on.
     """
 
     async def add(self, stop: LocalStop) -> None:
-        """Let a stop count in memory before anything is waited for, then keep it durably; one that is there stays.
+        """Add a stop in memory before any wait, then store it durably. An existing stop is not replaced.
 
         Raises:
-            OSError: it cannot be kept: it holds as long as this process does, and does not survive a restart.
+            OSError: it cannot be stored: it holds as long as this process runs, and does not survive a restart.
         """
         ...
 
     def all(self) -> frozenset[Digest]:
-        """Return every definition that was killed here; memory only, the same object until there is another."""
+        """Return every definition that was killed here, from memory; the same object until there is another kill."""
         ...
 
     def ramped_down(self) -> frozenset[Digest]:
-        """Return every definition that counts as being at 0 % here; like `all`."""
+        """Return every definition that counts as being at 0 % here; otherwise like `all`."""
         ...
 
     def pending(self) -> Sequence[LocalStop]:
-        """Return stops that are not on record yet, oldest first."""
+        """Return stops that are not recorded yet, oldest first."""
         ...
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
-        """Let kills be pending that were on record, or refused there; memory only: after a start it is found again."""
+        """Make kills pending again that were recorded or refused. In memory only: a restart finds them again."""
         ...
 
     async def recorded(self, stop: LocalStop) -> None:
-        """Note that a stop is on record, or never will be. Raises `OSError`: it is tried again, and is there then."""
+        """Note that a stop is recorded, or refused for good.
+
+        Raises `OSError`: the mark is lost and the stop is tried again.
+        """
         ...
 
 
 class RolloutRecorder(Protocol):
-    """Where the rollout reports what happened, for metrics and logs. Never raises, never waits."""
+    """Receives reports about rollouts, for metrics and logs. Never raises, never waits."""
 
     def transitioned(self, event: TransitionEvent) -> None:
         """Count and log a transition that first took effect. Source: PF1-OBS-1."""
         ...
 
     def gate_failed(self, definition_id: str, gate: str) -> None:
-        """Count a gate's no; an outage is none. Source: PF1-OBS-2, TN-78."""
+        """Count a `fail` of a gate; an outage does not count. Source: PF1-OBS-2, TN-78."""
         ...
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
@@ -201,7 +205,7 @@ class RolloutRecorder(Protocol):
         ...
 
     def known(self, definition_id: str) -> None:
-        """Have the counters of a definition there at 0, so that its first kill is a rise. Called often."""
+        """Create the counters of a definition with 0, so that its first kill is a rise. Called often."""
         ...
 
     def kill_switch_fired(self, definition_id: str) -> None:
@@ -209,23 +213,23 @@ class RolloutRecorder(Protocol):
         ...
 
     def rolled_back(self, definition_id: str, seconds: float) -> None:
-        """Note how long a rollback took, from the request to the bind that shows it. Source: PF1-OBS-4."""
+        """Note the time of a rollback, from the request to the bind that shows it. Source: PF1-OBS-4."""
         ...
 
     def anomaly(self, kind: str, detail: str) -> None:
-        """Log and count something that should not happen."""
+        """Log and count an event that should not happen."""
         ...
 
 
 class RolloutStore(Protocol):
-    """Keeps rollouts, audit, definitions and embedded flags."""
+    """Stores rollouts, audit, definitions and embedded flags."""
 
     async def version(self) -> int:
-        """Return the newest version; a read of one row."""
+        """Return the newest version; reads one row."""
         ...
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called when something may have changed: a hint, never the only way to learn of it."""
+        """Call `tell` when something may have changed. This is a hint: a caller must also poll."""
         ...
 
     async def rollouts(self) -> Sequence[SlotRollout]:
@@ -241,7 +245,7 @@ class RolloutStore(Protocol):
         ...
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
-        """Return what a request was answered with."""
+        """Return the stored answer to a request."""
         ...
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
@@ -249,27 +253,27 @@ class RolloutStore(Protocol):
         ...
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
-        """Return what stays of the rows that retention removed, oldest first."""
+        """Return the markers of the rows that retention removed, oldest first."""
         ...
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect at a bind; returns those that were not noted before."""
+        """Note that transitions took effect at a bind; return those that were not noted before."""
         ...
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that have not been handed to every sink, oldest first; not yet effective ones included."""
+        """Return audit rows that not every sink has received, oldest first, also transitions without effect."""
         ...
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
-        """Note that rows have been handed on."""
+        """Note that every sink has received these rows."""
         ...
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest; one that is kept already is left as it is."""
+        """Store a definition by digest; an existing one is not changed."""
         ...
 
     async def definition(self, digest: Digest) -> KeptDefinition | None:
-        """Return a kept definition."""
+        """Return a stored definition."""
         ...
 
     async def flags(self) -> Sequence[StoredFlag]:
@@ -277,17 +281,20 @@ class RolloutStore(Protocol):
         ...
 
     async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
-        """Set, or with `expected_revision` 0 create, a flag. Raises `RevisionConflict`."""
+        """Set a flag, or create it with `expected_revision` 0. Raises `RevisionConflict`."""
         ...
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Say which version the binds here show, and what is pinned; that may wait while the version is the same."""
+        """Report the version that binds here use, and the bound turns.
+
+        May be delayed while the version does not change.
+        """
         ...
 
     async def replicas(self) -> Sequence[Replica]:
-        """Return the sidecars that said so lately."""
+        """Return the sidecars that reported recently."""
         ...
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return what the other sidecars said last, dead ones too, if that is not longer ago than `within`."""
+        """Return the last reports of the other sidecars, including dead ones, if they are not older than `within`."""
         ...

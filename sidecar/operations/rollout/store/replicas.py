@@ -10,11 +10,11 @@ from sidecar.core.identifiers import Digest, InstanceId
 
 
 class PinnedTurnCount(msgspec.Struct, frozen=True):
-    """The open turns that a replica has bound, as it shows them beside its version.
+    """The number of open turns that a replica has bound, reported together with its version.
 
     Attributes:
-        turns: how many hold a definition; without those that none holds.
-        lasting: the longest life of a turn: for so long it counts what was shown last by a replica that died.
+        turns: by definition, without zeros.
+        lasting: the longest lifetime of a turn: the last report of a dead replica remains valid for this time.
     """
 
     turns: Mapping[Digest, int] = {}
@@ -25,10 +25,10 @@ NOTHING_PINNED: Final = PinnedTurnCount()
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """A sidecar and the newest version that its binds show.
+    """A sidecar and the newest version that its binds use.
 
     Attributes:
-        pinned: how many open turns it had bound to each definition, when it said so last.
+        pinned: the number of open turns that it had bound to each definition at its last report.
     """
 
     instance: InstanceId

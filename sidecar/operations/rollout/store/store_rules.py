@@ -7,9 +7,9 @@ from sidecar.core.errors import RequestIdReused, RevisionConflict
 from sidecar.operations.rollout.store.ports import RolloutWrite, StoredAnswer
 
 ALIVE_FOR: Final = timedelta(seconds=10)
-"""A replica that has not said for so long which version it shows counts as dead; it says so every second."""
+"""A replica that has not reported its version for this time counts as dead; it reports every second."""
 LISTED_FOR: Final = timedelta(minutes=5)
-"""A replica that was silent for longer is forgotten."""
+"""A replica that was silent for longer is no longer listed."""
 
 
 def check_whole(change: RolloutWrite) -> None:
@@ -23,11 +23,11 @@ def check_whole(change: RolloutWrite) -> None:
 
 
 def existing_write(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bool:
-    """Return whether a write repeats a stored one whose reply was lost; then nothing has to be written.
+    """Return whether a write repeats a stored one whose reply was lost; then nothing must be written.
 
     Args:
         kept: the answer stored under the same `request_id`.
-        answer: of the write.
+        answer: the answer of the write.
 
     Raises:
         RequestIdReused: the id was used for other contents, or by another actor.
@@ -42,12 +42,12 @@ def existing_write(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bo
 
 
 def refuse_other_revision(what: str, expected: int, stored: int) -> None:
-    """Raise `RevisionConflict` unless a write is about what is stored.
+    """Raise `RevisionConflict` unless the writer has read the stored revision.
 
     Args:
-        what: is written, for the message: `the rollout of product_search`.
-        expected: revision that the writer has read; 0: nothing was there.
-        stored: revision that is there now; 0: nothing is.
+        what: the object, for the message: `the rollout of product_search`.
+        expected: the revision that the writer has read; 0: there was none.
+        stored: the stored revision; 0: there is none.
     """
     if expected != stored:
         raise RevisionConflict(
@@ -57,12 +57,12 @@ def refuse_other_revision(what: str, expected: int, stored: int) -> None:
 
 
 def refuse_other_request(kept: StoredAnswer, fingerprint: str, asker: str) -> None:
-    """Raise `RequestIdReused` unless this is the request that was answered, asked by the same operator.
+    """Raise `RequestIdReused` unless a request equals the answered one, including its requester.
 
     Args:
-        kept: under the request's id.
+        kept: the answer stored under the request's id.
         fingerprint: of the request.
-        asker: who asks, as kept in an answer.
+        asker: the requester, in the form of a stored answer.
     """
     if kept.asker != asker:
         what = "request_id was used by another operator, or under another key; take a new one"

@@ -9,23 +9,20 @@ from sidecar.operations.rollout.store.ports import RolloutRecorder
 
 WINDOW: Final = timedelta(days=1)
 BOUND: Final = 64
-"""Distinct cohorts a day; ten sub-agents in ramps of their own can make 1,024."""
+"""Distinct cohorts a day. Ten sub-agents with independent ramps can create 1,024."""
 MOST_TIMES_BOUND: Final = 16
-"""What is remembered at most, in bounds: further ones are not told apart."""
+"""The most cohorts that are remembered, as a multiple of the bound; further ones are not distinguished."""
 
 
 class CohortCount:
-    """Counts; warns once a window.
-
-    Args:
-        bound: of distinct cohorts in a window.
+    """Counts distinct cohorts, and warns once in a window.
 
     Attributes:
-        bound: the same.
+        bound: the number of distinct cohorts in a window above which it warns.
     """
 
     def __init__(self, clock: Clock, recorder: RolloutRecorder, bound: int = BOUND, window: timedelta = WINDOW) -> None:
-        """Begin with none."""
+        """Begin without cohorts."""
         self._clock = clock
         self._recorder = recorder
         self.bound = bound
@@ -36,11 +33,11 @@ class CohortCount:
 
     @property
     def distinct(self) -> int:
-        """How many there were in this window."""
+        """The number of distinct cohorts in this window."""
         return len(self._seen)
 
     def bound_in(self, cohort: Cohort) -> None:
-        """Count the cohort of a turn; about a microsecond. Never raises, never waits."""
+        """Count the cohort of a turn, in about a microsecond. Never raises, never waits."""
         now = self._clock.now()
         if self._begun is None or now - self._begun >= self._window:
             self._seen, self._begun, self._warned = set(), now, False

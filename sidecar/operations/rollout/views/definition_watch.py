@@ -15,21 +15,21 @@ from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutRecord
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 CONFIGURATION = "configuration"
-"""Actor of what the configuration brings."""
+"""Actor of changes that the configuration causes."""
 TRIES = 5
 
 
 @dataclass(slots=True)
 class RecordDefinitions:
-    """Looks at the configuration, and at the cards that rollouts need.
+    """Reads the configuration and the cards that rollouts need.
 
     Attributes:
-        definitions: the configuration as loaded.
-        store: where rollouts and cards are kept.
-        views: told to look as soon as something new is on record.
-        clock, ids: of what is put on record.
-        recorder: of what goes wrong.
-        serve_at_once: an entry without a flag that is alone in an empty slot serves every user at once.
+        definitions: the loaded configuration.
+        store: stores rollouts and cards.
+        views: refreshed as soon as something new is recorded.
+        clock, ids: for recorded events.
+        recorder: receives failures.
+        serve_at_once: a definition without a flag, alone in an empty slot, immediately serves every user.
     """
 
     definitions: Definitions
@@ -44,15 +44,15 @@ class RecordDefinitions:
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def card(self, digest: Digest) -> Card | None:
-        """Return a card that is kept for a rollout; memory only."""
+        """Return a card that was fetched for a rollout; reads memory only."""
         return self._kept.get(digest)
 
     def look_soon(self) -> None:
-        """The configuration has changed."""
+        """Start the next pass now, because the configuration has changed."""
         self._changed.set()
 
     async def run(self, pause: Callable[[], float] = lambda: 1.0) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Make passes periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             try:
@@ -63,7 +63,7 @@ class RecordDefinitions:
             self._changed.clear()
 
     async def look(self) -> None:
-        """Look once; what the store does not take now is tried again."""
+        """Make one pass; a later pass repeats what the store did not accept."""
         try:
             catalogue = self.definitions.current()
             if catalogue is not None and catalogue is not self._seen:
@@ -108,12 +108,12 @@ class RecordDefinitions:
             try:
                 await self.store.write(write)
             except RevisionConflict:
-                continue  # another replica, or an operator, was quicker
+                continue  # another replica or an operator wrote first
             return
         self.recorder.anomaly("definitions_not_recorded", f"{slot} is changed all the time")
 
     async def fetch(self, digests: frozenset[Digest]) -> None:
-        """Have every card at hand that a bind may choose. Raises `StoreUnavailable`."""
+        """Load every card that a bind may select into memory. Raises `StoreUnavailable`."""
         for digest in sorted(digests):
             if digest in self._kept or self.definitions.card_by_digest(digest) is not None:
                 continue

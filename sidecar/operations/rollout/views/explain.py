@@ -29,7 +29,7 @@ AS_NOW = (
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of one definition."""
+    """The result for one definition."""
 
     digest: Digest
     definition_id: str
@@ -42,12 +42,12 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a user is served as they are.
+    """Why a user gets a definition, or none.
 
     Attributes:
         served: None: no definition serves the user.
         bucket: None without a key.
-        assumptions: what is not known about the past, one sentence each.
+        assumptions: what is unknown about the past, one sentence each.
     """
 
     slot: str
@@ -61,17 +61,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoricalFlags:
-    """Flags as a rollout had switched them."""
+    """The flags as a rollout had switched them."""
 
     narrowed = False
 
     def __init__(self, rollout: SlotRollout) -> None:
-        """Keep the names of those that were on."""
+        """Collect the names of those that were on."""
         switched = [facts for facts in rollout.definitions.values() if facts.flags is FlagPair.ON]
         self._on = [name for facts in switched for name in (facts.flag, facts.cohort_flag)]
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
-        """Return the state of a flag then, whichever the vertical."""
+        """Return the past state of a flag, for any vertical."""
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
@@ -88,12 +88,12 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
     flags: ReadsFlagBackends
     clock: Clock
 
-    async def __call__(self, name: str, asker: BindSubject, at: datetime | None) -> Explanation:
+    async def __call__(self, name: str, subject: BindSubject, at: datetime | None) -> Explanation:
         """Explain which definition of a slot serves a user, and why.
 
         Args:
             name: slot, or id of a definition in one.
-            asker: the user.
+            subject: the user.
             at: None: as a bind here would decide now.
 
         Raises:
@@ -102,13 +102,13 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         """
         present = await find_rollout(self.store, name)
         if at is None:
-            return self._explained(self._as_binds_see(present), asker, self.flags.current(), None)
+            return self._explained(self._as_binds_see(present), subject, self.flags.current(), None)
         then, assumptions = await self._past(present, at)
-        explanation = self._explained(then, asker, HistoricalFlags(then), at)
+        explanation = self._explained(then, subject, HistoricalFlags(then), at)
         return msgspec.structs.replace(explanation, assumptions=assumptions)
 
     def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
-        """Return the rollout that binds here read, with kills that may not be on record yet."""
+        """Return the rollout that binds here read, including kills that are not recorded yet."""
         view = self.views.current()
         rollout = view.slots.get(present.slot, present)
         for digest, facts in rollout.definitions.items():
@@ -128,17 +128,17 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         return then, (*lost, *AS_NOW)
 
     def _explained(
-        self, rollout: SlotRollout, asker: BindSubject, flags: FlagReader, at: datetime | None
+        self, rollout: SlotRollout, subject: BindSubject, flags: FlagReader, at: datetime | None
     ) -> Explanation:
         cards = current_cards(self.definitions)
         deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
-        served = serving_definition(rollout, asker, flags, deprecated)
-        bucket = bucket_of(rollout.salt, asker.key) if asker.key else None
+        served = serving_definition(rollout, subject, flags, deprecated)
+        bucket = bucket_of(rollout.salt, subject.key) if subject.key else None
         found = [_found(rollout.definitions[digest], verdict, bucket, flags) for digest, verdict in served.verdicts]
         return Explanation(
             slot=rollout.slot,
             served=served.digest,
-            key=asker.key,
+            key=subject.key,
             salt=rollout.salt,
             bucket=bucket,
             verdicts=tuple(found),
@@ -161,7 +161,7 @@ def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
 
 
 def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) -> str:
-    """Return why a flag admits only some users, or not this one; empty: it is not the flags."""
+    """Return why a flag admits only some users, or not this user; empty: the flags are not the reason."""
     if flags.value(str(facts.cohort_flag), facts.vertical) is FlagValue.OFF:
         return f"its flag {facts.cohort_flag} is off: no user is exposed"
     share = flag_share(facts, flags)

@@ -15,7 +15,7 @@ from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 
 READ_SECONDS: Final = 1.0
 MOST_FETCHED: Final = 256
-"""Cards; those of the configuration and of what rollouts serve are not among them."""
+"""The most fetched cards, besides those of the configuration and of served rollouts."""
 
 
 class DefinitionCache:
@@ -39,11 +39,11 @@ class DefinitionCache:
         self._reading: dict[Digest, FirstResult[Card | StoreUnavailable | None]] = {}
 
     def current(self) -> Catalogue | None:
-        """Return the newest valid state."""
+        """Return the newest valid configuration."""
         return self._loaded.current()
 
     def card_by_digest(self, digest: Digest) -> Card | None:
-        """Return a card of this state, of an earlier one, or one that is kept on record; memory only."""
+        """Return a card of this configuration, of an earlier one, or of the record, if it is in memory."""
         return self._loaded.card_by_digest(digest) or self._seeing.card(digest) or self._fetched.get(digest)
 
     async def fetch(self, digest: Digest) -> Card | None:
@@ -63,19 +63,19 @@ class DefinitionCache:
         if reading is None:
             reading = self._reading[digest] = FirstResult()
             await self._read(digest, reading)
-        came = await reading.wait()
-        if isinstance(came, StoreUnavailable):
-            raise came
-        return came
+        result = await reading.wait()
+        if isinstance(result, StoreUnavailable):
+            raise result
+        return result
 
     async def _read(self, digest: Digest, reading: FirstResult[Card | StoreUnavailable | None]) -> None:
         """Read a card and wake all waiters, even when cancelled: otherwise they would wait for ever."""
-        came: Card | StoreUnavailable | None = _away()
+        result: Card | StoreUnavailable | None = _away()
         try:
-            came = await self._from_store(digest)
+            result = await self._from_store(digest)
         finally:
             del self._reading[digest]
-            reading.settle(came)
+            reading.settle(result)
 
     async def _from_store(self, digest: Digest) -> Card | StoreUnavailable | None:
         kept = await read_within(self._store.definition(digest), READ_SECONDS)

@@ -26,11 +26,11 @@ from sidecar.operations.turn.state.turn import Origin
 
 CHOSEN: Final = CandidateVerdict.CHOSEN
 MOST_ELSEWHERE: Final = 200
-"""Open turns on record that are looked at for a table, the newest first; and of one page, where all are."""
+"""The most recorded open turns that a table considers, newest first; also the page size when all are read."""
 
 
 class TurnPins(NamedTuple):
-    """What an open turn is bound to."""
+    """The definitions that an open turn is bound to."""
 
     digests: tuple[Digest, ...] = ()
     ids: tuple[DefinitionId, ...] = ()
@@ -40,11 +40,11 @@ class PinnedTurnSource(Protocol):
     """What is needed of the store of rollouts."""
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return what the other sidecars said last, dead ones too. Raises `StoreUnavailable`."""
+        """Return the last reports of the other sidecars, including dead ones. Raises `StoreUnavailable`."""
         ...
 
     async def definition(self, digest: Digest) -> KeptDefinition | None:
-        """Return a definition as it is kept. Raises `StoreUnavailable`."""
+        """Return a stored definition. Raises `StoreUnavailable`."""
         ...
 
 
@@ -75,36 +75,40 @@ class PinnedTurns:
         self._ids: dict[Digest, DefinitionId] = {}
 
     def bound_here(self) -> PinnedTurnCount:
-        """Return what this replica shows to the others: each turn is counted by the one that bound it; memory only."""
+        """Return the count that this replica reports.
+
+        Only the replica that bound a turn counts it; reads memory only.
+        """
         bound = (turn for turn in self._open_here() if turn.origin is Origin.BOUND_HERE and turn.ending.closed is None)
         return PinnedTurnCount(Counter(digest for turn in bound for digest in _held_by(turn).digests), self._lasting)
 
     async def count(self) -> Mapping[Digest, int]:
-        """Return how many open turns hold each digest, of the newest on record. Raises `StoreUnavailable`."""
+        """Return how many open turns hold each digest, of the newest recorded turns. Raises `StoreUnavailable`."""
         return Counter(digest for held in await self._newest() for digest in held.digests) | await self._bound()
 
     async def count_by_id(self) -> Mapping[DefinitionId, int]:
-        """Return how many open turns hold each id, in any content, of the newest. Raises `StoreUnavailable`."""
+        """Return how many open turns hold each id in any content, of the newest. Raises `StoreUnavailable`."""
         known = Counter(definition_id for held in await self._newest() for definition_id in held.ids)
         return known | await self._bound_ids()
 
     async def pinned_to(self, definition_id: DefinitionId) -> int:
-        """Return how many open turns hold an id in any content, of all on record. Raises `StoreUnavailable`."""
+        """Return how many open turns hold an id in any content, of all recorded turns. Raises `StoreUnavailable`."""
         pinned, known = self._here()
         pinned += [await self._bound_elsewhere(turn_id) async for turn_id in self._all_open() if turn_id not in known]
         bound = await self._bound_ids()
         return max(sum(definition_id in held.ids for held in pinned), bound[definition_id])
 
     async def _bound(self) -> Counter[Digest]:
-        """Return how many turns all replicas say that they have bound; this one by its memory."""
+        """Return the sum of the counts that all replicas report; for this replica, from memory."""
         bound = Counter(self.bound_here().turns)
-        within = self._lasting + ALIVE_FOR  # it may have died before it said the last
+        # A replica may die up to `ALIVE_FOR` after its last report, and its turns live for `lasting` from then on.
+        within = self._lasting + ALIVE_FOR
         for replica in await self._said.elsewhere(within):
             bound.update(replica.pinned)
         return bound
 
     async def _bound_ids(self) -> Counter[DefinitionId]:
-        """Return the same by id; the content of what was bound is kept."""
+        """Return the same sum by id. Ids of digests are cached, because a digest never changes its id."""
         bound = Counter[DefinitionId]()
         for digest, turns in (await self._bound()).items():
             kept = None if digest in self._ids else await self._said.definition(digest)
@@ -120,7 +124,7 @@ class PinnedTurns:
         return pinned + [await self._bound_elsewhere(turn_id) for turn_id in turn_ids if turn_id not in known]
 
     def _here(self) -> tuple[list[TurnPins], dict[TurnId, bool]]:
-        """Return what is bound here, and which turns are known here, open or not."""
+        """Return what open turns here are bound to, and which turns are known here, open or not."""
         pinned: list[TurnPins] = []
         known: dict[TurnId, bool] = {}
         for turn in self._open_here():

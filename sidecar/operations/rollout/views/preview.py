@@ -16,11 +16,11 @@ from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import find_rollout
 
 Inside = Callable[[str, str, int], bool]
-"""Says whether a key is inside a ramp: salt, key, basis points."""
+"""Returns whether a key is inside a ramp: salt, key, basis points."""
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step would change, in numbers of users seen lately here."""
+    """The effect of a step, in numbers of users who were recently seen here."""
 
     definition_id: str
     digest: str
@@ -38,7 +38,7 @@ class PreviewRamp(msgspec.Struct, frozen=True):
 
     Attributes:
         store: of the rollouts.
-        keys: of the turns that are known here; a key may come often.
+        keys: returns the keys of the turns that are known here; a key may occur repeatedly.
         inside: the bucketing.
     """
 
@@ -88,7 +88,7 @@ class PreviewRamp(msgspec.Struct, frozen=True):
 
 
 def definition_meant(rollout: SlotRollout, name: str) -> DefinitionFacts | None:
-    """Return whose ramp is meant: of an id its active digest or else its newest one, of a slot the active one."""
+    """Return the definition whose ramp is meant: for a slot the active one, for an id its active or newest digest."""
     fitting = rollout.of_id(DefinitionId(name))
     active = [facts for facts in fitting if facts.digest == rollout.active]
     if fitting:

@@ -17,17 +17,17 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 
 NEVER: Final = 1e9
-"""Seconds that stand for a backend that was never reached."""
+"""Seconds that represent a backend that was never reached."""
 
 
 class RolloutGauges(Struct, frozen=True, kw_only=True):
-    """The values of the rollout's gauges, read from memory when metrics are collected; never waits.
+    """The values of the rollout's gauges, read from memory when metrics are collected. Never waits.
 
     A definition id is represented by one of its digests: the active one, otherwise the one that was loaded last.
 
     Attributes:
         loaded: the configuration.
-        turns: the turns open here; a callable, because the gauges are created before the turns.
+        turns: returns the turns that are open here; a callable, because the gauges are created before the turns.
     """
 
     views: RolloutViews
@@ -37,7 +37,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
     clock: Clock
 
     def definitions(self) -> Mapping[tuple[str, ...], float]:
-        """Return 1 for each (subagent_id, slot, vertical, state, active): what other series are joined with."""
+        """Return 1 for each (subagent_id, slot, vertical, state, active), for joins with other series."""
         rows: dict[tuple[str, ...], float] = {}
         for rollout, facts in self._shown():
             active = "yes" if rollout.active == facts.digest else "no"
@@ -45,7 +45,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         return rows
 
     def ramps(self) -> Mapping[tuple[str, ...], float]:
-        """Return the own ramp of each definition in `promote`, 0 to 1, by id; 0 for one that was killed here."""
+        """Return the ramp of each definition in `promote`, 0 to 1, by id; 0 if it was killed here."""
         ramps: dict[tuple[str, ...], float] = {}
         killed = self.views.current().killed
         for _, facts in self._shown():
@@ -54,7 +54,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         return ramps
 
     def pinned(self) -> Mapping[tuple[str, ...], float]:
-        """Return how many turns that are open here hold a definition, by id; 0 for those that none holds."""
+        """Return how many turns that are open here hold a definition, by id; 0 if none does."""
         counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
         for turn in self.turns():
             if turn.ending.closed is None:

@@ -27,7 +27,7 @@ class ReadsFlagBackends(Protocol):
     """The flags of all backends, in memory."""
 
     def current(self) -> FlagSnapshot:
-        """Return the snapshot as it holds now."""
+        """Return the present snapshot."""
         ...
 
     def ages(self) -> Mapping[str, timedelta | None]:
@@ -36,15 +36,15 @@ class ReadsFlagBackends(Protocol):
 
 
 class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
-    """One definition as it stands.
+    """The present state of one definition.
 
     Attributes:
         flags: (name, value) of kill and cohort flag; empty if it names none.
-        backend: that answers for them.
-        said: what gates last said; None: they were not asked.
-        pinned: open turns that are bound to it, over all replicas.
+        backend: the backend of these flags.
+        said: the last verdicts of gates; None: no gate was called.
+        pinned: open turns of all replicas that are bound to it.
         configured: the configuration has this digest.
-        overdue: its decommission has outlived its window.
+        overdue: its decommission has exceeded its window.
     """
 
     facts: DefinitionFacts
@@ -60,14 +60,14 @@ class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotReading(msgspec.Struct, frozen=True):
-    """One slot as it stands."""
+    """The present state of one slot."""
 
     rollout: SlotRollout
     definitions: tuple[DefinitionReading, ...]
 
 
 class BackendReading(msgspec.Struct, frozen=True):
-    """How fresh a backend's flags are."""
+    """The age of a backend's flags."""
 
     name: str
     fresh: bool
@@ -75,11 +75,11 @@ class BackendReading(msgspec.Struct, frozen=True):
 
 
 class RolloutsReading(msgspec.Struct, frozen=True):
-    """Everything.
+    """The present state of all slots.
 
     Attributes:
-        version: that the binds here show.
-        replica_view: the store does not answer, and this is what the binds here show.
+        version: the version that binds here use.
+        replica_view: the store does not answer, and this is the state that binds here use.
     """
 
     slots: tuple[SlotReading, ...]
@@ -114,13 +114,13 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     flags: ReadsFlagBackends
     pinned: PinnedTurns
     clock: Clock
-    said: LastVerdict
+    last_verdict: LastVerdict
 
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
         rollouts = await self.store.rollouts()
         pinned = await self.pinned.count()
-        await self.said.look()
+        await self.last_verdict.look()
         return RolloutsReading(
             tuple(self._slot(rollout, pinned) for rollout in rollouts),
             self._backends(),
@@ -128,10 +128,10 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def list_or_shown(self) -> RolloutsReading:
-        """Return all slots; while the store is away those that binds here show.
+        """Return all slots; while the store is unavailable, as binds here see them.
 
         Raises:
-            StoreUnavailable: it is away, and nothing was read from it yet.
+            StoreUnavailable: the store is unavailable, and nothing was read from it yet.
         """
         try:
             return await self.list()
@@ -146,11 +146,11 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     async def get(self, name: str) -> SlotReading:
         """Return one slot, by its name or by a definition's id. Raises `UnknownDefinition`, `StoreUnavailable`."""
         rollout = await find_rollout(self.store, name)
-        await self.said.look()
+        await self.last_verdict.look()
         return self._slot(rollout, await self.pinned.count())
 
     async def replicas(self) -> tuple[Sequence[Replica], int]:
-        """Return the sidecars that serve lately, and the newest version. Raises `StoreUnavailable`."""
+        """Return the sidecars that reported recently, and the newest version. Raises `StoreUnavailable`."""
         return await self.store.replicas(), await self.store.version()
 
     def _backends(self) -> tuple[BackendReading, ...]:
@@ -173,7 +173,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             active=rollout.active == facts.digest,
             flags=flag_values(facts, flags),
             backend=flags.routes.backend_of(facts.vertical),
-            said=self.said.of(facts.digest),
+            said=self.last_verdict.of(facts.digest),
             pinned=pinned.get(facts.digest, 0),
             configured=configured,
             deprecated=deprecated,
@@ -189,6 +189,6 @@ def current_cards(definitions: Definitions) -> Mapping[Digest, Card]:
 
 
 def flag_values(facts: DefinitionFacts, flags: FlagSnapshot) -> tuple[tuple[str, FlagValue], ...]:
-    """Return the two flags of a definition and what is known of them."""
+    """Return the two flags of a definition with their known values."""
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
     return tuple((name, flags.value(name, facts.vertical)) for name in names)

@@ -34,7 +34,7 @@ NOT_SHOWN: Final = (
 
 
 class RolloutViews:
-    """The present view, and the loop that keeps it so."""
+    """The present view, and the loop that refreshes it."""
 
     def __init__(self, store: RolloutStore, tombstones: Tombstones, clock: Clock, recorder: RolloutRecorder) -> None:
         """Start with an empty view: no user is served before the first read."""
@@ -52,22 +52,28 @@ class RolloutViews:
         store.on_change(self._changed.set)
 
     def before_showing(self, prepare: Callable[[frozenset[Digest]], Awaitable[None]]) -> None:
-        """Have `prepare` awaited with what binds may choose, before they are shown a state in which they may."""
+        """Await `prepare` with the definitions that binds may select, before the view in which they may is used.
+
+        It loads their cards: a bind must not wait for the store.
+        """
         self._preparing.append(prepare)
 
     def shown_with(self, pinned: Callable[[], PinnedTurnCount]) -> None:
-        """Have the others told, with each version that is shown here, which turns are bound here; memory only."""
+        """Set the function that returns the turns bound here; their count is reported with each version.
+
+        Memory only.
+        """
         self._pinned = pinned
 
     def current(self) -> RolloutView:
-        """Return the view; memory only."""
+        """Return the view; reads memory only."""
         stopped = (self._tombstones.all(), self._tombstones.ramped_down())
         if stopped != self._stopped:
             self._stop(*stopped)
         return self._view
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Refresh periodically and after hints; the supervisor owns this loop."""
         while True:
             await self.look()
             try:
@@ -78,7 +84,7 @@ class RolloutViews:
             self._changed.clear()
 
     async def look(self) -> None:
-        """Look once; if the version is another, read all rollouts."""
+        """Check the version once; if it has changed, read all rollouts."""
         async with self._looking:
             version = await read_within(self._store.version(), LONGEST_READ)
             if isinstance(version, StoreUnavailable):
@@ -88,19 +94,20 @@ class RolloutViews:
                 found = await read_within(self._store.rollouts(), LONGEST_READ)
                 if isinstance(found, StoreUnavailable):
                     return
-                chosen = frozenset(_chosen(found))
+                selectable = frozenset(_selectable(found))
                 for prepare in self._preparing:
-                    await read_within(prepare(chosen), LONGEST_READ)
+                    await read_within(prepare(selectable), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)
                 self._stop(self._tombstones.all(), self._tombstones.ramped_down())
                 for facts in (facts for each in found for facts in each.definitions.values()):
-                    self._recorder.known(facts.definition_id)  # before anything happens to it: a first kill is a rise
-            # What was bound by an earlier view is among them: a bind reads the view and is kept without a wait.
-            said = self._store.show(self._view.version, self._clock.now(), self._pinned())
-            await read_within(said, LONGEST_READ)
+                    self._recorder.known(facts.definition_id)  # counters must exist before their first increase
+            # The count includes every turn that was bound by an earlier view: a bind reads the view and registers its
+            # turn without an await in between.
+            report = self._store.show(self._view.version, self._clock.now(), self._pinned())
+            await read_within(report, LONGEST_READ)
 
     def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
-        """Let what was read be shown with what was stopped here."""
+        """Combine the rollouts that were read with the local stops."""
         self._stopped = (killed, down)
         slots = self._read.slots
         killed, down = killed | self._revised(StopKind.KILL), down | self._revised(StopKind.RAMP_DOWN)
@@ -111,7 +118,7 @@ class RolloutViews:
         return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])
 
     async def shown(self, answer: StepAnswer) -> StepAnswer:
-        """Return the answer of a step, with a warning if the binds here cannot be made to show it now."""
+        """Return the answer of a step, with a warning if binds here cannot use the new state yet."""
         if not answer.changed:
             return answer
         await self.look()
@@ -121,7 +128,7 @@ class RolloutViews:
         return msgspec.structs.replace(answer, warnings=(*answer.warnings, NOT_SHOWN))
 
     def shown_here(self) -> RolloutView:
-        """Return the view with each kill that holds here as it is on record soon; memory only."""
+        """Return the view with each local kill in the form that the record will have; reads memory only."""
         view = self.current()
         taken = {each.digest: each for each in self._tombstones.pending() if each.kind is StopKind.KILL}
         slots = dict(view.slots)
@@ -135,10 +142,10 @@ class RolloutViews:
         return msgspec.structs.replace(view, slots=slots)
 
     def served_digests(self) -> frozenset[Digest]:
-        """Return every definition that a bind may choose now: their cards have to be kept."""
-        return frozenset(_chosen(self.current().slots.values()))
+        """Return every definition that a bind may select now; their cards must be in memory."""
+        return frozenset(_selectable(self.current().slots.values()))
 
 
-def _chosen(rollouts: Iterable[SlotRollout]) -> Iterator[Digest]:
+def _selectable(rollouts: Iterable[SlotRollout]) -> Iterator[Digest]:
     for each in rollouts:
         yield from (digest for digest in (each.active, each.target) if digest is not None)

@@ -1,7 +1,4 @@
-"""What ended an attempt, and what its end becomes before it is an outcome.
-
-Source: SX-21, SX-28, SX-51.
-"""
+"""Converts the end of an attempt into the end that its outcome is derived from. Source: SX-21, SX-28, SX-51."""
 
 from typing import Final
 
@@ -32,9 +29,9 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
 def accepted_result(
     child: Child, end: AttemptEnd, stopped: CallFailure | None, collector: ResultCollector
 ) -> AttemptEnd:
-    """Return the end, or a failure for an empty answer, unless the card allows it or data is missing.
+    """Return the end, or a failure if the answer is empty although the card forbids it and no data is missing.
 
-    If a data service has asked the user, the end is its question, unless the child was stopped.
+    If a data service has asked the user a question, the end is that question, unless the child was stopped.
     """
     if child.tool_question is not None:
         end = end if stopped is not None or isinstance(end, OutOfBudget) else _asking(child.tool_question, collector)
@@ -52,15 +49,15 @@ def accepted_result(
 
 
 def _asking(asked: Asked, collector: ResultCollector) -> AttemptEnd:
-    """Return the end with a data service's question, whose text passes the border like that of a sub-agent."""
+    """Return an end with a data service's question. Its text passes the same checks as the question of a sub-agent."""
     try:
         return Finished(Answer(), collector.question(asked))
-    except InvalidResult as problem:  # nothing is left of its text
+    except InvalidResult as problem:  # the checks have removed the whole text
         return BrokenReport(problem.reason, problem.detail)
 
 
 def with_effect_unknown(end: AttemptEnd) -> BrokenReport:
-    """Return the end of a child with an effect of unknown result, whatever else ended it."""
+    """Return the end of a child with an effect of unknown result, which takes precedence over every other end."""
     if isinstance(end, BrokenReport):
         why = end.detail if end.reason is CallFailure.EFFECT_UNKNOWN else f"{end.reason}: {end.detail}"
         return BrokenReport(CallFailure.EFFECT_UNKNOWN, why, fault=end.fault, evidence=end.evidence)
@@ -76,18 +73,18 @@ def idle_timeout_failure(end: AttemptEnd, target: str) -> AttemptEnd:
 
 
 def fault_of(end: AttemptEnd | None) -> Fault | None:
-    """Return where the way to the host broke; None if that is not why the attempt ended."""
+    """Return where the connection to the host broke; None if the attempt ended for another reason."""
     return end.fault if isinstance(end, BrokenReport) else None
 
 
 def fault_values(end: AttemptEnd) -> Values:
-    """Return the same for an event of the child: target, address, errno and remedy, or None for each."""
+    """Return the fault as values of an event: target, address, errno and remedy, or four times None."""
     fault = fault_of(end)
     return (None,) * 4 if fault is None else (fault.target, fault.address, fault.errno, fault.remedy)
 
 
 def failure_of(end: AttemptEnd | None) -> str:
-    """Return the error of an attempt's span, if it brought no complete answer; None: the sidecar stopped it."""
+    """Return the error of an attempt's span; empty if the attempt succeeded. `end` None: a defect of the sidecar."""
     match end:
         case Finished():
             return ""

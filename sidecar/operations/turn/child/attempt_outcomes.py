@@ -1,4 +1,4 @@
-"""Derives from an attempt's end the outcome that the parent gets, and the recording for replays.
+"""Derives the parent's outcome from the end of an attempt, and the recording for replays.
 
 Source: SX-21, SX-23, SX-51, PC2-FR-10.
 """
@@ -37,17 +37,17 @@ from subagents_errors import CallFailure
 
 
 def attempts_of(child: Child) -> int:
-    """Return how many attempts it may make. Source: SX-28."""
+    """Return how many attempts the child may make. Source: SX-28."""
     return attempts_allowed(child.contract.execution)
 
 
 UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
 ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
-"""Of a call that failed after an effect of it was sent, whether the effect's result is known or not."""
+"""The hint of a call that failed after it had sent an effect, whether the effect's result is known or not."""
 
 
 def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | None) -> CallOutcome:
-    """Return the outcome that an end means. Source: PC2-FR-10, TN-26, DESIGN section 5."""
+    """Return the outcome for an end. Source: PC2-FR-10, TN-26, DESIGN section 5."""
     outcome, reason, answer = Outcome.SUCCEEDED, None, Answer()
     match end:
         case BrokenReport(reason=why):
@@ -80,9 +80,9 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
 
 
 def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutcome:
-    """Return the failure that replaces an outcome which could not be recorded: only durable answers are delivered.
+    """Return the failure that replaces an unrecorded outcome: only durable answers are delivered.
 
-    The parent then also loses the results of sent effects; the failure says so.
+    The parent thereby also loses the results of sent effects; the failure says so.
     """
     return CallOutcome(
         call_id=outcome.call_id,
@@ -100,7 +100,7 @@ def unrecorded_failure(outcome: CallOutcome, effects_sent: int = 0) -> CallOutco
 
 
 def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage:
-    """Count the tokens of an attempt; return them with their cost, if the prices of its model are known."""
+    """Count the tokens of an attempt; return them with their cost if the prices of the model are known."""
     card, cost = child.tool.card, cost_of(usage, child.tool.card.model)
     recorder.tokens_used(child.slot, usage)
     arm = arm_of(turn.surface.candidates, turn.claims.arm, child.slot)
@@ -109,16 +109,16 @@ def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage
 
 
 def count_call(recorder: Recorder, turn: Turn, outcome: CallOutcome, definition_id: str) -> None:
-    """Count a call, or a delegation, by the definition and the arm that served it."""
+    """Count a call or delegation by the definition and the arm that served it."""
     arm = arm_of(turn.surface.candidates, turn.claims.arm, outcome.sub_agent_id)
     slot, reason = outcome.sub_agent_id or "", outcome.reason or ""
     recorder.call_settled(slot, definition_id, arm, outcome.outcome, reason)
 
 
 def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:
-    """Return the frames of a child that settles now, and drop them; nothing, if frames are not recorded.
+    """Return the recorded frames of a child that settles now, and drop them; empty if frames are not recorded.
 
-    `narration`: of the outcome that is recorded with them.
+    `narration` is that of the outcome which is recorded with the frames; frames refer to it instead of repeating it.
     """
     of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
@@ -129,7 +129,7 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
         for call_id, reason, at in each.calls.stopped
         if reason is not CallFailure.JOIN_DEADLINE
     ]
-    made = frames.attempts or ([] if child.attempts else [frames.none_made()])
+    attempts = frames.attempts or ([] if child.attempts else [frames.none_made()])
     return tuple(
         [
             AttemptFrames(
@@ -139,13 +139,13 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
                 each.number,
                 each.to_row(of_dispatch.received_at, tuple(stopped), narration),
             )
-            for each in made
+            for each in attempts
         ]
     )
 
 
 Over: TypeAlias = Callable[[CallOutcome, datetime], object]
-"""Called with a child's outcome and its time, once it is on record or could not be recorded in time."""
+"""Receives a child's outcome and its time, once the outcome is recorded or could not be recorded in time."""
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -153,12 +153,12 @@ class Settlement(msgspec.Struct, frozen=True):
 
     Attributes:
         spent: tokens of all its attempts.
-        place: of its call in the dispatch; None: a delegation, which is not one of the orchestrator's calls.
+        place: place of its call in the dispatch. None: a delegation, which is not a call of the orchestrator.
     """
 
-    outside: TurnDependencies
+    dependencies: TurnDependencies
     child: Child
-    errand: CallContext
+    context: CallContext
     end: AttemptEnd
     took: timedelta
     spent: Usage
@@ -178,7 +178,7 @@ class Settlement(msgspec.Struct, frozen=True):
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
             child.note(now, What.BUDGET_STOPPED, which)
         if isinstance(end, Finished) and end.asked is not None:
-            question = self.outside.questions.suspend(child, end.asked, self.errand.turn.claims, now)
+            question = self.dependencies.questions.suspend(child, end.asked, self.context.turn.claims, now)
             outcome = msgspec.structs.replace(outcome, question=question)
         if outcome.outcome is Outcome.FAILED:
             detail = end.detail if isinstance(end, BrokenReport) else ""
@@ -186,39 +186,39 @@ class Settlement(msgspec.Struct, frozen=True):
             child.fail(now, str(outcome.reason), detail, *fault_values(end), *tokens)
         else:
             child.wait_for_merge(now, settled_as(outcome) if self.place is None else ())
-        turn, tell, values = self.errand.turn, partial(self._tell, outcome, now), list[Values]()
+        turn, tell, values = self.context.turn, partial(self._tell, outcome, now), list[Values]()
         frames = recorded_attempts(child, turn, "" if self.place is None else outcome.answer.narration)
         progress = child.progress(now, values)
         if self.place is None:
-            body = DelegationSettled(self.errand.dispatch_id, (progress,))
+            body = DelegationSettled(self.context.dispatch_id, (progress,))
             texts = Texts(values=tuple(values))
-            return LaidOut(tell, happened=self.outside.store.draft(turn.turn_id, now, body, texts, frames))
+            return LaidOut(tell, happened=self.dependencies.store.draft(turn.turn_id, now, body, texts, frames))
         call = settled_call(outcome, self.place, progress=progress, values=values, frames=frames)
         return LaidOut(tell, settled=call)
 
     def _tell(self, outcome: CallOutcome, settled_at: datetime, refused: Refusal, now: datetime) -> None:
-        child, out = self.child, self.outside
+        child, deps = self.child, self.dependencies
         if refused is None:
-            out.reports.write(child, outcome)
+            deps.reports.write(child, outcome)
         else:
-            out.recorder.anomaly("outcome_unrecorded", child.child_id)
+            deps.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded_failure(outcome, child.data.effects_sent)
-            if not isinstance(refused, RecordConflict):  # then the call is another sidecar's to settle
+            if not isinstance(refused, RecordConflict):  # after a conflict, another sidecar settles the call
                 self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         if child.data.effects_unknown:
             told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
-            out.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
-        out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
-        count_call(out.recorder, self.errand.turn, outcome, child.tool.card.definition.id)
+            deps.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
+        deps.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
+        count_call(deps.recorder, self.context.turn, outcome, child.tool.card.definition.id)
         self.over(outcome, now)
 
     def _correct(self, told: CallOutcome, at: datetime) -> None:
-        """Record `told` after an outcome that was not confirmed in time, but may be recorded nevertheless.
+        """Append an outcome that corrects one whose append timed out but may have succeeded.
 
-        The higher revision counts.
+        The outcome with the higher revision counts, so both orders of the two appends lead to the same result.
         """
         if self.place is not None:
-            turn, dispatch_id = self.errand.turn, self.errand.dispatch_id
+            turn, dispatch_id = self.context.turn, self.context.dispatch_id
             again = settled_together(dispatch_id, [settled_call(told, self.place, revision=1)])
-            turn.happened(dispatch_id, [self.outside.store.draft(turn.turn_id, at, *again)])
+            turn.happened(dispatch_id, [self.dependencies.store.draft(turn.turn_id, at, *again)])

@@ -1,4 +1,4 @@
-"""The context of a call: what a child needs from its caller, and what its runner gets.
+"""The context of a call: what a child needs from its caller, and the request to its runner.
 
 The caller is a dispatch or a delegating child.
 """
@@ -23,14 +23,15 @@ from subagents_errors import CallFailure
 
 
 class CallContext(Protocol):
-    """One or several calls whose caller waits for them.
+    """One or more calls that one caller waits for.
 
     Attributes:
         dispatch_id: the dispatch that the calls belong to.
         trace: the parent of the attempts' spans.
-        settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
-        ready: the next steps of its calls.
-        deadlines: of the dispatch.
+        settle_at: the time at which every call is stopped, by the event loop's clock.
+        record_by: the time until which outcomes may be recorded, by the same clock.
+        ready: the next steps of the calls.
+        deadlines: the deadlines of the dispatch.
     """
 
     turn: Turn
@@ -42,16 +43,16 @@ class CallContext(Protocol):
     deadlines: Deadlines
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
-        """Return what stops one call."""
+        """Return the result that settles when the call is stopped."""
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
-        """Return what the sub-agent of a call is given of the turn."""
+        """Return the parts of the turn that the sub-agent of a call receives."""
 
     def drains(self) -> None:
-        """A drain begins to take the ready steps."""
+        """Note that a drain begins to take the ready steps."""
 
     def lose(self) -> None:
-        """Stop the work, because another sidecar has taken it over."""
+        """Stop the work: another sidecar has taken it over."""
 
     @property
     def status(self) -> Callable[[Child, str, Mapping[str, str]], None]:
@@ -59,19 +60,19 @@ class CallContext(Protocol):
 
 
 def request_of(
-    child: Child, planned: PlannedCall, errand: CallContext, attempt_id: AttemptId, grant: str, now: float
+    child: Child, planned: PlannedCall, context: CallContext, attempt_id: AttemptId, grant: str, now: float
 ) -> RunRequest:
-    """Return what the runner is given."""
-    card, surface = child.tool.card, errand.turn.surface
+    """Return the request to the runner."""
+    card, surface = child.tool.card, context.turn.surface
     return RunRequest(
         child_id=child.child_id,
         attempt_id=attempt_id,
         attempt=child.attempts,
         card=card,
         arguments_json=planned.arguments_json,
-        context=errand.inherited_of(child.call_id),
+        context=context.inherited_of(child.call_id),
         prompt_prefix=surface.prompt_prefix_of(card),
-        prompt_suffix=errand.turn.prompt_suffix,
+        prompt_suffix=context.turn.prompt_suffix,
         contract_json=child.contract_json,
         grant=grant,
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
@@ -82,7 +83,10 @@ def request_of(
 
 
 def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ...]:
-    """Return the possible delegates of a sub-agent, in the surface's order; `Delegate` decides again for each call."""
+    """Return the sub-agents that a sub-agent may delegate to, in the surface's order.
+
+    This is a preview for the sub-agent: `Delegate` makes the decision for each call.
+    """
     return tuple(
         [
             DelegateTool(tool.name, tool.description, tool.arguments_schema_json)

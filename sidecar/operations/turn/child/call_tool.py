@@ -48,7 +48,7 @@ from sidecar.operations.turn.state.tracing import Tracing
 from sidecar.policy.protocols import EnricherAsks, EnricherCall, EnricherRefused, RefusalKind
 
 SMALL_BODY = 16 * 1024
-"""Bytes of an answer that is judged on the event loop, within a few milliseconds; the largest take 100 and more."""
+"""Responses up to this size, in bytes, are checked on the event loop. A check of the largest takes 100 ms or more."""
 
 ASKED = "a data service asks the user; stop calling tools, the call ends with that question"
 WITHHOLD_REASON_OF = {
@@ -69,12 +69,12 @@ class ToolResult(Struct, frozen=True):
 
 
 class DataRequest(Struct, frozen=True):
-    """One call of a tool, once it is allowed.
+    """One permitted call of a tool.
 
     Attributes:
         nonce: None if the service does not echo it.
         time_left: until the caller's deadline; None if it set none.
-        attempt: number of the attempt that calls.
+        attempt: number of the attempt that makes the call.
         key: idempotency key; None for a read.
     """
 
@@ -87,7 +87,7 @@ class DataRequest(Struct, frozen=True):
 
 
 class CallTool:
-    """The operation, for sub-agents in other processes and in this one alike."""
+    """The operation, for sub-agents in other processes and in this process."""
 
     def __init__(
         self,
@@ -122,9 +122,9 @@ class CallTool:
             time_left: until the caller's deadline; None if it set none.
 
         Raises:
-            GrantInvalid, GrantSpent, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge. GrantSpent
-                also if a data service asks the user: the attempt ends with its question.
-            StoreUnavailable: the key of an effect could not be recorded, hence the effect is not sent.
+            GrantInvalid, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge.
+            GrantSpent: the attempt is over, or a data service asks the user and the attempt ends with that question.
+            StoreUnavailable: the key of an effect could not be recorded, so the effect was not sent.
         """
         child = self._grants.claim(grant).child
         if child.tool_question is not None:
@@ -137,7 +137,7 @@ class CallTool:
         child.use(Effect.CALLED, tool.id)
         child.ledger.use_tool_call()
         began = self._clock.monotonic()
-        if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
+        if tool.id in child.data.barred:  # it returned another user's data once; no call repeats that (PC2-FR-12e)
             return ToolResult(None)
         nonce = self._ids.new("nonce") if tool.echoes_nonce else None
         request = DataRequest(tool, arguments_json, nonce, time_left, child.attempts)
@@ -152,7 +152,7 @@ class CallTool:
             raise GrantSpent(ASKED)
         if isinstance(judgement, Withheld):
             return ToolResult(None)
-        child.use(Effect.RELEASED, tool.id)  # only what the sub-agent really got
+        child.use(Effect.RELEASED, tool.id)  # after the last check: counts only payloads that the sub-agent received
         return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
 
     def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
@@ -178,7 +178,11 @@ class CallTool:
             raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", read)])
 
     async def _judged(self, child: Child, request: "DataRequest", grant: str) -> Judgement | KeptAnswer:
-        """Ask as the tool's operation allows: an effect only once its key is on record, and never a second time."""
+        """Call the data service as the tool's operation permits.
+
+        A read is sent at once, an idempotent call with a key. An effect is sent only after its key is recorded, and
+        never a second time.
+        """
         tool = request.tool
         if tool.operation is ToolOperation.READ:
             return await self._traced(child, request)
@@ -189,27 +193,27 @@ class CallTool:
         if isinstance(admitted, KeptAnswer):
             return admitted
         try:
-            self._grants.claim(grant)  # the attempt may have ended meanwhile, and another one may be running
+            self._grants.claim(grant)  # the attempt may have ended during the append, and another may run now
         except SubagentsError:
             self._effects.not_sent(child, tool, admitted)
             raise
         return await self._effects.send(child, tool, admitted, self._traced(child, replace(request, key=admitted.key)))
 
     async def _traced(self, child: Child, request: "DataRequest") -> Judgement:
-        """Ask, within a span if the trace is sampled."""
+        """Call the data service, within a span if the trace is sampled."""
         span = self._tracing.tool(child, request.tool.id)
         if span is None:
             return await self._ask(child, request, child.trace)
         failure, cache_meta = "cancelled", ""
         try:
             judgement = await self._ask(child, request, span.context)
-            failure, cache_meta = _seen_of(judgement)
+            failure, cache_meta = _span_attributes(judgement)
         finally:
             span.ended(failure, cache_meta)
         return judgement
 
     async def _ask(self, child: Child, request: "DataRequest", trace: TraceContext) -> Judgement:
-        """Call the data service once and check its answer; the call is never repeated. Source: PC2-FR-12e."""
+        """Call the data service once and check its response; the call is never repeated. Source: PC2-FR-12e."""
         tool, nonce, time_left, known = request.tool, request.nonce, request.time_left, child.tool_answer
         call = EnricherCall(
             tool_id=tool.id,
@@ -244,7 +248,10 @@ class CallTool:
         return judging() if len(reply.body) <= SMALL_BODY else await self._off_loop(judging)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
-        """Count, alert and record. Nothing that the service sent is in any of it. Source: PC2-FR-12c, PC2-FR-12d."""
+        """Count, alert and record. None of it contains anything that the service sent.
+
+        Source: PC2-FR-12c, PC2-FR-12d.
+        """
         if isinstance(judgement, Released):
             self._recorder.data_call(child.slot, tool.id, "released", seconds)
             return
@@ -263,7 +270,7 @@ class CallTool:
         self._note(child, What.DATA_WITHHELD, tool.id, judgement.reason.value, *place)
 
     def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
-        """Write one line for withheld data; an incident has a separate line."""
+        """Log one line for withheld data. Incidents have their own line."""
         told = f"{child.slot} got no data of {tool.id}, {reason}, {fault.in_words()}: {fault.remedy}"
         about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
         self._recorder.anomaly("data_withheld", told, about)
@@ -273,15 +280,15 @@ class CallTool:
 
 
 def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
-    """Return where and why there is no data, from the connector or else from the reason."""
+    """Return where and why data is missing: from the connector, or else derived from the reason."""
     if withheld.fault is not None:
         return withheld.fault
-    target = (tool.endpoint or "").partition("?")[0]  # a query may hold a key
+    target = (tool.endpoint or "").partition("?")[0]  # a query string may contain an API key
     return Fault(target, target, remedy=REMEDY_OF_REASON[withheld.reason])
 
 
-def _seen_of(judgement: Judgement) -> tuple[str, str]:
-    """Return the span's attributes of a data call: why it failed, and `cache_meta` if all checks passed."""
+def _span_attributes(judgement: Judgement) -> tuple[str, str]:
+    """Return the span attributes of a data call: the failure, and `cache_meta` if all checks passed."""
     if isinstance(judgement, Released):
         return "", judgement.cache_meta_json
     return judgement.reason.value, ""

@@ -11,33 +11,33 @@ from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.turn.state.child import Child
 
 MOST_AT_ONCE: Final = 64
-"""Reports that wait for a slow disk; more are left out and counted."""
+"""Reports that may wait for a slow disk; further ones are omitted and counted."""
 
 
 class ReportFiles(Protocol):
     """A directory for reports."""
 
     async def write(self, path: tuple[str, ...], text: str) -> None:
-        """Write a file below the directory, whole or not at all, replacing one that is there. May raise anything."""
+        """Write a file below the directory atomically, replacing an existing one. May raise any exception."""
 
 
 class ChildReports:
-    """The reports of this process; None for files: nothing is written."""
+    """The reports of this process. `files` None: no reports are written."""
 
     def __init__(self, files: ReportFiles | None, record: RecordReads, *, spawner: Spawner, recorder: Recorder) -> None:
         self._files = files
         self._record = record
         self._spawner, self._recorder = spawner, recorder
-        self._under_way = 0
+        self._writing = 0
 
     def write(self, child: Child, outcome: CallOutcome) -> None:
-        """See to it that a report is written; returns at once."""
+        """Start writing a report. Does not wait."""
         if self._files is None:
             return
-        if self._under_way >= MOST_AT_ONCE:
+        if self._writing >= MOST_AT_ONCE:
             self._recorder.anomaly("report_left_out", f"{child.child_id}: {MOST_AT_ONCE} others are being written")
             return
-        self._under_way += 1
+        self._writing += 1
         self._spawner.spawn(self._write(self._files, child, outcome), f"report {child.child_id}")
 
     async def _write(self, files: ReportFiles, child: Child, outcome: CallOutcome) -> None:
@@ -52,4 +52,4 @@ class ChildReports:
         except Exception as error:  # noqa: BLE001  a failed report must not stop the turn
             self._recorder.anomaly("report_failed", f"{child.child_id}: {type(error).__name__}")
         finally:
-            self._under_way -= 1
+            self._writing -= 1

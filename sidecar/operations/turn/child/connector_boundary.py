@@ -24,13 +24,13 @@ HUNG: Final = "restart the sidecar, and have the connector end when it is cancel
 
 
 class ConnectorBoundary:
-    """Connectors that answer in time, with the right types.
+    """Calls connectors so that each call is answered in time and with the right types.
 
     Args:
-        connectors: a plugin's objects; may raise and return anything, hang, and ignore that they are cancelled.
-        spawner: owns the calls' tasks.
-        recorder: is told of connectors that break their contract.
-        report_after: seconds after which a call that runs on although it was told to stop is reported.
+        connectors: objects of plugins. They may raise and return anything, hang, and ignore cancellation.
+        spawner: owns the tasks of the calls.
+        recorder: receives violations of the connector contract.
+        report_after: seconds after which a stopped call that still runs is reported.
     """
 
     def __init__(self, connectors: Connectors, *, spawner: Spawner, recorder: Recorder, report_after: float) -> None:
@@ -39,7 +39,7 @@ class ConnectorBoundary:
         self._calls = PluginCalls(spawner, self._report, report_after)
 
     async def ask(self, card: Card, call: EnricherCall) -> EnricherReply:
-        """Have one request carried out; returns within `call.timeout`, and never raises anything of a connector's."""
+        """Send one request. Returns within `call.timeout`, and never raises an exception of a connector."""
 
         async def enrich() -> object:
             return await self._connectors.connector_for(card, call.tool_id).enrich(call)

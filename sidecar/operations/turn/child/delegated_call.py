@@ -17,69 +17,69 @@ from subagents_errors import CallFailure
 
 
 class DelegatedCall:
-    """The errand of a child that a child delegated to.
+    """The call context of a delegated child.
 
     Attributes:
         planned: the one call.
-        child_id: of the delegate; also its key among the calls of the turn.
-        settle_at: the end of the attempt that delegates, or earlier.
-        lenders: names, among the calls of the turn, of those who wait for it.
-        delegation: how it is stopped.
-        dispatch_id: the dispatch that the call at the top belongs to.
-        trace: the attempt that delegates.
+        child_id: id of the delegated child; also its key in the slot queues.
+        settle_at: the end of the delegating attempt, or earlier.
+        lenders: keys of the calls in the slot queues that wait for this one.
+        delegation: stops the call.
+        dispatch_id: the dispatch that the topmost call belongs to.
+        trace: the context of the delegating attempt.
         ready, deadlines: its own steps, and the deadlines of the dispatch.
-        finished: settled with the outcome of its child, or with the defect that kept it from having one.
+        finished: settles with the child's outcome, or with the defect that prevented one.
     """
 
     def __init__(
         self,
         planned: PlannedCall,
         *,
-        errand: CallContext,
+        context: CallContext,
         parent: Child,
         settle_at: float,
         lenders: tuple[str, ...],
     ) -> None:
-        """Begin; it is stopped at `settle_at` if nothing else ends it before."""
+        """Begin; the call is stopped at `settle_at` at the latest."""
         self.child_id, self.lenders = ChildId(planned.call.call_id), lenders
-        self.turn, self.record_by = errand.turn, errand.record_by
+        self.turn, self.record_by = context.turn, context.record_by
         self.settle_at = settle_at
         self.delegation = Delegation()
-        self._errand, self._parent, self.planned = errand, parent, planned
-        self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
-        self.ready, self.deadlines = ReadyList(), errand.deadlines
+        self._context, self._parent, self.planned = context, parent, planned
+        self.dispatch_id, self.trace = context.dispatch_id, parent.trace
+        self.ready, self.deadlines = ReadyList(), context.deadlines
         self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
         self.finished.on_settled(lambda _: self.ready.close())
         self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
     def settled(self, outcome: CallOutcome, _: datetime) -> None:
-        """Its child has settled."""
+        """Note the child's outcome."""
         self.finished.settle(outcome)
 
     def give_up(self, _: CallId, defect: Exception) -> None:
-        """A defect ends the delegation; its child is closed with the turn."""
+        """End the delegation after a defect; its child is closed with the turn."""
         self.finished.settle(defect)
 
     def drains(self) -> None:
-        """A delegated call has no listeners."""
+        """Do nothing: a delegated call has no listeners."""
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
-        """Return what stops it; there is only one call."""
+        """Return what stops the one call."""
         return self.delegation.stop
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
-        """Return what the child that delegates was given, with its own summary if it wrote one."""
-        return with_context(self._errand.inherited_of(self._parent.call_id), self.planned)
+        """Return the delegating child's context, with its own summary if it wrote one."""
+        return with_context(self._context.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""
-        self._errand.status(self._parent, event_type, attributes)
+        """Report progress under the topmost call, because the client knows only that call. Source: PC2-FR-13."""
+        self._context.status(self._parent, event_type, attributes)
 
     def lose(self) -> None:
-        """Drop the whole turn, because another sidecar has taken it over."""
-        self._errand.lose()
+        """Stop the whole dispatch: another sidecar has taken it over."""
+        self._context.lose()
 
     def end(self) -> None:
-        """The call has ended."""
+        """End the call."""
         self._limit.cancel()
         self.delegation.end()

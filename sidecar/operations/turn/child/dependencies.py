@@ -16,10 +16,10 @@ from sidecar.operations.turn.state.tracing import Tracing
 
 
 class QuestionDesk(Struct, frozen=True):
-    """Signs receipts.
+    """Signs the receipts of questions.
 
     Attributes:
-        lifetime: longest time for which a question can be answered.
+        lifetime: the longest time for which a question can be answered.
     """
 
     keys: SigningKeys
@@ -37,7 +37,7 @@ class QuestionDesk(Struct, frozen=True):
 
 
 class TurnDependencies(Struct, frozen=True):
-    """The dependencies of running children on the outside."""
+    """What running children need from the rest of the process."""
 
     clock: Clock
     ids: Ids

@@ -1,4 +1,4 @@
-"""Takes the ready steps of the calls of a call context until none are left.
+"""Takes the ready steps of a call context and executes them, until none are left.
 
 Unconfirmed facts come first in an append, because later facts of the same children link to them. Facts of events that
 have happened are noted before the append: if it is cancelled or times out, the next append repeats them.
@@ -17,64 +17,64 @@ from sidecar.operations.turn.child.call_context import CallContext
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 
 
-async def drain(errand: CallContext, outside: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
+async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
     """Take all ready steps, record them in one append, continue their calls, and repeat.
 
-    Another drain takes the steps that become ready during the append, and may replace this one: a hanging append does
-    not delay other calls. If a step raises, `give_up` is called with its call and the exception; the other calls
-    continue.
+    Steps that become ready during the append go to another drain, which may replace this one, so a hanging append
+    delays no other call. If a step raises, `give_up` gets its call and the exception; the other calls continue.
     """
 
     def relieve() -> None:
-        outside.spawner.spawn(drain(errand, outside, give_up), f"drain {errand.dispatch_id}")
+        deps.spawner.spawn(drain(context, deps, give_up), f"drain {context.dispatch_id}")
 
-    ready, turn, dispatch_id, store = errand.ready, errand.turn, errand.dispatch_id, outside.store
+    ready, turn, dispatch_id, store = context.ready, context.turn, context.dispatch_id, deps.store
     while not ready.closed:
         steps = await ready.take(relieve)
-        now = outside.clock.now()
-        errand.drains()
-        laid = list[LaidOut]()
-        laid_out: list[tuple[Step, Continuation]] = []
+        now = deps.clock.now()
+        context.drains()
+        plans = list[LaidOut]()
+        prepared: list[tuple[Step, Continuation]] = []
         for step in steps:
             try:
-                more = step.lay_out(now)
-            except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
+                plan = step.lay_out(now)
+            except Exception as defect:  # noqa: BLE001  a defect in one call must not affect the others
                 give_up(step.call_id, defect)
             else:
-                laid.append(more)
-                laid_out.append((step, more.go_on))
-        happened = _happened(errand, outside, laid, now)
+                plans.append(plan)
+                prepared.append((step, plan.resume))
+        happened = _happened(context, deps, plans, now)
         before = turn.in_front(dispatch_id)
+        # Noted before the await below: if this task is cancelled during the append, the facts must not be lost.
         turn.happened(dispatch_id, happened)
         try:
-            opening = [each.opening for each in laid if each.opening is not None]
-            drafts = (*before, *opening, *happened)
-            refused = await append_within(store, drafts, errand.record_by, errand.deadlines)
+            drafts = (*before, *(each.opening for each in plans if each.opening is not None), *happened)
+            refused = await append_within(store, drafts, context.record_by, context.deadlines)
+            # After a time limit the drafts stay: they may be recorded or not, and the store recognises a repetition.
             if (before or happened) and (refused is None or isinstance(refused, RecordConflict)):
                 turn.recorded(dispatch_id, (*before, *happened))
-        except Exception as defect:  # noqa: BLE001  of the store
-            for step, _ in laid_out:
+        except Exception as defect:  # noqa: BLE001  a defect of the store
+            for step, _ in prepared:
                 give_up(step.call_id, defect)
-            refused, laid_out = None, []
+            refused, prepared = None, []
         if store.waits:
-            now = outside.clock.now()
+            now = deps.clock.now()
         if isinstance(refused, RecordConflict):
-            errand.lose()  # its new owner settles what could not be recorded here
-        for step, go_on in laid_out:
+            context.lose()  # the new owner settles the calls whose outcomes could not be recorded here
+        for step, resume in prepared:
             try:
-                go_on(refused, now)
-            except Exception as defect:  # noqa: BLE001  nor may this
+                resume(refused, now)
+            except Exception as defect:  # noqa: BLE001  a defect of one call must not end the others
                 give_up(step.call_id, defect)
         if ready.attended:
-            return
+            return  # another drain was started during the append and takes all further steps
 
 
-def _happened(errand: CallContext, outside: TurnDependencies, laid: Sequence[LaidOut], now: datetime) -> list[Draft]:
-    """Return the facts that must be appended in any case; outcomes that arrive together are one fact."""
-    happened = [each.happened for each in laid if each.happened is not None]
-    settled = [each.settled for each in laid if each.settled is not None]
+def _happened(context: CallContext, deps: TurnDependencies, plans: Sequence[LaidOut], now: datetime) -> list[Draft]:
+    """Return the facts of events that have happened; outcomes that settle together share one fact."""
+    happened = [each.happened for each in plans if each.happened is not None]
+    settled = [each.settled for each in plans if each.settled is not None]
     if settled:
-        body, texts = settled_together(errand.dispatch_id, settled)
+        body, texts = settled_together(context.dispatch_id, settled)
         frames = tuple([row for each in settled for row in each.frames])
-        happened.append(outside.store.draft(errand.turn.turn_id, now, body, texts, frames))
+        happened.append(deps.store.draft(context.turn.turn_id, now, body, texts, frames))
     return happened

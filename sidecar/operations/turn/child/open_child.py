@@ -32,7 +32,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 
 class NewChild(Struct, frozen=True):
-    """A child and the part of the fact that records it. The child starts when the fact is recorded."""
+    """A child, and its part of the fact that records it. The child starts when the fact is recorded."""
 
     child: Child
     start: ChildStart
@@ -40,7 +40,7 @@ class NewChild(Struct, frozen=True):
 
 
 def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Ids) -> NewChild:
-    """Return a new child; `now` is of the loop's clock."""
+    """Return a new child. `now` is by the event loop's clock."""
     turn, request, tool, call = dispatch.turn, dispatch.request, planned.tool, planned.call
     inherited = dispatch.inherited_of(call.call_id)
     text = TurnText(inherited.task_prompt, inherited.prior_context)
@@ -48,14 +48,15 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     written = template.filled(turn.turn_id, planned.step_idx, text, planned.request, seconds)
     contract = written.contract
     digest = None if turn.digests.get(tool.slot) == tool.card.digest else packed((tool.card.digest,))
-    bare = tool.made_once(bare_template).filled(contract.budgets.time_left_ms, digest)
-    # The usual case, to the letter; what the arguments say is not read once more.
+    stripped_template = tool.made_once(bare_template).filled(contract.budgets.time_left_ms, digest)
+    # Usually the arguments are stored exactly as they were sent. Then the request in them need not be parsed again,
+    # which is measurable in a large fan-out.
     if planned.arguments_json is call.arguments_json and len(planned.request) < REQUEST_LIMIT:
         description = None
     else:
         description = differing(planned.request, asked_in(call))
     prompt, goal = text.task_prompt, contract.parent.goal_summary
-    own = ContractTexts(
+    own_texts = ContractTexts(
         description,
         None if prompt == request.task_prompt else prompt,
         None if goal == request.prior_context[:GOAL_SUMMARY_LIMIT] else goal,
@@ -63,32 +64,34 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     child = _child(dispatch, planned, written, ChildId(ids.new("child")))
     if call.answering is not None:
         child.continue_work(dispatch.calls.continuations[call.call_id])
-    return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, bare), own)
+    return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, stripped_template), own_texts)
 
 
-def make_delegated_child(parent: Child, errand: CallContext, planned: PlannedCall, contract: Contract) -> NewChild:
-    """Return a new child that `parent` delegates to; its id is the id of the planned call."""
+def make_delegated_child(parent: Child, context: CallContext, planned: PlannedCall, contract: Contract) -> NewChild:
+    """Return a new child that `parent` delegates to. The planned call has the child's id."""
     written = StoredContract(contract, contract.to_json())
-    child = _child(errand, planned, written, ChildId(planned.call.call_id), parent)
-    place = below(errand.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
-    bare, texts = stripped(contract, place)
-    return NewChild(child, ChildStart(child.child_id, child.slot, child.step_idx, 0, bare, parent.step_idx), texts)
+    child = _child(context, planned, written, ChildId(planned.call.call_id), parent)
+    place = below(context.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
+    stripped_template, texts = stripped(contract, place)
+    return NewChild(
+        child, ChildStart(child.child_id, child.slot, child.step_idx, 0, stripped_template, parent.step_idx), texts
+    )
 
 
 def opened_later(dispatch_id: DispatchId, new: Sequence[NewChild]) -> tuple[ChildrenOpened, Texts]:
-    """Return the fact that children exist which do not start with their dispatch."""
+    """Return the fact that opens children which do not start together with their dispatch."""
     body = ChildrenOpened(dispatch_id, tuple([each.start for each in new]))
     return body, Texts(contracts=tuple([each.texts for each in new]))
 
 
 def _child(
-    errand: CallContext, planned: PlannedCall, written: StoredContract, child_id: ChildId, parent: Child | None = None
+    context: CallContext, planned: PlannedCall, written: StoredContract, child_id: ChildId, parent: Child | None = None
 ) -> Child:
-    turn = errand.turn
+    turn = context.turn
     return Child(
         child_id=child_id,
         call_id=planned.call.call_id,
-        dispatch_id=errand.dispatch_id,
+        dispatch_id=context.dispatch_id,
         step_idx=planned.step_idx,
         tool=planned.tool,
         contract=written.contract,

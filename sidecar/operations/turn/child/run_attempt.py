@@ -36,7 +36,7 @@ from subagents_errors import CallFailure
 
 TIMED_OUT = "not ended within the `limits.attempt_timeout` of its definition"
 EVENTS_BETWEEN_PAUSES = 64
-"""An in-process runner that never waits would keep the loop for itself otherwise."""
+"""After so many events the attempt yields to the event loop. An in-process runner that never waits would block it."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -50,9 +50,9 @@ class BrokenReport(msgspec.Struct, frozen=True):
     """The attempt failed.
 
     Attributes:
-        detail: for the operator's timeline only.
-        fault: where the way to the host broke; None: anything but a transport fault.
-        evidence: what the child had brought before; not an answer.
+        detail: for the operator's timeline only; never sent to the parent.
+        fault: where the connection to the host broke; None if the transport did not fail.
+        evidence: what the child had sent before it failed. It is not an answer.
     """
 
     reason: CallFailure
@@ -63,7 +63,7 @@ class BrokenReport(msgspec.Struct, frozen=True):
 
 
 class OutOfBudget(msgspec.Struct, frozen=True):
-    """The child exceeded its time or tokens; `answer` is what it had sent before."""
+    """The child exceeded its time or tokens. `answer` is what it had sent before."""
 
     answer: Answer
     which: str
@@ -73,12 +73,12 @@ AttemptEnd = Finished | BrokenReport | OutOfBudget
 
 
 class AttemptBounds(msgspec.Struct, frozen=True):
-    """The times at which an attempt must end, by the loop's clock. None: no such bound.
+    """The times at which an attempt must end, by the event loop's clock. None: no such bound.
 
     Attributes:
-        timeout_at: of the attempt: fails. None: all calls of the dispatch are stopped before.
-        wall_clock_at: of the child's budget: degrades.
-        idle: seconds between two reports.
+        timeout_at: end of the attempt's own time: the attempt fails. None: the dispatch is stopped before that.
+        wall_clock_at: end of the child's time budget: the outcome is degraded.
+        idle: the longest time between two reports, in seconds.
     """
 
     timeout_at: float | None
@@ -87,9 +87,9 @@ class AttemptBounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(child: Child, settle_at: float, now: float, idle: timedelta | None) -> AttemptBounds:
-    """Return the bounds of an attempt that begins now; all calls of its dispatch are stopped at `settle_at`.
+    """Return the bounds of an attempt that begins now. All calls of its dispatch are stopped at `settle_at`.
 
-    `idle` is the operator's limit between two reports; a limit of the card replaces it.
+    `idle` is the operator's limit between two reports; a limit on the card replaces it.
     """
     budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
     limit = timedelta(milliseconds=budgets.idle_timeout_ms) if budgets.idle_timeout_ms else idle
@@ -101,13 +101,13 @@ def bounds_of(child: Child, settle_at: float, now: float, idle: timedelta | None
 
 
 class Quarantine(msgspec.Struct, frozen=True):
-    """The receiver of reports about attempts that still run `after` seconds after they were stopped."""
+    """Reports attempts that still run `after` seconds after they were stopped."""
 
     recorder: Recorder
     after: float
 
     def watch(self, task: Task, attempt_id: str) -> None:
-        """Look at the task later."""
+        """Check the task after that time."""
         asyncio.get_running_loop().call_later(self.after, self._report, task, attempt_id)
 
     def _report(self, task: Task, attempt_id: str) -> None:
@@ -116,19 +116,18 @@ class Quarantine(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """One attempt at work: one task, which reads the runner.
+    """One attempt to run a child: one task, which reads the runner's stream.
 
     Attributes:
-        attempt_id: of it.
-        collector: what it has brought.
-        span: of it, if the trace is sampled.
-        ended: it is over, and what it still brings is thrown away.
-        reports: of progress, before the policy.
-        heard: the host has reported something, or ended the attempt with an error of its own.
+        collector: the parts of the answer so far.
+        span: the attempt's span, if the trace is sampled.
+        ended: the attempt is over; anything that the runner sends later is discarded.
+        reports: number of progress reports, before the status policy is applied.
+        heard: the host has sent an event, or has ended the attempt with an error of its own.
     """
 
     __slots__ = (
-        *("_bounds", "_deadlines", "_errand", "_child", "_frames", "_idle", "_last_event", "_limits", "_on_end"),
+        *("_bounds", "_deadlines", "_context", "_child", "_frames", "_idle", "_last_event", "_limits", "_on_end"),
         *("_quarantine", "_runner", "_task", "attempt_id", "collector", "ended", "heard", "reports", "span"),
     )
 
@@ -140,14 +139,14 @@ class Attempt:
         span: AttemptSpan | None,
         *,
         child: Child,
-        errand: CallContext,
+        context: CallContext,
         quarantine: Quarantine,
         frames: AttemptFrames | None,
         on_end: Callable[[AttemptEnd], None],
     ) -> None:
         """Prepare the attempt; nothing runs yet. `on_end` is called once, with the end, as soon as the attempt ends."""
         self.attempt_id, self.collector, self.span = attempt_id, collector, span
-        self._runner, self._child, self._errand = runner, child, errand
+        self._runner, self._child, self._context = runner, child, context
         self._quarantine, self._frames, self._on_end = quarantine, frames, on_end
         self._limits: list[Deadline] = []
         self._idle: Deadline | None = None
@@ -158,7 +157,7 @@ class Attempt:
 
     def start(self, request: RunRequest, bounds: AttemptBounds, spawner: Spawner) -> None:
         """Begin to read the runner, in a task that `spawner` owns."""
-        at = self._errand.deadlines.at
+        at = self._context.deadlines.at
         if bounds.timeout_at is not None:
             timed_out = BrokenReport(CallFailure.ATTEMPT_TIMEOUT, TIMED_OUT, transient=True)
             self._limits.append(at(bounds.timeout_at, self.end, timed_out))
@@ -172,7 +171,7 @@ class Attempt:
         self._task = spawner.spawn(self._consume(request), f"attempt {self.attempt_id}")
 
     def end(self, how: AttemptEnd, *, heard: bool = False) -> None:
-        """End it, unless it has ended."""
+        """End the attempt, unless it has ended."""
         if self.ended:
             return
         # Whichever of the runner's end, a limit and a stop comes first decides. Later ones, also those of the same pass
@@ -189,7 +188,7 @@ class Attempt:
         self._on_end(how)
 
     def _leave(self, task: Task) -> None:
-        """Have the task end, if it has not by itself. Nothing waits for it."""
+        """Cancel the task if it has not ended by itself. Nothing waits for it: it may ignore the cancellation."""
         if not task.done():
             task.cancel()
             self._quarantine.watch(task, self.attempt_id)
@@ -197,14 +196,14 @@ class Attempt:
     def _watch_idle(self, idle: float) -> None:
         loop = asyncio.get_running_loop()
         if self._child.ledger.running:
-            self._last_event = loop.time()  # who waits for another sub-agent is not silent
+            self._last_event = loop.time()  # a sub-agent that waits for a delegation does not count as silent
         if loop.time() >= self._last_event + idle:
             self.end(BrokenReport(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
-            self._idle = self._errand.deadlines.at(self._last_event + idle, self._watch_idle, idle)
+            self._idle = self._context.deadlines.at(self._last_event + idle, self._watch_idle, idle)
 
     async def _consume(self, request: RunRequest) -> None:
-        """Read the runner's events. The border to foreign code: nothing it raises gets past."""
+        """Read the runner's events. This is the boundary to foreign code: no exception of a runner passes it."""
         try:
             await self._read(request)
         except InvalidResult as broken:
@@ -214,13 +213,13 @@ class Attempt:
         except asyncio.CancelledError:
             self.end(BrokenReport(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"), heard=True)
             raise
-        except BaseException as error:  # noqa: BLE001  SystemExit of a sub-agent must not end the process
+        except BaseException as error:  # noqa: BLE001  SystemExit in a sub-agent must not end the process
             self.end(BrokenReport(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
 
     def _fail(self, error: RunnerError) -> None:
-        detail = str(error.detail).encode(errors="replace").decode()  # half a surrogate pair cannot be put on record
+        detail = str(error.detail).encode(errors="replace").decode()  # a lone surrogate cannot be recorded as UTF-8
         if not (error.unreachable or error.connection_lost):
-            # An error of the sub-agent or its host, which shows that the host is there.
+            # The sub-agent or its host reported an error, so the host is reachable: the breaker must not count it.
             self.end(BrokenReport(CallFailure.RUNNER_FAILED, detail, transient=error.transient), heard=True)
             return
         reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
@@ -247,19 +246,19 @@ class Attempt:
         async for event in events:
             self._last_event = loop.time()
             if self.ended:
-                return  # too late: the attempt is over, what it still brings is thrown away
+                return  # the attempt has ended; late events are discarded
             self.heard = True
             # Recorded before the event takes effect: a replay must see the same event even if processing it ends the
             # attempt.
             if frames is not None:
-                frames.came(event, self._last_event)
+                frames.add(event, self._last_event)
             seen += 1
             if seen > collector.most_events:
                 collector.refuse_flood()
             match event:
                 case StatusReported(named, attributes):
                     self.reports += 1
-                    self._errand.status(self._child, named, attributes)
+                    self._context.status(self._child, named, attributes)
                 case NarrationPart(text):
                     collector.add_narration(text)
                 case ComponentMade(name, tool_input, data):
@@ -280,16 +279,16 @@ class Attempt:
         self.end(broken, heard=True)
 
     def _keep_end(self, error: BaseException | None) -> None:
-        """Record how the runner ended, for replays, but nothing after the end of the attempt."""
+        """Record for replays how the runner ended, unless the attempt had ended before."""
         if self._frames is not None and not self.ended:
             self._frames.runner_ended(error, asyncio.get_running_loop().time())
 
     def _is_spent(self, read: int, written: int, cached: int | None) -> bool:
-        """Count tokens; return whether they ended the attempt."""
+        """Count the tokens of a report; return whether they end the attempt."""
         usage = usage_of(read, written, cached)
         before, ledger = self.collector.usage or Usage(), self._child.ledger
         self.collector.usage = usage
-        ledger.use_tokens(usage.total - before.total)  # reports are running totals
+        ledger.use_tokens(usage.total - before.total)  # each report has the total so far, not an increment
         if ledger.tokens_left is None or ledger.tokens_left >= 0:
             return False
         self._out_of_budget("tokens")

@@ -35,32 +35,31 @@ from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
 
 NOT_STOPPED: Final = FirstResult[CallFailure]()
-"""What nothing settles."""
+"""A result that is never settled."""
 
 
 class RunChild:
-    """Runs children, which share `budget` and `breakers`.
+    """Runs children, with the limits of one attempt, and `budget` and `breakers` that all children share."""
 
-    Attributes:
-        limits, quarantine: on what one attempt may bring; of attempts that run on although they were told to stop.
-    """
-
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies) -> None:
-        """Begin with a full budget and closed breakers."""
-        self.rules, self.outside = rules, outside
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
+        """Begin with a full retry budget and closed breakers."""
+        self.rules, self.dependencies = rules, dependencies
+        # Each call gets an equal part of the dispatch's limit, so that the outcomes of a full fan-out fit into one
+        # message.
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
         self.limits = replace(rules.results, total=min(rules.results.total, share))
         self.budget, self.breakers = RetryBudget(rules.retries), Breakers(rules.breaker)
-        self.quarantine = Quarantine(outside.recorder, rules.cancel_grace.total_seconds())
+        self.quarantine = Quarantine(dependencies.recorder, rules.cancel_grace.total_seconds())
 
     def __call__(
-        self, child: Child, planned: PlannedCall, errand: CallContext, over: Over, *, now: datetime, began: float
+        self, child: Child, planned: PlannedCall, context: CallContext, over: Over, *, now: datetime, began: float
     ) -> None:
-        """Start `child`, which is recorded as open; its steps go to the ready list of its context. Does not wait.
+        """Start `child`, which is recorded as open. Does not wait.
 
-        `planned` is its call, `over` receives the outcome, and `began` is `now` by the loop's clock.
+        Its steps go to the ready list of `context`. `planned` is its call, `over` receives the outcome, and `began` is
+        `now` by the event loop's clock.
         """
-        ChildRun(self, child, planned, errand, over, began).start(now)
+        ChildRun(self, child, planned, context, over, began).start(now)
 
 
 class ChildRun:
@@ -71,17 +70,17 @@ class ChildRun:
     """
 
     __slots__ = (
-        *("_attempt", "_began", "_breaker", "_child", "_concluded", "_errand", "_evidence", "_out", "_over"),
+        *("_attempt", "_began", "_breaker", "_child", "_concluded", "_context", "_evidence", "_deps", "_over"),
         *("_pause", "_planned", "_runner", "_shared", "_spent", "_stop"),
     )
 
     def __init__(
-        self, shared: RunChild, child: Child, planned: PlannedCall, errand: CallContext, over: Over, began: float
+        self, shared: RunChild, child: Child, planned: PlannedCall, context: CallContext, over: Over, began: float
     ) -> None:
-        self._shared, self._out = shared, shared.outside
-        self._child, self._planned, self._errand, self._over = child, planned, errand, over
+        self._shared, self._deps = shared, shared.dependencies
+        self._child, self._planned, self._context, self._over = child, planned, context, over
         self._began = began
-        self._stop = errand.stop_of(child.call_id)
+        self._stop = context.stop_of(child.call_id)
         self._attempt: Attempt | None = None
         self._breaker: Breaker | None = None
         self._pause: tuple[Deadline, AttemptEnd] | None = None
@@ -90,23 +89,23 @@ class ChildRun:
 
     def start(self, now: datetime) -> None:
         """Make the first attempt."""
-        child, out = self._child, self._out
+        child, deps = self._child, self._deps
         child.begin(now, self._began, keep_frames=self._shared.rules.record_frames)
         self._stop.on_settled(self._stopped)
         try:
-            self._runner: Runner = out.runners.runner_for(child.tool.card)
+            self._runner: Runner = deps.runners.runner_for(child.tool.card)
             lost = lost_with_sidecar(child, attempts_of(child)) if child.restored else None
-            if lost is None or self._stop.settled:  # one that was cancelled ends as that
+            if lost is None or self._stop.settled:  # a cancelled call ends as cancelled, not as lost
                 self._try(now, self._began)
             else:
                 self._conclude(lost)
-        except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
+        except Exception as error:  # noqa: BLE001  a defect must not affect the siblings
             self._defect(error)
 
     # --- one attempt
 
     def _try(self, now: datetime, at: float) -> None:
-        """Make an attempt, unless the call is stopped or the breaker is open; `at`: of the loop's clock."""
+        """Make an attempt, unless the call is stopped or the breaker is open. `at` is by the event loop's clock."""
         child, stopped = self._child, self._stop.how
         if stopped is not None:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
@@ -118,46 +117,46 @@ class ChildRun:
             self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, shut))
             return
         self._breaker = breaker
-        attempt_id = AttemptId(self._out.ids.new("attempt"))
-        if child.attempts == 0:  # known from `started`
+        attempt_id = AttemptId(self._deps.ids.new("attempt"))
+        if child.attempts == 0:  # the fact that opened the child implies its first attempt
             child.begin_attempt(now, attempt_id)
             self._shared.budget.called(at)
             self._run(attempt_id, at)
-        else:  # recorded first: a takeover must count this attempt
-            self._errand.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
+        else:  # a later attempt is recorded before it begins: a sidecar that takes over must count it
+            self._context.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
-        child, turn, values = self._child, self._errand.turn, list[Values]()
-        if self._stop.settled:  # no fact of another attempt may follow a cancel
+        child, turn, values = self._child, self._context.turn, list[Values]()
+        if self._stop.settled:  # the record accepts no fact about another attempt after a cancellation
             self._tell_breaker(None, heard=False)
-            return LaidOut(lambda _, then: self._try(then, self._out.clock.monotonic()))
+            return LaidOut(lambda _, then: self._try(then, self._deps.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
         body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
-        draft = self._out.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))
+        draft = self._deps.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))
 
-        def go_on(refused: Refusal, _: datetime) -> None:
+        def resume(refused: Refusal, _: datetime) -> None:
             if refused is None:
-                self._guarded(self._run, attempt_id, self._out.clock.monotonic())
+                self._guarded(self._run, attempt_id, self._deps.clock.monotonic())
             else:
                 self._tell_breaker(None, heard=False)
                 self._conclude(BrokenReport(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
 
-        return LaidOut(go_on, happened=draft)
+        return LaidOut(resume, happened=draft)
 
     def _run(self, attempt_id: AttemptId, now: float) -> None:
-        child, errand, shared, out = self._child, self._errand, self._shared, self._out
-        bounds = bounds_of(child, errand.settle_at, now, shared.limits.silence)
-        span = out.tracing.attempt(child, errand.trace, errand.turn.claims.episode_id)
-        ends_at = errand.settle_at if bounds.timeout_at is None else bounds.timeout_at
-        child.attempt_runs(span.context if span is not None else errand.trace, ends_at)
-        grant = out.grants.mint(child, attempt_id)
+        child, context, shared, deps = self._child, self._context, self._shared, self._deps
+        bounds = bounds_of(child, context.settle_at, now, shared.limits.silence)
+        span = deps.tracing.attempt(child, context.trace, context.turn.claims.episode_id)
+        ends_at = context.settle_at if bounds.timeout_at is None else bounds.timeout_at
+        child.attempt_runs(span.context if span is not None else context.trace, ends_at)
+        grant = deps.grants.mint(child, attempt_id)
         attempt = self._attempt = Attempt(
             attempt_id,
             self._runner,
-            ResultCollector(child.tool.card.definition, shared.limits, partial(out.recorder.text_changed, child.slot)),
+            ResultCollector(child.tool.card.definition, shared.limits, partial(deps.recorder.text_changed, child.slot)),
             span,
             child=child,
-            errand=errand,
+            context=context,
             quarantine=shared.quarantine,
             frames=None if child.frames is None else child.frames.begin(attempt_id, child.attempts, now),
             on_end=self._attempt_ended,
@@ -166,26 +165,28 @@ class ChildRun:
         if stopped is not None:
             attempt.end(BrokenReport(stopped, "stopped"))
         else:
-            attempt.start(request_of(child, self._planned, errand, attempt_id, grant, now), bounds, out.spawner)
+            attempt.start(request_of(child, self._planned, context, attempt_id, grant, now), bounds, deps.spawner)
 
     def _attempt_ended(self, how: AttemptEnd) -> None:
-        """Take the attempt's result; from now on its sub-agent has no access."""
+        """Process the attempt's result. From now on its sub-agent has no access to data."""
         attempt, self._attempt = self._attempt, None
-        child, out = self._child, self._out
+        child, deps = self._child, self._deps
         assert attempt is not None  # noqa: S101  for the type checker
         try:
             if attempt.reports:
                 child.reported(attempt.reports)
-            used = out.grants.revoke(attempt.attempt_id)
+            used = deps.grants.revoke(attempt.attempt_id)
             end, usage = accepted_result(child, how, self._stop.how, attempt.collector), attempt.collector.usage
             if attempt.span is not None:
                 attempt.span.ended(failure_of(end), usage)
             if usage is not None:
-                self._spent += counted(child, usage, self._errand.turn, out.recorder)
+                self._spent += counted(child, usage, self._context.turn, deps.recorder)
             if isinstance(end, BrokenReport):
                 brought = attempt.collector.evidence()
                 self._evidence = self._evidence if brought.is_empty else brought
             heard = attempt.heard or used
+            # A host that sent nothing and used no grant is indistinguishable from an unreachable one: its timeout
+            # counts as a transport fault.
             if not heard:
                 end = idle_timeout_failure(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
@@ -198,16 +199,16 @@ class ChildRun:
             self._defect(error)
 
     def _tell_breaker(self, end: AttemptEnd | None, *, heard: bool) -> None:
-        """Report the attempt's transport result to the breaker; log a fault. `end` None: no result."""
+        """Report to the breaker whether the host answered, and log a fault. `end` None: the attempt had no result."""
         breaker, self._breaker = self._breaker, None
         if breaker is None:
             return
         fault = end.fault if isinstance(end, BrokenReport) else None
         if fault is None:
-            breaker.succeeded() if heard else breaker.abandoned(self._out.clock.monotonic())
+            breaker.succeeded() if heard else breaker.abandoned(self._deps.clock.monotonic())
             return
-        breaker.failed(self._out.clock.monotonic())
-        slot, recorder = self._child.slot, self._out.recorder
+        breaker.failed(self._deps.clock.monotonic())
+        slot, recorder = self._child.slot, self._deps.recorder
         told = f"{slot} cannot be run, {fault.in_words()}: {fault.remedy}"
         recorder.anomaly("runner_unreachable", told, {"sub_agent_id": slot, **fault.details()})
         if breaker.state is BreakerState.OPEN:
@@ -221,7 +222,7 @@ class ChildRun:
         if at is None:
             self._conclude(end)
         else:
-            self._pause = self._errand.deadlines.at(at, self._guarded, self._repeat, end), end
+            self._pause = self._context.deadlines.at(at, self._guarded, self._repeat, end), end
 
     def _next_attempt_at(self) -> float | None:
         """Return when another attempt is due, of the loop's clock; None: it is not."""
@@ -230,8 +231,8 @@ class ChildRun:
             return None
         if child.data.barred_anywhere or child.data.final or child.data.effects_unknown:
             return None  # another attempt would ask the data service again, or could repeat an effect
-        now = self._out.clock.monotonic()
-        wait = self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._shared.rules.retries))
+        now = self._deps.clock.monotonic()
+        wait = self._deps.chance.uniform(0.0, backoff_ceiling(child.attempts, self._shared.rules.retries))
         if child.frames is not None:
             child.frames.paused(wait)
         if child.wall_clock_at is not None and now + wait >= child.wall_clock_at:
@@ -242,15 +243,15 @@ class ChildRun:
         return now + wait
 
     def _repeat(self, end: BrokenReport) -> None:
-        """The pause is over."""
+        """Make the next attempt, after the pause."""
         self._pause = None
-        child, now = self._child, self._out.clock.now()
+        child, now = self._child, self._deps.clock.now()
         child.note(now, What.REPEATED, *trimmed((str(end.reason), *fault_values(end))))
-        self._out.recorder.attempt_repeated(child.slot)
-        self._try(now, self._out.clock.monotonic())
+        self._deps.recorder.attempt_repeated(child.slot)
+        self._try(now, self._deps.clock.monotonic())
 
     def _stopped(self, reason: CallFailure) -> None:
-        """The whole call is stopped from outside: cancel, join deadline, end of turn."""
+        """Stop the call: it was cancelled, or its deadline or the end of the turn has come."""
         if self._child.frames is not None:
             self._child.frames.stopped(reason)
         if self._attempt is not None:
@@ -261,15 +262,15 @@ class ChildRun:
             self._conclude(end)
 
     def _guarded(self, work: Callable[..., None], *given: Any) -> None:
-        """Run a callback; a defect in it settles this call only."""
+        """Run a callback; a defect in it settles only this call."""
         try:
             work(*given)
         except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
             self._defect(error)
 
     def _defect(self, error: Exception) -> None:
-        """End with a defect of the sidecar, which must not cost the siblings anything."""
-        self._out.recorder.anomaly("child_defect", type(error).__name__)
+        """Settle the call after a defect of the sidecar. The sibling calls are not affected."""
+        self._deps.recorder.anomaly("child_defect", type(error).__name__)
         broken = BrokenReport(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
         if self._attempt is not None:
             self._attempt.end(broken)
@@ -277,21 +278,23 @@ class ChildRun:
         self._conclude(broken)
 
     def _conclude(self, end: AttemptEnd) -> None:
-        """The end is final: record it together with the other ready steps."""
+        """Settle the call with its final result, which is recorded together with the other ready steps."""
         if self._concluded:
             return
         self._concluded = True
         if not self._stop.settled:
-            self._stop = NOT_STOPPED  # its own leads back here: this is to be freed without the garbage collector
-        took = timedelta(seconds=self._out.clock.monotonic() - self._began)
+            # The stop's callback refers to this object. Dropping it breaks the cycle, so that a settled child is freed
+            # at once and not by the garbage collector.
+            self._stop = NOT_STOPPED
+        took = timedelta(seconds=self._deps.clock.monotonic() - self._began)
         if isinstance(end, BrokenReport):
             end = replace(end, evidence=self._evidence)
         place = self._planned.place if self._child.contract.parent_child_id is None else None
-        settlement = Settlement(self._out, self._child, self._errand, end, took, self._spent, self._over, place)
-        self._errand.ready.put(Step(self._child.call_id, settlement.lay_out))
+        settlement = Settlement(self._deps, self._child, self._context, end, took, self._spent, self._over, place)
+        self._context.ready.put(Step(self._child.call_id, settlement.lay_out))
 
 
 def _keep_refusal(child: Child, why: str) -> None:
-    """Record that no further attempt was made, for replays."""
+    """Record for replays why no further attempt was made."""
     if child.frames is not None:
         child.frames.refused(why)

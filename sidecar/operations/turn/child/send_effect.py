@@ -1,7 +1,8 @@
 """Sends tool calls with effects: the key is recorded before an effect is sent, and no effect is repeated.
 
-The journal decides who may send. If another sidecar has taken over the dispatch, the record refuses the key before
-the request leaves. A sidecar that takes the dispatch over finds the key and makes no further attempt of the child.
+The journal decides which sidecar may send. If another sidecar has taken over the dispatch, the record refuses the key
+before the request leaves. A sidecar that takes the dispatch over finds the key and makes no further attempt of the
+child.
 """
 
 from collections.abc import Awaitable
@@ -29,7 +30,7 @@ from subagents_errors import CallFailure
 REFUSALS: Final = frozenset(
     {WithholdReason.STATUS_ERROR, WithholdReason.MISSING_PRINCIPAL, WithholdReason.PRINCIPAL_REFUSED}
 )
-"""With these answers a service says that it did nothing."""
+"""Responses with which a service states that it did nothing."""
 
 
 class AdmittedEffect(Struct, frozen=True):
@@ -42,29 +43,29 @@ class AdmittedEffect(Struct, frozen=True):
 class SendEffect:
     """Prepares, sends and completes one effect for the tool gateway."""
 
-    def __init__(self, rules: DispatchRules, outside: TurnDependencies, turns: Turns) -> None:
-        """Start without state: the child holds its sent effects."""
-        self._rules, self._out, self._turns = rules, outside, turns
+    def __init__(self, rules: DispatchRules, dependencies: TurnDependencies, turns: Turns) -> None:
+        """Start without state: each child holds its sent effects."""
+        self._rules, self._deps, self._turns = rules, dependencies, turns
 
     def key_of(self, child: Child, tool: ToolEntry, arguments_json: str) -> str:
         """Return the idempotency key of the next call of a child's attempt."""
         return child.sent_effects().next_key(child.attempts, tool.id, arguments_json)
 
     async def admit(self, child: Child, tool: ToolEntry, arguments_json: str) -> AdmittedEffect | KeptAnswer:
-        """Put the key of an effect on record; return it, or the answer that an earlier attempt got under this key.
+        """Record the key of an effect; return it, or the answer that an earlier attempt received under the same key.
 
         Raises:
             GrantSpent: another sidecar runs the child.
             StoreUnavailable: the key could not be recorded in time; the effect is not sent.
-            ToolBudgetExhausted: the child has sent as many effects as one may.
-            ToolNotAllowed: an earlier attempt had an effect of the tool done with other arguments.
+            ToolBudgetExhausted: the child has sent the maximum number of effects.
+            ToolNotAllowed: an earlier attempt completed an effect of this tool with other arguments.
         """
         key, attempt = self.key_of(child, tool, arguments_json), child.attempts
         effects = child.sent_effects()
         before = effects.before(key)
         if before is not None and before.answer is not None:
             before.ask_again(attempt)
-            self._out.recorder.effect_settled(child.slot, tool.id, "repeated")
+            self._deps.recorder.effect_settled(child.slot, tool.id, "repeated")
             return before.answer
         if effects.waits_for_another(attempt, tool.id):
             raise ToolNotAllowed(
@@ -88,16 +89,16 @@ class SendEffect:
     async def send(
         self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, asking: Awaitable[Judgement]
     ) -> Judgement:
-        """Have the request sent, and take note of the result; stop the child if there is none that is certain."""
+        """Send the request and note its result. If the result is uncertain, stop the child."""
         child.use(Effect.SENT, tool.id)
         result = EffectResult.UNKNOWN
         try:
             judgement = await asking
             result = result_of(judgement)
-        finally:  # also if the sub-agent does not wait for the answer any more
+        finally:  # also if the sub-agent has disconnected: the request may have been executed
             if result is EffectResult.UNKNOWN:
                 admitted.effect.settle(result)
-                self._out.recorder.effect_settled(child.slot, tool.id, result)
+                self._deps.recorder.effect_settled(child.slot, tool.id, result)
                 turn = self._turns.known(child.log.run_id)
                 if turn is not None:
                     stop_child(turn, child, CallFailure.EFFECT_UNKNOWN)
@@ -106,35 +107,37 @@ class SendEffect:
                 self._settle(child, tool, admitted, result)
         if isinstance(judgement, Released):
             answer = KeptAnswer(judgement.payload_json, judgement.status == "partial")
+            # Another attempt would need this answer, because it may not send the effect again. If there is no room for
+            # the answer, no other attempt is made.
             if not child.sent_effects().keep(admitted.effect, answer):
                 child.use(Effect.FINAL, tool.id)
         return judgement
 
     def not_sent(self, child: Child, tool: ToolEntry, admitted: AdmittedEffect) -> None:
-        """The attempt ended while the key was being recorded."""
+        """Settle an effect whose attempt ended while the key was being recorded."""
         self._settle(child, tool, admitted, EffectResult.NOT_SENT)
 
     def _settle(self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, result: EffectResult) -> None:
-        """Note a result that is certain; the next fact of the child records it."""
+        """Note a certain result; the next fact of the child records it."""
         admitted.effect.settle(result)
-        self._out.recorder.effect_settled(child.slot, tool.id, result)
+        self._deps.recorder.effect_settled(child.slot, tool.id, result)
         if child.log.state is ExecutionState.RUNNING:
-            child.note(self._out.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)
+            child.note(self._deps.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)
 
     async def _record(self, child: Child, tool: ToolEntry, key: str) -> None:
-        """Put the key on record, behind all that is not confirmed of the dispatch yet."""
+        """Record the key, after all unconfirmed facts of the dispatch."""
         turn = self._turns.known(child.log.run_id)
         dispatch = None if turn is None else turn.dispatches.get(child.dispatch_id)
         if turn is None or dispatch is None or child.log.state is not ExecutionState.RUNNING:
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
-        now, values, clock = self._out.clock.now(), list[Values](), self._out.clock
+        now, values, clock = self._deps.clock.now(), list[Values](), self._deps.clock
         child.note(now, What.EFFECT_SENT, tool.id, key)
         noted = ChildNoted(child.dispatch_id, (child.progress(now, values),))
-        happened = [self._out.store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
+        happened = [self._deps.store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
         before = turn.in_front(child.dispatch_id)
         turn.happened(child.dispatch_id, happened)
         until = min(dispatch.record_by, clock.monotonic() + self._rules.record_timeout.total_seconds())
-        refused = await append_within(self._out.store, (*before, *happened), until, dispatch.deadlines)
+        refused = await append_within(self._deps.store, (*before, *happened), until, dispatch.deadlines)
         if refused is None:
             turn.recorded(child.dispatch_id, (*before, *happened))
             return

@@ -6,7 +6,7 @@ from subagents_errors import CallFailure
 
 
 def stop_child(turn: Turn, child: Child, reason: CallFailure) -> None:
-    """Stop a child of a turn, unless it is over: its attempt ends, and no further one starts."""
+    """Stop a child of a turn, unless it is over: its attempt ends, and no further attempt starts."""
     above = child.contract.parent_child_id
     if above is None:
         dispatch = turn.dispatches.get(child.dispatch_id)

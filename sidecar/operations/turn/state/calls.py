@@ -16,16 +16,17 @@ from subagents_errors import CallFailure
 
 
 class Calls:
-    """The calls of one dispatch, with those that the plan settled.
+    """The calls of one dispatch, including those that the plan settled.
 
     Attributes:
-        places: of all calls, in emission order.
-        planned: calls that run, or wait to.
+        places: the position of each call in the emission order.
+        planned: calls that run or wait.
         outcomes: by place.
-        stops: what stops each call that has no outcome yet.
-        stopped: calls that were stopped, why, and when by the loop's clock; for replays.
-        busy_for: seconds in which calls ran.
-        answers: some of them answer questions; `continuations`: what these continue, once that is known.
+        stops: for each call without an outcome, the result that stops it when it settles.
+        stopped: stopped calls with reason and time by the event loop's clock; for replays.
+        busy_for: seconds during which at least one call ran.
+        answers: at least one call answers a question.
+        continuations: the work that each of these calls continues, once it is known.
     """
 
     def __init__(self, request: DispatchRequest, plan: DispatchPlan, clock: Clock) -> None:
@@ -57,7 +58,7 @@ class Calls:
 
     @property
     def run(self) -> int:
-        """How many have a child."""
+        """The number of calls that have a child."""
         return len(self._children)
 
     def take_in(
@@ -66,12 +67,12 @@ class Calls:
         children: Mapping[CallId, ChildId],
         cancelled: Collection[int] = (),
     ) -> None:
-        """Take the recorded state of the calls, without reporting it as new events.
+        """Set the recorded state of the calls, without reporting it as new events.
 
         Args:
             outcomes: by call.
             children: by call.
-            cancelled: places of calls that are not to run any more.
+            cancelled: places of calls whose cancellation is on record.
         """
         self._children.update(children)
         for call_id, outcome in outcomes.items():
@@ -95,7 +96,7 @@ class Calls:
         self._continuations[call_id] = continuation
 
     def begin(self, child: Child) -> None:
-        """A call that waited runs as `child`."""
+        """Note that a waiting call runs as `child`."""
         if self._states[child.call_id] is not CallState.WAITING:
             raise IllegalTransition("begin", self._states[child.call_id])
         if self._active == 0:
@@ -105,7 +106,7 @@ class Calls:
         self._states[child.call_id] = CallState.RUNNING
 
     def settle(self, outcome: CallOutcome) -> int:
-        """A call that waited or ran has its outcome; returns its place."""
+        """Set the outcome of a call; return its place."""
         state, place = self._states[outcome.call_id], self.places[outcome.call_id]
         if state is CallState.SETTLED:
             raise IllegalTransition("settle", state)
@@ -132,7 +133,7 @@ class Calls:
             self.stop(call_id, reason)
 
     def waits_for_cancel(self, call_id: CallId) -> bool:
-        """Return whether a call without an outcome was cancelled, and that is not known to be on record."""
+        """Return whether a call was cancelled but has no outcome, and its cancellation is not known to be on record."""
         stop = self._stops.get(call_id)
         return stop is not None and stop.how is CallFailure.CALL_CANCELLED and call_id not in self._cancelled
 

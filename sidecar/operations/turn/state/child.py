@@ -28,7 +28,7 @@ from subagents_errors import CallFailure
 
 ANSWERED: Final = (Outcome.SUCCEEDED, Outcome.DEGRADED)
 TAKEN: Final = (*ANSWERED, Outcome.SUSPENDED)
-"""Outcomes that a parent can take: an answer, or a question."""
+"""Outcomes that a parent can accept: an answer, or a question."""
 UNFINISHED: Final = (ExecutionState.CREATED, ExecutionState.RUNNING)
 
 
@@ -37,21 +37,21 @@ class Child:
     """One delegated execution.
 
     Attributes:
-        contract_json: what runners are handed; empty once its turn has ended.
+        contract_json: sent to runners; empty once its turn has ended.
         outcome: None while the call runs.
-        status_events: reports made, before the policy.
-        integrated: the parent took its output.
-        verdict: what `CloseChild` closed it with; None otherwise.
-        trace: of the attempt that runs.
-        frames: what came from outside while it ran, for replays; None if that is not recorded.
-        ends_at: of the loop's clock: when the attempt that runs is over at the latest.
-        wall_clock_at: of the loop's clock: when the time of all attempts is over; None: no such limit.
-        ledger: what it and those below it use; `above` is that of the child that delegates to it.
-        repeats: something has happened that may happen any number of times; see `note_left_out`.
-        continues: what it continues; None: it began new work.
+        status_events: number of progress reports, before the status policy is applied.
+        integrated: the parent accepted its output.
+        verdict: the verdict of `CloseChild`; None if the child was not closed by it.
+        trace: trace context of the running attempt.
+        frames: recorded inputs while it runs, for replays; None if they are not recorded.
+        ends_at: when the running attempt must have ended, by the event loop's clock.
+        wall_clock_at: when the time of all attempts is used up, by the same clock; None: no such limit.
+        ledger: the usage of this child and its descendants; `above` is the ledger of the delegating child.
+        repeats: repeatable events have happened; see `note_left_out`.
+        continues: the work that this child continues; None: it began new work.
         restored: it was restored from the record, so other sidecars may have made attempts.
-        effects: its calls that may change something; None until it makes one.
-        tool_question: what a data service asks the user; the child ends with this question.
+        effects: its calls with effects; None until the first one.
+        tool_question: the question of a data service; the child ends with this question.
         tool_answer: the answer to such a question, for the same call of this child.
     """
 
@@ -89,40 +89,43 @@ class Child:
     ledger: BudgetLedger = field(init=False)
 
     def __post_init__(self, above: BudgetLedger | None) -> None:
-        """Open the ledger."""
+        """Open the ledger, below that of the delegating child if there is one."""
         self.slot = self.tool.slot
         self.ledger = BudgetLedger(self.contract.budgets, above)
 
     def is_ahead_of(self, stored: Sequence[ChildEvent], unconfirmed: int) -> bool:
-        """Return whether the log here equals the stored one, or extends it.
+        """Return whether the log in memory equals the recorded one or extends it.
 
         Args:
-            stored: the events on record.
-            unconfirmed: number of marks in drafts that are not known to be on record.
+            stored: the recorded events.
+            unconfirmed: number of events in drafts that are not known to be recorded.
         """
         return len(stored) <= self.log.sequence - self.log.waiting - unconfirmed
 
-    # --- what is to be written
+    # --- events that must be recorded
 
     @property
     def waits_for_a_fact(self) -> bool:
-        """Whether something happened that no draft has yet."""
+        """Whether there are events that no draft contains."""
         return self.log.waiting > 0
 
     def progress(self, at: datetime, values: list[Values], *, take: bool = True) -> Progress:
-        """Return the events that no draft contains yet, for a fact made at `at`; see `ChildLog.progress`."""
+        """Return the events that no draft contains, for a fact made at `at`; see `ChildLog.progress`."""
         return self.log.progress(at, values, take=take)
 
     def forget_waiting(self) -> None:
-        """All events of the child are recorded, and no further ones can have arrived."""
+        """Clear the events: all of them are recorded, and the child is closed."""
         self.log.clear()
 
     def note(self, now: datetime, what: What, *values: object) -> None:
-        """Something happened that changes no state. Raises `ChildClosed` if the child does not run."""
+        """Note an event that changes no state. Raises `ChildClosed` if the child does not run."""
         self.log.noted(now, what, *values)
 
     def note_repeatable(self, now: datetime, what: What, *values: object) -> None:
-        """The same for an event without a natural limit: only the first ones are kept, and none after the end."""
+        """Note an event of which any number may happen. Only the first ones are kept, and none after the end.
+
+        A sub-agent can cause such events at will; without the limit it could fill the record.
+        """
         if self.log.state is ExecutionState.RUNNING:
             self.repeats = True
             self.log.repeatable(now, what, *values)
@@ -130,16 +133,16 @@ class Child:
     # --- running
 
     def continue_work(self, continuation: Continuation) -> None:
-        """Note that the child continues the work of another child; called before the child begins."""
+        """Note that the child continues the work of another child; must be called before the child begins."""
         self.continues, self.tool_answer = split(continuation)
 
     def ask_for_tool(self, asked: Asked, attempt: int) -> None:
-        """Note the question of a data service, unless the attempt that called it is over."""
+        """Note the question of a data service, unless the attempt that called the service is over."""
         if attempt == self.attempts:
             self.tool_question = asked
 
     def begin(self, now: datetime, began: float, *, keep_frames: bool) -> None:
-        """Start the child at `now`, which is `began` on the loop's clock; it runs until its outcome."""
+        """Start the child at `now`, which is `began` by the event loop's clock."""
         if self.outcome is not None:
             raise IllegalTransition("begin", self.log.state)
         self.started_at = self.started_at or now
@@ -148,6 +151,7 @@ class Child:
             self.note(now, What.CONTINUES, self.continues.child_id, self.continues.turn_id)
         wall_clock_ms = self.contract.budgets.wall_clock_ms
         if wall_clock_ms is not None:
+            # After a restart the loop's clock is another one, so the time used before is derived from the wall clock.
             used = max(0.0, (now - self.started_at).total_seconds()) if self.restored else 0.0
             self.wall_clock_at = began + wall_clock_ms / 1000 - used
 
@@ -157,11 +161,11 @@ class Child:
         self.attempts += 1
 
     def attempt_runs(self, trace: TraceContext, ends_at: float) -> None:
-        """The attempt is on its way to the runner."""
+        """Set the trace context and the end of the attempt that is about to be sent to the runner."""
         self.trace, self.ends_at = trace, ends_at
 
     def reported(self, times: int) -> None:
-        """The sub-agent has reported progress in an attempt."""
+        """Count the progress reports of an attempt."""
         self.status_events += times
 
     def use(self, effect: Effect, tool_id: ToolId) -> None:
@@ -171,7 +175,7 @@ class Child:
             self.frames.effect(effect, tool_id)
 
     def sent_effects(self) -> SentEffects:
-        """Return its calls that may change something."""
+        """Return the child's effects; created at the first use, because most children have none."""
         if self.effects is None:
             self.effects = SentEffects(self.child_id)
         return self.effects
@@ -181,33 +185,36 @@ class Child:
         self.data.count_below(sent, unknown, barred=barred)
         self.ledger.add_below(usage)
 
-    # --- its outcome
+    # --- outcome
 
     def note_left_out(self, now: datetime) -> None:
-        """No further repeatable event can happen: record how many were only counted."""
+        """Record how many repeatable events were only counted; called when no further one can happen."""
         self.log.left_out(now)
 
     def fail(self, now: datetime, *values: object) -> None:
-        """The work failed; see `FORMS` for the values. Raises `ChildClosed` if it was over."""
+        """Record that the work failed; see `FORMS` for the values. Raises `ChildClosed` if it was over."""
         self.log.failed(now, *values)
 
     def wait_for_merge(self, now: datetime, values: Values = ()) -> None:
-        """The work is done, and its integration is up to the parent. Raises `ChildClosed` if it was over."""
+        """Record that the work is done and that the parent decides on its integration.
+
+        Raises `ChildClosed` if it was over.
+        """
         self.log.waiting_for_merge(now, values)
 
     def take_frames(self) -> ChildFrames | None:
-        """Return the recording for replays, and drop it: a child is kept longer than it runs."""
+        """Return the recorded frames and drop them, because a child is kept longer than it runs."""
         frames, self.frames = self.frames, None
         return frames
 
     def settle(self, outcome: CallOutcome, now: datetime) -> None:
-        """Its work is over, and its outcome is on record or could not be recorded."""
+        """Set the outcome, which is recorded or could not be recorded."""
         if self.outcome is not None or self.log.state is ExecutionState.RUNNING:
             raise IllegalTransition("settle", self.log.state)
         self.outcome, self.settled_at = outcome, now
 
     def revise(self, outcome: CallOutcome) -> None:
-        """Adopt the outcome that is on record now; only for a restored child."""
+        """Replace the outcome by the one that the record has now. Only for a restored child."""
         if not self.restored:
             raise IllegalTransition("revise", self.log.state)
         self.outcome = outcome
@@ -241,13 +248,13 @@ class Child:
         self.verdict = integration
 
     def close_unintegrated(self, now: datetime, reason: str, actor: str) -> None:
-        """Close it without a verdict; what waits for the parent has failed to be integrated."""
+        """Close the child without a verdict. If it waits for the parent, its integration has failed."""
         if self.log.state is ExecutionState.WAITING_FOR_MERGE:
             self.log.integration_failed(now, reason, actor)
         self._close(now, reason, actor)
 
     def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
-        """Fail a child that was restored from the record unfinished."""
+        """Fail a child that was restored unfinished from the record."""
         if self.log.state in UNFINISHED:
             self.log.failed(now, str(CallFailure.EFFECT_UNKNOWN if self.data.effects_unknown else cause))
 

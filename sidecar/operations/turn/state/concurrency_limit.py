@@ -1,6 +1,7 @@
 """Limits on concurrent work of one kind, with the time to retry if all places are taken.
 
-Of the places for dispatches no vertical and no user may take all: sub-agents that hang keep theirs for minutes.
+No vertical and no user can take all places for dispatches: calls of a hanging sub-agent keep their places for minutes
+and would otherwise block all others.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from sidecar.operations.rules import AdmissionRules
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 SOONEST: Final = 0.1
-"""Seconds."""
+"""The shortest time to retry, in seconds."""
 SHARE_RETRY: Final = timedelta(seconds=1)
 
 
@@ -25,13 +26,13 @@ class ConcurrencyLimit:
     """The places of one limit.
 
     Args:
-        limit: its name, as refusals are counted by it.
-        most: how many.
-        longest: how long one place is taken at most, in seconds.
+        limit: the name under which refusals are counted.
+        most: the number of places.
+        longest: the longest time for which one place is taken, in seconds.
     """
 
     def __init__(self, limit: str, most: int, longest: float, clock: Clock) -> None:
-        """Begin with all of them free."""
+        """Begin with all places free."""
         self._limit = limit
         self._most = most
         self._longest = longest
@@ -41,12 +42,12 @@ class ConcurrencyLimit:
 
     @property
     def most(self) -> int:
-        """How many there are."""
+        """The number of places."""
         return self._most
 
     @property
     def taken(self) -> int:
-        """How many are taken; more than there are, if something could not be refused."""
+        """The number of taken places. It exceeds `most` if work was restored that cannot be refused."""
         return len(self._since)
 
     def refuse_if_full(self, what: str) -> None:
@@ -59,7 +60,7 @@ class ConcurrencyLimit:
             )
 
     def take(self, key: object) -> None:
-        """Take a place for `key`; that has one already, or there is none left: it is counted even so."""
+        """Take a place for `key`, unless it has one. Does not check whether a place is free."""
         self._since.setdefault(key, self._clock.monotonic())
         if len(self._since) == self._most:
             self._full_since = self._clock.monotonic()
@@ -82,12 +83,12 @@ class ConcurrencyLimit:
 class DispatchPlaces(ConcurrencyLimit):
     """The places of dispatches. Each also counts for its principal and for every vertical whose sub-agents it calls.
 
-    It is on the path of every dispatch, so it loops and calls nothing: `tests/budgets` counts each call.
+    Every dispatch runs this code, so it uses plain loops and calls no functions: `tests/budgets` counts each call.
 
     Args:
-        rules: how many there are, and which share of them one vertical and one principal may take.
-        longest: how long one place is taken at most, in seconds.
-        several: says whether the definitions have several verticals; asked only when one has taken its share.
+        rules: the number of places, and the share that one vertical and one principal may take.
+        longest: the longest time for which one place is taken, in seconds.
+        several: returns whether the definitions have several verticals; called only when one has taken its share.
     """
 
     def __init__(self, rules: AdmissionRules, longest: float, clock: Clock, several: Callable[[], bool]) -> None:
@@ -100,12 +101,12 @@ class DispatchPlaces(ConcurrencyLimit):
 
     @property
     def by_vertical(self) -> dict[Vertical, int]:
-        """How many places each vertical has."""
+        """The number of places that each vertical has."""
         return dict(self._by_vertical)
 
     @property
     def by_slot(self) -> dict[Slot, int]:
-        """How many calls of the dispatches that run have no outcome yet, by slot."""
+        """The number of unsettled calls of each slot."""
         calls = (each.calls for each in self._since if isinstance(each, LiveDispatch))
         return dict(Counter(every.planned[call_id].tool.slot for every in calls for call_id in every.stops))
 
@@ -113,8 +114,8 @@ class DispatchPlaces(ConcurrencyLimit):
         """Refuse a dispatch for which there is no place.
 
         Raises:
-            AdmissionRefused: all are taken.
-            VerticalBusy, PrincipalBusy: those that the vertical of a call, or the principal, may have are taken.
+            AdmissionRefused: all places are taken.
+            VerticalBusy, PrincipalBusy: the vertical of a call, or the principal, has taken its share.
         """
         if len(self._since) >= self._most:
             self.refuse_if_full(
@@ -143,7 +144,7 @@ class DispatchPlaces(ConcurrencyLimit):
             )
 
     def enter(self, dispatch: LiveDispatch) -> None:
-        """Give a dispatch its place. `leave` has to follow."""
+        """Give a dispatch its place. `leave` must follow."""
         now = self._clock.monotonic()
         self._since[dispatch] = now
         if len(self._since) == self._most:
@@ -153,12 +154,14 @@ class DispatchPlaces(ConcurrencyLimit):
         seen = ""
         for each in dispatch.plan.run:
             vertical = each.tool.card.definition.vertical
-            if vertical != seen:  # mostly one; in a mixed order some count twice, here and in `leave`
+            # Usually all calls have one vertical. In a mixed order a vertical may count twice; `leave` iterates in the
+            # same order and subtracts the same number.
+            if vertical != seen:
                 seen = vertical
                 held[vertical] = held.get(vertical, 0) + 1
 
     def leave(self, dispatch: LiveDispatch) -> None:
-        """Take the place of a dispatch back, if it has one."""
+        """Release the place of a dispatch, if it has one."""
         if self._since.pop(dispatch, None) is None:
             return
         principal, held = dispatch.turn.claims.principal, self._by_vertical

@@ -15,9 +15,9 @@ from sidecar.core.identifiers import ChildId, ToolId
 from sidecar.core.replaying.frames import Effect
 
 MOST_EFFECTS: Final = 64
-"""Of one child: each is a fact of its own, which is durable before the effect is sent."""
+"""The most effects of one child. Each needs a fact of its own, which must be durable before the effect is sent."""
 KEPT_BYTES: Final = 64 * 1024
-"""Of answers that are kept for another attempt of the child."""
+"""The most bytes of answers that are kept for another attempt of the child."""
 
 
 class DataUse(Struct):
@@ -54,11 +54,14 @@ class DataUse(Struct):
 
     @property
     def forces_degraded(self) -> bool:
-        """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
+        """Whether the outcome must be degraded: no data call succeeded, or one was withheld for its principal.
+
+        Source: DESIGN section 5.
+        """
         return self.barred_below or bool(self._barred) or (self.calls > 0 and self.released == 0)
 
     def count(self, effect: Effect, tool_id: ToolId) -> None:
-        """Count what the tool gateway did."""
+        """Count an action of the tool gateway."""
         match effect:
             case Effect.CALLED:
                 self.calls += 1
@@ -69,7 +72,7 @@ class DataUse(Struct):
             case Effect.BUDGET:
                 self.budget_hit = True
             case Effect.WITHHELD:
-                pass  # what counts is that nothing was released
+                pass  # `forces_degraded` compares the number of calls with the number of releases
             case Effect.SENT:
                 self.effects_sent += 1
                 self.effects_unknown += 1
@@ -79,7 +82,11 @@ class DataUse(Struct):
                 self.final = True
 
     def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
-        """Count the result of a delegation: another attempt would delegate again, to a child with other keys."""
+        """Count the result of a delegation.
+
+        If an effect was sent below, no other attempt is made: it would delegate to a new child, whose effects have new
+        keys.
+        """
         self.barred_below = self.barred_below or barred
         self.effects_sent += sent
         self.effects_unknown += unknown
@@ -91,11 +98,11 @@ class EffectResult(StrEnum):
     """The known result of an effect."""
 
     DONE = "done"
-    """The service answered, and its answer passed the checks."""
+    """The service responded, and its response passed the checks."""
     REFUSED = "refused"
-    """The service answered that it did nothing."""
+    """The service responded that it did nothing."""
     NOT_SENT = "not_sent"
-    """The request did not leave the sidecar, or found no connection."""
+    """The request did not leave the sidecar, or no connection could be opened."""
     UNKNOWN = "unknown"
 
 
@@ -110,9 +117,9 @@ class SentEffect(Struct):
     """One effect.
 
     Attributes:
-        attempt: number of the attempt that asked for it last.
-        result: None while it is being recorded or is on its way.
-        answer: if it is done, unless there was no room for it.
+        attempt: number of the attempt that requested it last.
+        result: None while its key is being recorded or its request runs.
+        answer: the answer of a completed effect, unless there was no room for it.
     """
 
     tool_id: ToolId
@@ -121,7 +128,7 @@ class SentEffect(Struct):
     answer: KeptAnswer | None = None
 
     def settle(self, result: EffectResult) -> None:
-        """Its result is known, or is known to stay unknown."""
+        """Set the result; `UNKNOWN` is final, too."""
         self.result = result
 
     def ask_again(self, attempt: int) -> None:
@@ -132,26 +139,26 @@ class SentEffect(Struct):
 class SentEffects:
     """The effects of one child, over all attempts in this process."""
 
-    __slots__ = ("_asked", "_attempt", "_child_id", "_kept_bytes", "_sent")
+    __slots__ = ("_attempt", "_child_id", "_kept_bytes", "_requested", "_sent")
 
     def __init__(self, child_id: ChildId) -> None:
-        """Begin with none."""
+        """Begin without effects."""
         self._child_id = child_id
         self._attempt = 0
-        self._asked: dict[tuple[ToolId, str], int] = {}
+        self._requested: dict[tuple[ToolId, str], int] = {}
         self._sent: dict[str, SentEffect] = {}
         self._kept_bytes = 0
 
     def __len__(self) -> int:
-        """How many effects there were."""
+        """Return the number of effects."""
         return len(self._sent)
 
     def next_key(self, attempt: int, tool_id: ToolId, arguments_json: str) -> str:
         """Return the key of the next call of an attempt."""
         if attempt != self._attempt:
-            self._attempt, self._asked = attempt, {}
+            self._attempt, self._requested = attempt, {}
         call = tool_id, comparable(arguments_json)
-        self._asked[call] = number = self._asked.get(call, 0) + 1
+        self._requested[call] = number = self._requested.get(call, 0) + 1
         return idempotency_key(self._child_id, *call, number)
 
     def before(self, key: str) -> SentEffect | None:

@@ -11,9 +11,9 @@ class DispatchStage(Enum):
     """The stage of a dispatch.
 
     Attributes:
-        OPENING: accepted; the children that start at once are being put on record.
-        OPEN: on record; its calls wait, run, or have their outcome.
-        WITHDRAWN: it could not be put on record, and nothing of it was started.
+        OPENING: accepted; the children that start immediately are being recorded.
+        OPEN: recorded; each call waits, runs, or has its outcome.
+        WITHDRAWN: it could not be recorded, and none of its calls was started.
         FINISHED: every call has its outcome.
     """
 
@@ -24,14 +24,14 @@ class DispatchStage(Enum):
 
 
 class Custody(Enum):
-    """Which process carries out the calls of a dispatch, and what this one does about it.
+    """Which process executes the calls of a dispatch, and what this process does about it.
 
     Attributes:
-        HERE: this one.
-        ELSEWHERE: another one, or none any more; it is known here from the record.
-        FOLLOWED: the same, but this process ensures that the dispatch gets its result.
-        LOST: this one did, until another one went on with it; what still runs here is being stopped.
-        GIVEN_UP: as ELSEWHERE, but what is known of it here is out of date; it has to be read again.
+        HERE: this process executes it.
+        ELSEWHERE: another process executes it, or none does any more; this process knows it from the record.
+        FOLLOWED: as ELSEWHERE, but this process ensures that the dispatch gets its result.
+        LOST: this process executed it until another sidecar took it over; calls that still run here are being stopped.
+        GIVEN_UP: as ELSEWHERE, but the state in memory is outdated; it must be read from the record again.
     """
 
     HERE = auto()
@@ -42,13 +42,13 @@ class Custody(Enum):
 
 
 class Ownership:
-    """The ownership of one dispatch: on record, and in fact.
+    """The owner of one dispatch in the record, and the process that executes it.
 
     Attributes:
-        custody: changed by the methods only.
-        owner, epoch: whose it is on record, as last read there; empty while it has always been ours.
-        alive_elsewhere: that is another process, and it lives, as last read there.
-        conflict: what listeners are told once it is lost or given up: nothing of it is told here any more.
+        custody: changed only by the methods.
+        owner, epoch: the owner in the record, as last read; empty as long as this process was the only owner.
+        alive_elsewhere: the owner is another process, and it was alive at the last read.
+        conflict: what listeners get once the dispatch is lost or given up; from then on they get no events here.
     """
 
     __slots__ = ("alive_elsewhere", "conflict", "custody", "epoch", "owner")
@@ -60,33 +60,33 @@ class Ownership:
 
     @property
     def here(self) -> bool:
-        """Whether this process carries it out, or did until it lost it: then it still comes to an end here."""
+        """Whether this process executes the dispatch, or did so until it lost it: its calls still end here."""
         return self.custody is Custody.HERE or self.custody is Custody.LOST
 
     def note(self, owner: InstanceId, epoch: int, *, alive_elsewhere: bool) -> None:
-        """Set the owner that the record shows."""
+        """Set the owner that the record has."""
         self.owner, self.epoch, self.alive_elsewhere = owner, epoch, alive_elsewhere
 
     def taken(self, instance: InstanceId) -> None:
-        """This process, `instance`, has taken it on record to close its children; not if it was always ours."""
+        """Note that this process, `instance`, took the dispatch over in the record, as part of another append."""
         if not self.owner:
             raise IllegalTransition("taken", self.custody)
         self.note(instance, self.epoch + (self.owner != instance), alive_elsewhere=False)
 
     def follow(self) -> None:
-        """Ensure that the dispatch gets its result."""
+        """Note that a task of this process ensures that the dispatch gets its result."""
         self._move("follow", Custody.ELSEWHERE, Custody.FOLLOWED)
 
     def unfollow(self) -> None:
-        """The dispatch has its result."""
+        """Note that a followed dispatch has its result."""
         self._move("unfollow", Custody.FOLLOWED, Custody.ELSEWHERE)
 
     def take_over(self) -> None:
-        """Carry it out here from now on."""
+        """Note that this process executes the dispatch from now on."""
         self._move("take_over", Custody.FOLLOWED, Custody.HERE)
 
     def lose(self) -> None:
-        """Another sidecar has taken the dispatch over, or may have; several children may call this."""
+        """Note that another sidecar has taken the dispatch over, or may have. Several children may call this."""
         if self.custody is Custody.LOST:
             return
         if self.custody is Custody.HERE:

@@ -22,10 +22,10 @@ class EndStage(Enum):
     """The stage of a turn's end.
 
     Attributes:
-        OPEN: the turn takes dispatches.
-        ENDING: it takes none any more; its end is not laid out yet.
-        LAID_OUT: what is written of the end is fixed: a repeated try appends the same.
-        ENDED: the end is on record.
+        OPEN: the turn accepts dispatches.
+        ENDING: it accepts none any more; the facts of its end are not prepared yet.
+        LAID_OUT: the facts of the end are fixed; each attempt appends the same facts.
+        ENDED: the end is recorded.
     """
 
     OPEN = auto()
@@ -42,8 +42,8 @@ class EndPlan(msgspec.Struct, frozen=True):
     """The facts of a turn's end.
 
     Attributes:
-        closed: what the end is answered with once `drafts` are on record.
-        settling: outcomes of the calls that have none yet; told once they are on record.
+        closed: the response once `drafts` are recorded.
+        settling: outcomes of the calls that have none; reported once they are recorded.
     """
 
     closed: TurnClosed
@@ -52,19 +52,19 @@ class EndPlan(msgspec.Struct, frozen=True):
 
 
 class TurnEnding:
-    """The end of one turn. The first try comes from a request or a cause; a failed try can be repeated.
+    """The end of one turn. The first attempt comes from a request or a cause; a failed attempt can be repeated.
 
     Attributes:
-        stage: changed by the methods only.
-        attempt: the last try; settled with how the turn ended, or with why the try failed.
+        stage: changed only by the methods.
+        attempt: the last attempt; settles with the end of the turn, or with the error that made the attempt fail.
         request: the parent's `EndTurn`; None if the turn ends for another cause, and once the turn is slim.
         cause: why the turn ends.
         laid_out: set in the stage `LAID_OUT`.
-        closed: how the turn ended; set in the stage `ENDED`.
-        fingerprint: of the request, if the end was found on record or the turn is slim; empty without a request.
-        found_on_record: the turn was ended by another process.
-        asked_for_here: the turn was ended by its parent's request to this process.
-        unreported: the routing decision of an ended turn until it is reported; only if this process wrote the end.
+        closed: the end of the turn; set in the stage `ENDED`.
+        fingerprint: of the request, if the end was found in the record or the turn is slim; empty without a request.
+        found_on_record: another process ended the turn.
+        asked_for_here: a request of the parent to this process ended the turn.
+        unreported: the routing decision of an ended turn until it is reported; only if this process recorded the end.
     """
 
     __slots__ = (
@@ -85,18 +85,20 @@ class TurnEnding:
         self.asked_for_here = False
 
     def contradicts(self, request: EndTurnRequest) -> bool:
-        """Return whether the turn is ended with other contents than those of `request`."""
+        """Return whether the turn was ended with other contents than those of `request`."""
         if self.fingerprint is None:
             return self.request is not None and self.request != request
         return self.fingerprint not in {"", end_fingerprint(request)}
 
     def begin(self, request: EndTurnRequest | None, cause: EndCause) -> FirstResult[TurnClosed | SubagentsError]:
-        """Begin a try; only while none is under way, and before the turn has ended.
+        """Begin an attempt; only while no other attempt runs, and before the turn has ended.
 
         Args:
-            request: of the parent; that of an earlier try stays. None is taken once the end is laid out without one,
-                which may be on record already: the parent finds that the turn was ended before.
-            cause: of an end that no parent asks for.
+            request: the parent's request. The request of an earlier attempt takes precedence, and none is set once an
+                end
+                without a request is laid out: that end may be on record already, and the parent then learns that the
+                    turn was ended before.
+            cause: the cause of an end that no parent requests.
         """
         if self.stage is EndStage.ENDED or not (self.attempt is None or self.attempt.settled):
             raise IllegalTransition("begin", self.stage)
@@ -109,26 +111,26 @@ class TurnEnding:
         return self.attempt
 
     def lay_out(self, laid_out: EndPlan) -> EndPlan:
-        """Fix the facts of the end; returns them."""
+        """Fix the facts of the end; return them."""
         if self.stage is not EndStage.ENDING or self.attempt is None or self.attempt.settled:
             raise IllegalTransition("lay_out", self.stage)
         self.stage, self.laid_out = EndStage.LAID_OUT, laid_out
         return laid_out
 
     def contradicted(self) -> None:
-        """The record contradicts the prepared end, which must be prepared again."""
+        """Drop the prepared facts, because the record contradicts them."""
         if self.stage is not EndStage.LAID_OUT:
             raise IllegalTransition("contradicted", self.stage)
         self.stage, self.laid_out = EndStage.ENDING, None
 
     def give_back(self) -> None:
-        """Leave the end to another sidecar: the turn is open again. Not once it is laid out."""
+        """Leave the end to another sidecar, and open the turn again. Not possible once the facts are laid out."""
         if self.stage is not EndStage.ENDING:
             raise IllegalTransition("give_back", self.stage)
         self.stage = EndStage.OPEN
 
     def recorded(self) -> EndPlan:
-        """The prepared end is recorded; returns it."""
+        """Note that the prepared facts are recorded; return them."""
         if self.stage is not EndStage.LAID_OUT or self.laid_out is None:
             raise IllegalTransition("recorded", self.stage)
         done = self.laid_out
@@ -137,7 +139,7 @@ class TurnEnding:
         return done
 
     def found(self, closed: TurnClosed, fingerprint: str) -> None:
-        """The end was found on record, which may be the one that was laid out here and never confirmed."""
+        """Set the end that the record has. It may be the one that was laid out here and never confirmed."""
         if self.stage is EndStage.ENDED:
             raise IllegalTransition("found", self.stage)
         self._ended(closed)
@@ -145,14 +147,14 @@ class TurnEnding:
         self.found_on_record = True
 
     def conclude(self, refused: SubagentsError | None) -> None:
-        """Settle the attempt to end the turn; `refused`: why it failed, unless the turn has ended."""
+        """Settle the attempt; `refused` is the error if the turn has not ended."""
         told = self.closed or refused
         if self.attempt is None or told is None:
             raise IllegalTransition("conclude", self.stage)
         self.attempt.settle(told)
 
     def slim(self) -> None:
-        """Keep only the part of the request that repetitions are compared with: a narration may have 256 KiB."""
+        """Keep only a fingerprint of the request, to compare repeated requests with: a narration may have 256 KiB."""
         if self.stage is not EndStage.ENDED:
             raise IllegalTransition("slim", self.stage)
         if self.fingerprint is None:
@@ -160,7 +162,7 @@ class TurnEnding:
         self.request = None
 
     def reported(self) -> None:
-        """The routing decision was reported."""
+        """Note that the routing decision was reported."""
         if self.unreported is None:
             raise IllegalTransition("reported", self.stage)
         self.unreported = None
@@ -172,6 +174,6 @@ class TurnEnding:
 
 
 def end_fingerprint(request: EndTurnRequest) -> str:
-    """Return what two requests to end a turn with the same contents share."""
+    """Return a digest that is equal for two requests that end a turn with the same contents."""
     contents = (request.integrations, request.narration, request.declared_intent_count, request.user_message)
     return sha256(msgspec.json.encode(contents)).hexdigest()

@@ -1,8 +1,8 @@
 """Which attempts may call tools now: a table of random keys. A grant ends with its attempt (DESIGN section 12).
 
-A key carries no content and no signature. Its permissions exist only in the table, so that a key cannot be forged and
-cannot outlive its row. Expired keys are not kept: an unknown but well-formed key is treated as an expired one, so that
-a host that continues after a restart of the sidecar is told to stop.
+A key carries no content and no signature. Its permissions exist only in the table, so a key cannot be forged and cannot
+outlive its row. Expired keys are not kept: an unknown but well-formed key counts as expired, so that a host that
+continues after a restart of the sidecar is told to stop.
 """
 
 import re
@@ -17,7 +17,7 @@ from sidecar.operations.ports import Ids
 from sidecar.operations.turn.state.child import Child
 
 FORM: Final = re.compile(r"gr1\.[A-Za-z0-9_-]{1,64}\.end")
-"""Both ends are fixed: a key that was cut short is told from one that is over. The log's redaction knows it, too."""
+"""Both ends are fixed, so that a truncated key differs from an expired one. The log's redaction uses the same form."""
 
 
 class LiveGrant(msgspec.Struct):
@@ -29,7 +29,7 @@ class LiveGrant(msgspec.Struct):
 
 
 class GrantTable:
-    """Mints grants and knows which are alive."""
+    """Creates grants, and knows which of them are valid."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class GrantTable:
         self._keys: dict[AttemptId, str] = {}
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
-        """Return the bearer token of one attempt, alive until `revoke`. An attempt has one; mint it once."""
+        """Return the bearer token of one attempt, valid until `revoke`. Call it once per attempt."""
         key = self._keys[attempt_id] = f"gr1.{self._ids.new('grant')}.end"
         self._live[key] = LiveGrant(child, self._lease_term())
         return key
 
     def revoke(self, attempt_id: AttemptId) -> bool:
-        """Revoke a grant, and return whether it was ever used. Unknown ones are ignored."""
+        """Revoke a grant, and return whether it was ever used. Unknown attempts are ignored."""
         key = self._keys.pop(attempt_id, None)
         return key is not None and self._live.pop(key).used
 
@@ -67,11 +67,11 @@ class GrantTable:
             self.revoke(attempt_id)
 
     def claim(self, token: str) -> LiveGrant:
-        """Return the live attempt that a token belongs to.
+        """Return the running attempt that a token belongs to.
 
         Raises:
-            GrantInvalid: not a whole key.
-            GrantSpent: no attempt runs that it is for, as far as is known here.
+            GrantInvalid: the token does not have the form of a key.
+            GrantSpent: no running attempt of this process has this key.
         """
         live = self._live.get(token)
         if live is None and not FORM.fullmatch(token):
@@ -82,11 +82,11 @@ class GrantTable:
         return live
 
     def holder(self, token: str) -> Child | None:
-        """Return whose grant a token is, for a check of who sent it; does not use it. None: of no running attempt."""
+        """Return the child that a token belongs to, without using the grant; None if its attempt does not run."""
         live = self._live.get(token)
         return None if live is None else live.child
 
     @property
     def alive(self) -> int:
-        """How many grants are alive."""
+        """The number of valid grants."""
         return len(self._live)

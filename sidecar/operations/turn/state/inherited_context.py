@@ -22,7 +22,7 @@ def inherited_context(claims: SurfaceClaims, request: DispatchRequest) -> Inheri
 
 
 def with_context(context: InheritedContext, planned: PlannedCall) -> InheritedContext:
-    """Return what one call's sub-agent is given: its own `prior_context` is meant for it, and wins."""
+    """Return the context of one call's sub-agent: the call's own `prior_context` takes precedence."""
     if not planned.prior_context.strip():
         return context
     return msgspec.structs.replace(context, prior_context=planned.prior_context)

@@ -14,38 +14,38 @@ from subagents_errors import CallFailure
 
 
 class Delegation:
-    """A delegation that runs: how to stop it, and when it is over, its child closed."""
+    """A running delegation: `stop` settles when it is stopped, `over` when its child is closed."""
 
     __slots__ = ("over", "stop")
 
     def __init__(self) -> None:
-        """Begin with both undecided."""
+        """Begin with both unsettled."""
         self.stop: FirstResult[CallFailure] = FirstResult()
         self.over: FirstResult[None] = FirstResult()
 
     def cancel(self, reason: CallFailure) -> None:
-        """Stop it, unless something else has."""
+        """Stop the delegation, unless it is stopped already."""
         self.stop.settle(reason)
 
     def end(self) -> None:
-        """The delegation has ended."""
+        """Note that the delegation has ended."""
         self.over.settle(None)
 
 
 class BudgetLedger:
-    """One child's.
+    """The ledger of one child.
 
     Attributes:
-        tokens, tool_calls: used by the child and below, over all attempts.
-        usage_below: tokens of those it delegated to.
-        made: delegations so far, over all attempts.
-        running: by the child that was delegated to, in order of beginning.
+        tokens, tool_calls: used by the child and its descendants, over all attempts.
+        usage_below: tokens of its descendants.
+        made: number of delegations, over all attempts.
+        running: delegations by the delegated child, in the order in which they began.
     """
 
     __slots__ = ("_above", "_budgets", "_running", "made", "running", "tokens", "tool_calls", "usage_below")
 
     def __init__(self, budgets: Budgets, above: "BudgetLedger | None" = None) -> None:
-        """Begin with nothing used; `above` is that of the child that delegates to this one."""
+        """Begin with nothing used; `above` is the ledger of the delegating child."""
         self._budgets = budgets
         self._above = above
         self.tokens = self.tool_calls = self.made = 0
@@ -54,12 +54,12 @@ class BudgetLedger:
         self.running: Mapping[ChildId, Delegation] = self._running
 
     def delegate(self, child_id: ChildId, delegation: Delegation) -> None:
-        """A delegation begins."""
+        """Note that a delegation begins."""
         self.made += 1
         self._running[child_id] = delegation
 
     def delegated(self, child_id: ChildId) -> None:
-        """A delegation is over."""
+        """Note that a delegation has ended."""
         self._running.pop(child_id, None)
 
     def use_tokens(self, more: int) -> None:
@@ -75,38 +75,41 @@ class BudgetLedger:
             self._above.use_tool_call()
 
     def add_below(self, usage: Usage) -> None:
-        """Add the cost of a delegation, its own delegations included; their usage was counted as it was reported."""
+        """Add the usage of an ended delegation and its descendants.
+
+        Budgets have counted it already, as it was reported.
+        """
         self.usage_below += usage
 
     @property
     def tokens_left(self) -> int | None:
-        """The least that is left here or above, below 0 if too many were used; None: no limit."""
+        """The smallest rest of this ledger and those above it, below 0 if exceeded; None: no limit."""
         own = None if self._budgets.tokens is None else self._budgets.tokens - self.tokens
-        return _lesser(own, None if self._above is None else self._above.tokens_left)
+        return _smaller(own, None if self._above is None else self._above.tokens_left)
 
     @property
     def tool_calls_left(self) -> int | None:
-        """The least that is left here or above; None: no limit."""
+        """The smallest rest of this ledger and those above it; None: no limit."""
         own = None if self._budgets.tool_calls is None else self._budgets.tool_calls - self.tool_calls
-        return _lesser(own, None if self._above is None else self._above.tool_calls_left)
+        return _smaller(own, None if self._above is None else self._above.tool_calls_left)
 
     def end_delegations(self, reason: CallFailure, then: Callable[[], object]) -> None:
-        """Stop every delegation that runs; `then` is called once each is over, no later than it can be recorded."""
+        """Stop every running delegation; call `then` once all have ended, or their time to be recorded is over."""
         running = list(self.running.values())
-        for delegation in running:  # all before any is over
+        for delegation in running:  # stop all before waiting for any, so that they end concurrently
             delegation.cancel(reason)
-        _when_over(running, then)
+        _call_when_ended(running, then)
 
 
-def _when_over(delegations: Sequence[Delegation], then: Callable[[], object]) -> None:
+def _call_when_ended(delegations: Sequence[Delegation], then: Callable[[], object]) -> None:
     for each in delegations:
         if not each.over.settled:
-            each.over.on_settled(lambda _: _when_over(delegations, then))
+            each.over.on_settled(lambda _: _call_when_ended(delegations, then))
             return
     then()
 
 
-def _lesser(one: int | None, other: int | None) -> int | None:
+def _smaller(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)

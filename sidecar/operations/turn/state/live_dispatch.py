@@ -38,25 +38,25 @@ from subagents_errors import CallFailure
 
 
 class LiveDispatch:
-    """One dispatch, from its acceptance, with calls that wait or that the plan settled, until its turn is forgotten.
+    """One dispatch in memory, from its acceptance until its turn is forgotten.
 
     Attributes:
-        stage, ownership: how far it is, and which process carries it out.
-        settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        stage, ownership: its stage, and the process that executes it.
+        settle_at: the time at which every call is stopped, by the event loop's clock.
+        record_by: the time until which outcomes may be recorded, by the same clock.
         result: None while it runs.
         finished_at: wall clock; None while it runs.
-        opened: settled with None once its children are on record, or with the error that refused it.
-        finished: settled with the result once every call has its outcome.
-        calls: where each of them stands.
-        lane_keys: the name of each call that runs, or waits to, among all calls of the turn.
-        ready: what is to be done next for its calls.
-        deadlines: of itself and of everything that runs for it.
-        trace: what attempts belong to.
-        status: what a child that reports progress is to call.
+        opened: settles with None once its first children are recorded, or with the error that refused it.
+        finished: settles with the result once every call has its outcome.
+        calls: the state of each call.
+        lane_keys: the key of each call that runs or waits in the turn's slot queues.
+        ready: the next steps of its calls.
+        deadlines: the deadlines of the dispatch and of everything that runs for it.
+        trace: the parent of the attempts' spans.
+        status: receives the progress reports of children.
 
     Args:
-        settle_by: wall clock; when every call is stopped of a dispatch that is brought back from the record. None: it
-            begins here.
+        settle_by: wall clock time at which the calls of a restored dispatch are stopped. None: it begins here.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LiveDispatch:
         trace: DispatchTrace = UNTRACED,
         settle_by: datetime | None = None,
     ) -> None:
-        # The token is kilobytes, and as long as the turn is kept its dispatches are: all hold the same text.
+        # The token has kilobytes and is kept as long as the turn: all dispatches share one copy of it.
         self.request = msgspec.structs.replace(request, surface_token=turn.token)
         self.turn, self.plan, self.intents = turn, plan, intents
         self.dispatch_id, self._trace, self._clock = request.dispatch_id, trace, clock
@@ -114,14 +114,14 @@ class LiveDispatch:
         return self._log.newest
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
-        """Return what the sub-agent of a call is given of the turn."""
+        """Return the parts of the turn that the sub-agent of a call receives."""
         planned = self.calls.planned[call_id]
         return with_context(self._inherited, planned) if planned.prior_context else self._inherited
 
     # --- opening
 
     def open(self, begin: Callable[[], object] = lambda: None) -> None:
-        """The dispatch is on record: `begin` starts its calls before any waiter learns of the opening."""
+        """Note that the dispatch is recorded. `begin` starts its calls before any waiter learns of the opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("open", self.stage)
         self.stage = DispatchStage.OPEN
@@ -131,7 +131,7 @@ class LiveDispatch:
             self.opened.settle(None)
 
     def withdraw(self, refused: Exception) -> None:
-        """The dispatch could not be recorded: undo its acceptance, and wake the waiters for its opening."""
+        """Undo the acceptance of a dispatch that could not be recorded, and wake the waiters for its opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("withdraw", self.stage)
         self.stage = DispatchStage.WITHDRAWN
@@ -142,21 +142,24 @@ class LiveDispatch:
             self.turn.lanes.leave(self.lane_keys[planned.call.call_id])
         self.opened.settle(refused)
 
-    # --- elsewhere
+    # --- execution by other processes
 
     def begin_events_after(self, sequence: int) -> None:
-        """Count events on from `sequence`."""
+        """Continue the sequence numbers of events after `sequence`."""
         self._log.begin_after(sequence)
 
     def take_over(self, events_after: int, margin: float) -> None:
-        """Execute the rest here, in the time that is left; see `begin_events_after`, `settle_within`."""
+        """Execute the rest here, in the remaining time; see `begin_events_after`, `settle_within`."""
         left = (self._settle_by - self._clock.now()).total_seconds() if self._settle_by else 0.0
         self.ownership.take_over()
         self.begin_events_after(max(self.sequence, events_after))
         self.settle_within(self._clock.monotonic() - self.received_at + max(0.0, left), margin)
 
     def unfollow(self) -> None:
-        """No task follows the dispatch any more: a missing result must be read from the record again."""
+        """Note that no task follows the dispatch any more.
+
+        If it has no result, it must be read from the record again.
+        """
         if self.ownership.custody is not Custody.FOLLOWED:
             raise IllegalTransition("unfollow", self.ownership.custody)
         if self.stage is DispatchStage.FINISHED:
@@ -167,7 +170,7 @@ class LiveDispatch:
             self.turn.drop(self)
 
     def lose(self) -> None:
-        """Give it up: another sidecar has taken it over."""
+        """Stop the execution here: another sidecar has taken the dispatch over."""
         self.ownership.lose()
         self.calls.stop_all(CallFailure.RECORD_UNAVAILABLE)
         self._listeners.wake()
@@ -175,19 +178,19 @@ class LiveDispatch:
     # --- stopping
 
     def settle_within(self, seconds: float, margin: float) -> None:
-        """Stop every call `seconds` after the request came; their outcomes may be recorded for `margin` longer."""
+        """Stop every call `seconds` after the arrival of the request; outcomes may be recorded for `margin` longer."""
         self.settle_at = self.received_at + seconds
         self.record_by = self.settle_at + margin
         self.deadlines.at(self.settle_at, self.calls.stop_all, CallFailure.JOIN_DEADLINE)
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
-        """Return what stops one call that runs or waits to."""
+        """Return the result that stops a running or waiting call when it settles."""
         return self.calls.stops[call_id]
 
-    # --- what happens
+    # --- events
 
     def running(self, child: Child, now: datetime) -> None:
-        """A call began to run."""
+        """Note that a call has begun to run."""
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("running", self.stage)
         self.calls.begin(child)
@@ -197,7 +200,7 @@ class LiveDispatch:
             self._listeners.wake()
 
     def settled(self, outcome: CallOutcome, now: datetime) -> None:
-        """A call has its outcome."""
+        """Set the outcome of a call."""
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("settled", self.stage)
         self._progress.ended(self.calls.settle(outcome))
@@ -206,12 +209,15 @@ class LiveDispatch:
             self._listeners.wake()
 
     def finish(self, overhead: timedelta = timedelta(0)) -> DispatchResult:
-        """Every call has its outcome: send batched reports, then the result, unless it is lost. Returns the result."""
+        """Set the result from the outcomes, and return it. Listeners get batched reports first, then the result.
+
+        A lost dispatch reports nothing: its new owner does.
+        """
         if self.stage is not DispatchStage.OPEN or len(self.calls.outcomes) < len(self.request.calls):
             raise IllegalTransition("finish", self.stage)
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
         self.stage = DispatchStage.FINISHED
-        self.deadlines.cancel_all()  # they would keep it alive until they are due
+        self.deadlines.cancel_all()  # pending deadlines refer to this object and would keep it in memory
         self.ready.close()
         if self.ownership.conflict is None:
             self._progress.tell_rest()
@@ -229,7 +235,7 @@ class LiveDispatch:
             self.finish()
 
     def overhead(self) -> timedelta:
-        """Return the time so far that was not spent waiting for sub-agents. Source: PC2-NFR-1a."""
+        """Return the time so far during which no sub-agent ran. Source: PC2-NFR-1a."""
         return timedelta(seconds=max(0.0, self._clock.monotonic() - self.received_at - self.calls.busy_for))
 
     # --- listening
@@ -239,11 +245,11 @@ class LiveDispatch:
         return Snapshot(self.dispatch_id, attached, after, self.calls.snapshot())
 
     def events_after(self, sequence: int) -> Sequence[DispatchEvent]:
-        """Return the events after `sequence`, with a gap first if some of them are no longer stored."""
+        """Return the events after `sequence`, preceded by a gap if some of them are no longer stored."""
         return self._log.after(sequence, self._clock.now())
 
     def listen(self) -> tuple[int, Listener]:
-        """Add a listener; returns its number and what wakes it."""
+        """Add a listener; return its number and the listener."""
         if self._left is not None:
             self._left.cancel()
             self._left = None
@@ -261,19 +267,19 @@ class LiveDispatch:
             self._listeners.remove(number)
 
     def drains(self) -> None:
-        """A drain takes the ready steps: listeners get its events together, or earlier ones first if it takes long."""
+        """Wake the listeners before a drain: they send earlier events first if the drain takes long."""
         self._listeners.wake()
 
     @property
     def heard(self) -> bool:
-        """Return whether the dispatch has listeners."""
+        """Whether the dispatch has listeners."""
         return bool(self._listeners)
 
     def leave(self, number: int | None, grace: timedelta = timedelta(0)) -> None:
-        """Remove a listener, if any; if none is left in a running dispatch, apply the request's `on_disconnect`.
+        """Remove a listener. If a running dispatch has none left, apply the request's `on_disconnect`.
 
         Args:
-            number: which listener.
+            number: the listener's number; None: only apply `on_disconnect`.
             grace: how long the listener may take to return before it counts as gone.
         """
         self._listeners.remove(number)
@@ -283,9 +289,9 @@ class LiveDispatch:
             # `listen` cancels it. A timer that survived a return would cut short the grace of the next break.
             self._left = self.deadlines.at(self._clock.monotonic() + grace.total_seconds(), self.leave, None)
             return
-        policy, going_on = self.request.on_disconnect, self.request.continue_for
+        policy, continue_for = self.request.on_disconnect, self.request.continue_for
         if policy is OnDisconnect.CANCEL:
             self.calls.stop_all(CallFailure.CALL_CANCELLED)
-        elif policy is OnDisconnect.CONTINUE_UNTIL and going_on is not None:
-            until = self._clock.monotonic() + going_on.total_seconds()
+        elif policy is OnDisconnect.CONTINUE_UNTIL and continue_for is not None:
+            until = self._clock.monotonic() + continue_for.total_seconds()
             self._left = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)

@@ -23,11 +23,14 @@ Turn: TypeAlias = TurnState[LiveDispatch]
 
 NONE_FETCHED: Final[Mapping[Digest, Card]] = MappingProxyType({})
 SLIM_FOR_EACH_WHOLE: Final = 4
-"""Turns of which only the end is kept, for each that is kept whole; of older ones the record knows."""
+"""Number of turns of which only the end is kept, for each turn that is kept whole.
+
+Older turns are only in the record.
+"""
 
 
 def text_bytes(turn: Turn) -> int:
-    """Return the size of a turn's answers and requests, which is nearly all that a turn with large answers takes."""
+    """Return the size of a turn's answers and requests: most of the memory of a turn with large answers."""
     size = 0
     for dispatch in turn.dispatches.values():
         for call in dispatch.request.calls:
@@ -45,23 +48,24 @@ class EndedTurns:
     """The newest ended turns. Older ones keep less data, so that memory is limited.
 
     Args:
-        whole: how many are kept with their dispatches.
-        most_bytes: room for their answers and requests; the oldest are kept without them if there is too little.
+        whole: number of turns that are kept with their dispatches.
+        most_bytes: limit for their answers and requests; if it is exceeded, the oldest turns lose theirs.
 
     Attributes:
-        bytes: what the answers and requests of the turns that are kept whole take.
+        bytes: size of the answers and requests of the turns that are kept whole.
     """
 
     def __init__(self, whole: int, most_bytes: int) -> None:
         self._most_whole, self._most_bytes = whole, most_bytes
         self.bytes = 0
         self._bytes: dict[TurnId, int] = {}
-        # The oldest ones go all the time: to find the first key, a plain dictionary walks over those that are gone.
+        # The oldest entries are removed all the time. A plain dictionary keeps the slots of removed entries and walks
+        # over them to find its first key.
         self._whole: OrderedDict[TurnId, Turn] = OrderedDict()
         self._slim: OrderedDict[TurnId, Turn] = OrderedDict()
 
     def add(self, turn: Turn) -> Iterator[Turn]:
-        """Keep a turn, unless it is kept already; yield those that are too old to be kept."""
+        """Keep a turn, unless it is kept already; yield turns that are too old to be kept."""
         if turn.turn_id not in self._slim and turn.turn_id not in self._whole:
             turn.put_away()
             self._whole[turn.turn_id] = turn
@@ -76,17 +80,17 @@ class EndedTurns:
             yield self._slim.popitem(last=False)[1]
 
     def drop(self, turn: Turn) -> None:
-        """Drop a turn."""
+        """Remove a turn."""
         if self._whole.pop(turn.turn_id, None) is not None:
             self.bytes -= self._bytes.pop(turn.turn_id)
         self._slim.pop(turn.turn_id, None)
 
 
 class Turns:
-    """The open turns of this process, and for a while the ended ones.
+    """The open turns of this process, and for some time the ended ones.
 
-    A turn is idle while nothing runs in it. Idle turns give way to new ones, oldest first; turns in which work runs do
-    not, and when there are too many of these, new turns are refused.
+    A turn is idle while no work runs in it. Idle turns make room for new ones, oldest first. Turns in which work runs
+    do not: if there are too many of these, new turns are refused.
     """
 
     def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, rules: DispatchRules) -> None:
@@ -108,17 +112,17 @@ class Turns:
 
     @property
     def open(self) -> int:
-        """How many have not ended."""
+        """The number of turns that have not ended."""
         return self.working.taken + self.idle
 
     @property
     def idle(self) -> int:
-        """How many have not ended although nothing runs in them."""
+        """The number of turns that have not ended and in which no work runs."""
         return sum(1 for turn in self._idle.values() if turn.ending.closed is None)
 
     @property
     def ended_bytes(self) -> int:
-        """What the answers and requests of ended turns take."""
+        """The size of the answers and requests of ended turns."""
         return self._ended.bytes
 
     def known(self, turn_id: TurnId) -> Turn | None:
@@ -126,7 +130,7 @@ class Turns:
         return self._turns.get(turn_id)
 
     def gives_up_by(self, give_up: Callable[[Turn], None]) -> None:
-        """Have idle turns ended by `give_up` when there are too many; it must not wait."""
+        """Set the function that ends idle turns when there are too many. It must not wait."""
         self._give_up = give_up
 
     def add(self, turn: Turn) -> None:
@@ -146,27 +150,27 @@ class Turns:
         self._rest(turn)
 
     def begins_work(self, turn: Turn) -> None:
-        """Work in a turn begins; `ends_work` must follow."""
+        """Note that work in a turn begins; `ends_work` must follow."""
         turn.works += 1
         self._idle.pop(turn.turn_id, None)
         self.working.take(id(turn))
 
     def ends_work(self, turn: Turn) -> None:
-        """Work in a turn is over."""
+        """Note that work in a turn has ended."""
         turn.works -= 1
         if not turn.works:
             self.working.give_back(id(turn))
             self._rest(turn)
 
     def asked_for(self, turn: Turn) -> None:
-        """Mark a turn as just used: it becomes the last candidate for eviction."""
+        """Mark a turn as just used, so that it is evicted last."""
         if turn.ending.closed is not None:
             self.ended(turn)
         elif turn.turn_id in self._idle:
             self._rest(turn)
 
     def idle_for(self, seconds: float) -> Turn | None:
-        """Return the turn that has been idle longest, if it has been so long."""
+        """Return the turn that has been idle longest, if it has been idle for `seconds`."""
         turn = next((each for each in self._idle.values() if each.ending.closed is None), None)
         return turn if turn is not None and turn.idle_since <= self._clock.monotonic() - seconds else None
 
@@ -189,10 +193,10 @@ class Turns:
         self._ended.drop(turn)
         self._by_token.pop(turn.token, None)
         if turn.ending.closed is not None:
-            turn.slim()  # its dispatches lead back to it: they are to be freed without the garbage collector
+            turn.slim()  # breaks the cycle between turn and dispatches, so that both are freed at once
 
     def held(self, token: str) -> Turn | None:
-        """Return the turn of a token that was created or checked here before, without another check."""
+        """Return the turn of a token that this process created or verified before; does not verify it again."""
         return self._by_token.get(token)
 
     def claims_of(self, token: str) -> SurfaceClaims:
@@ -210,22 +214,22 @@ class Turns:
         return claims
 
     def of_token(self, token: str, fetched: Mapping[Digest, Card] = NONE_FETCHED) -> Turn:
-        """Return the turn a token belongs to, rebuilt from stored definitions if this process has not seen it.
+        """Return the turn of a token, rebuilt from stored definitions if this process has not seen it.
 
         Args:
             token: as sent.
-            fetched: cards that the token names, beside those in memory.
+            fetched: cards that the token names and that are not in memory.
 
         Raises:
-            SurfaceTokenInvalid: not one of this deployment's.
-            SurfaceTokenExpired: too old, or a definition is kept nowhere.
+            SurfaceTokenInvalid: not a token of this deployment.
+            SurfaceTokenExpired: the token is too old, or one of its definitions is not stored any more.
         """
         known = self.held(token)
         if known is not None:
             return known
         claims = self.claims_of(token)
         left = claims.expires_at - self._clock.now()
-        # By a clock that was set back, a turn would seem to last longer than any does.
+        # If the clock was set back, `left` exceeds the lifetime of any turn.
         reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()
         turn = Turn(claims, token, self._surface_of(claims, fetched), reap_at, origin=Origin.UNREAD)
         self.add(turn)

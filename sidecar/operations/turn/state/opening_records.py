@@ -24,9 +24,9 @@ def opening_of(
 
     Args:
         dispatch: accepted.
-        now: of the loop's clock.
-        starts: the children that start at once.
-        contracts: theirs.
+        now: by the event loop's clock.
+        starts: the children that start immediately.
+        contracts: their contracts.
     """
     turn, request, plan, intents = dispatch.turn, dispatch.request, dispatch.plan, dispatch.intents
     claims = None if turn.claims_recorded else turn.unnamed_claims
@@ -62,5 +62,5 @@ def opening_of(
 
 
 def request_from_json(text: str, surface_token: str) -> DispatchRequest:
-    """Return the request that is on record as `text`."""
+    """Return the request that is recorded as `text`."""
     return msgspec.structs.replace(from_json(text, DispatchRequest), surface_token=surface_token)

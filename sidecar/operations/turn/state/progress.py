@@ -30,13 +30,13 @@ class Listener:
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Inform the listener of news of the dispatch."""
+        """Wake the listener, because there are new events."""
         self.woken = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def hears(self) -> None:
-        """Note that the listener is about to send all news: only news after this call has to wake it."""
+        """Note that the listener is about to send all new events: only events after this call must wake it."""
         self.woken, self._among.asleep = False, True
 
     async def wait(self) -> None:
@@ -50,7 +50,7 @@ class Listeners:
     """The listeners of one dispatch, by number.
 
     Attributes:
-        asleep: at least one listener may be waiting. False spares each event the walk over all listeners.
+        asleep: at least one listener may be waiting. If it is False, an event need not loop over the listeners.
     """
 
     def __init__(self) -> None:
@@ -63,13 +63,13 @@ class Listeners:
         return bool(self._listeners)
 
     def add(self) -> tuple[int, Listener]:
-        """Add a listener. Returns its number, for `remove`, and the listener."""
+        """Add a listener; return its number, for `remove`, and the listener."""
         self._next += 1
         listener = self._listeners[self._next] = Listener(self)
         return self._next, listener
 
     def remove(self, number: int | None) -> None:
-        """Remove a listener, if there is one of that number."""
+        """Remove the listener of that number, if there is one."""
         if number is not None:
             self._listeners.pop(number, None)
 
@@ -114,10 +114,10 @@ class ProgressReports:
         self._reporters[reporter.call_id] = reporter
         if self._silences is not None:
             self._silences.began(reporter, self._clock.monotonic())
-            self._listen()
+            self._schedule_silence()
 
     def ended(self, index: int) -> None:
-        """Note that a call has its outcome; its silence is not measured any more."""
+        """Note that a call has its outcome; its silence is no longer measured."""
         if self._silences is not None:
             self._silences.ended(index)
 
@@ -126,7 +126,7 @@ class ProgressReports:
         reporter, now = self._reporters[child.call_id], self._clock.monotonic()
         decision, update = self._relay.offer(reporter, event_type, attributes, now)
         if update is not None:
-            self._tell(update)
+            self._send(update)
         elif decision is Handling.BATCH and not self._flushing:
             self._flush_when_due()
         self._recorder.status_seen(reporter.slot, decision)
@@ -134,9 +134,9 @@ class ProgressReports:
             self._recorder.status_unknown(reporter.slot, event_type)
         elif self._silences is not None and decision in PASSED_ON:
             self._silences.broken(reporter.index, now)
-            self._listen()
+            self._schedule_silence()
 
-    def _tell(self, update: StatusUpdate) -> None:
+    def _send(self, update: StatusUpdate) -> None:
         self._log.add(self._clock.now(), update)
         if self._listeners.asleep:
             self._listeners.wake()
@@ -144,7 +144,7 @@ class ProgressReports:
     def tell_rest(self) -> None:
         """Send all batched reports, due or not, because the dispatch ends."""
         for update in self._relay.flush(float("inf")):
-            self._tell(update)
+            self._send(update)
 
     def _flush_when_due(self) -> None:
         due = self._relay.next_due()
@@ -154,10 +154,10 @@ class ProgressReports:
 
     def _flush(self) -> None:
         for update in self._relay.flush(self._clock.monotonic()):
-            self._tell(update)
+            self._send(update)
         self._flush_when_due()
 
-    def _listen(self) -> None:
+    def _schedule_silence(self) -> None:
         """Set the deadline of the next silence that is too long: one deadline for all sub-agents of the dispatch."""
         due = None if self._silences is None else self._silences.next_due()
         if due is None or (self._silence is not None and self._silence[0] <= due):
@@ -172,11 +172,11 @@ class ProgressReports:
         for reporter in () if self._silences is None else self._silences.take_due(now):
             decision, update = self._relay.offer(reporter, STILL_WORKING, {}, now)
             if update is not None:
-                self._tell(update)
+                self._send(update)
             elif not self._flushing:
                 self._flush_when_due()
             self._recorder.status_seen(reporter.slot, STILL_WORKING if decision in PASSED_ON else decision)
-        self._listen()
+        self._schedule_silence()
 
 
 def _silences_of(vocabulary: Vocabulary) -> SilenceMonitor | None:

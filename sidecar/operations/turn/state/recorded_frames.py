@@ -1,6 +1,6 @@
-"""Records the inputs of a child from outside, so that its turn can be replayed.
+"""Records the inputs of a child, so that its turn can be replayed.
 
-While an attempt runs, this only appends to a list; the list is serialised once, when the child settles.
+While an attempt runs, this code only appends to a list; the list is serialised once, when the child settles.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class AttemptFrames:
     __slots__ = ("attempt_id", "began", "entries", "incomplete", "number", "pause", "refused", "size")
 
     def __init__(self, attempt_id: AttemptId, number: int, began: float) -> None:
-        """Begin at a time of the loop's clock."""
+        """Begin at a time of the event loop's clock."""
         self.attempt_id = attempt_id
         self.number = number
         self.began = began
@@ -66,7 +66,7 @@ class AttemptFrames:
         self.refused = ""
         self.incomplete = ""
 
-    def came(self, event: object, now: float) -> None:
+    def add(self, event: object, now: float) -> None:
         """Record one input, if there is room. Never raises."""
         if self.incomplete:
             return
@@ -106,7 +106,7 @@ class AttemptFrames:
             end = EndFrame(0, "cancelled", "", False, False)
         else:
             end = EndFrame(0, "raised", type(error).__name__, False, False)
-        self.came(end, now)
+        self.add(end, now)
 
     def to_row(self, received_at: float, stopped: tuple[StoppedCall, ...], narration: str) -> bytes:
         """Return the stored form, for an outcome with `narration`. Never raises."""
@@ -139,7 +139,7 @@ class ChildFrames:
     __slots__ = ("attempts", "began", "refused_at_once")
 
     def __init__(self, began: float) -> None:
-        """Begin at a time of the loop's clock."""
+        """Begin at a time of the event loop's clock."""
         self.began = began
         self.attempts: list[AttemptFrames] = []
         self.refused_at_once = ""
@@ -152,18 +152,18 @@ class ChildFrames:
 
     def effect(self, effect: Effect, tool: str) -> None:
         """Record an action of the tool gateway for the child."""
-        self._came(GatewayFrame(0, effect, tool))
+        self._add(GatewayFrame(0, effect, tool))
 
     def delegating(self, child_id: ChildId) -> None:
         """Record the begin of a delegation."""
-        self._came(DelegationFrame(0, child_id, False, 0, 0, False))
+        self._add(DelegationFrame(0, child_id, False, 0, 0, False))
 
     def delegated(
         self, child_id: ChildId, used: Usage | None, *, barred: bool, sent: int = 0, unknown: int = 0
     ) -> None:
         """Record the result of a delegation, as far as it affects the delegating child."""
         spent = used or Usage()
-        self._came(
+        self._add(
             DelegationFrame(
                 0,
                 child_id,
@@ -177,14 +177,14 @@ class ChildFrames:
             )
         )
 
-    def _came(self, frame: Frame) -> None:
+    def _add(self, frame: Frame) -> None:
         if self.attempts:
-            self.attempts[-1].came(frame, asyncio.get_running_loop().time())
+            self.attempts[-1].add(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
         """Record that the call was stopped, except at the join deadline, which a replay computes."""
         if reason is not CallFailure.JOIN_DEADLINE:
-            self._came(StoppedFrame(0, reason.name))
+            self._add(StoppedFrame(0, reason.name))
 
     def paused(self, seconds: float) -> None:
         """Record the random wait before the next attempt."""
@@ -208,8 +208,8 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
     """Return frames with increasing offsets."""
     frames: list[Frame] = []
     at = -1
-    for came_at, event in entries:
-        at = max(at + 1, round((came_at - began) * MICROSECONDS))
+    for added_at, event in entries:
+        at = max(at + 1, round((added_at - began) * MICROSECONDS))
         match event:
             case NarrationPart(text):
                 frames.append(Narration(at, text))

@@ -8,7 +8,7 @@ from subagents_errors import CallFailure
 
 
 class TurnSlotQueues:
-    """`core.dispatching.slot_queues` with tasks that wait.
+    """`core.dispatching.slot_queues` with results that callers can wait for.
 
     Attributes:
         running: the calls that may run now, by key.
@@ -17,15 +17,15 @@ class TurnSlotQueues:
     def __init__(self) -> None:
         self._lanes = SlotQueues()
         self.running: Mapping[str, QueuedCall] = self._lanes.running
-        self._turns: dict[str, FirstResult[CallFailure | None]] = {}
+        self._starts: dict[str, FirstResult[CallFailure | None]] = {}
 
     @property
     def occupied(self) -> int:
-        """Calls that wait or run: what the cap counts."""
+        """The number of waiting and running calls, which the fan-out cap limits."""
         return self._lanes.occupied
 
     def enter(self, calls: Sequence[QueuedCall]) -> None:
-        """Queue calls behind the present ones; calls with a free slot start at once."""
+        """Queue calls behind the present ones; calls with a free slot start immediately."""
         self._lanes.enter(calls)
         self._start_ready()
 
@@ -35,7 +35,7 @@ class TurnSlotQueues:
         if key in self.running:
             turn.settle(None)
         else:
-            self._turns[key] = turn
+            self._starts[key] = turn
             stop.on_settled(turn.settle)
         return turn
 
@@ -44,14 +44,14 @@ class TurnSlotQueues:
         return self._lanes.start_beside(call, lenders)
 
     def leave(self, key: str) -> None:
-        """The call has ended or was dropped; calls that waited for its slot queue may run now."""
+        """Remove a call that has ended or was dropped, and start the calls that waited for its slot."""
         self._lanes.leave(key)
-        self._turns.pop(key, None)
+        self._starts.pop(key, None)
         if self._lanes.waiting:
             self._start_ready()
 
     def _start_ready(self) -> None:
         for key in self._lanes.start_ready():
-            turn = self._turns.pop(key, None)
+            turn = self._starts.pop(key, None)
             if turn is not None:
                 turn.settle(None)

@@ -8,7 +8,10 @@ from typing import Final
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 FORM: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
-"""Versions to come may append more after the flags; what they append is not passed on, so it is not read either."""
+"""Later versions of the format may append fields after the flags.
+
+They are not forwarded, so they are not parsed either.
+"""
 STATE_FORM: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,511}\Z")
 SAMPLED: Final = 1
 
@@ -19,7 +22,7 @@ class TraceContext:
 
     Attributes:
         traceparent: well-formed, or empty: no trace.
-        tracestate: what vendors add; passed on as it came.
+        tracestate: vendors' data, forwarded unchanged.
     """
 
     traceparent: str = ""
@@ -27,7 +30,7 @@ class TraceContext:
 
     @property
     def sampled(self) -> bool:
-        """Whether spans are wanted."""
+        """Whether the trace is sampled."""
         return bool(self.traceparent) and bool(int(self.traceparent[-2:], 16) & SAMPLED)
 
     @property

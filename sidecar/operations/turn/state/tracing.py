@@ -1,7 +1,6 @@
-"""What the operations need of tracing: a context to pass on, and spans if a trace is sampled.
+"""The tracing port: a context to forward, and spans if a trace is sampled.
 
-Sampling is checked first, so an unsampled trace creates no object. These are ports like those of `ports.py`. Source:
-DESIGN section 11.
+Sampling is checked first, so an unsampled trace creates no object. Source: DESIGN section 11.
 """
 
 from dataclasses import dataclass
@@ -18,14 +17,14 @@ from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 
 
 class DispatchSpan(Protocol):
-    """One dispatch, being traced. Source: GenAI conventions, `invoke_workflow`."""
+    """The span of one dispatch. Source: GenAI conventions, `invoke_workflow`."""
 
     @property
     def context(self) -> TraceContext:
-        """What the spans of its attempts hang below."""
+        """The parent of the attempts' spans."""
 
     def ended(self, calls: int) -> None:
-        """End it; `calls` have run."""
+        """End the span; `calls` have run."""
 
 
 class DispatchTrace(Struct, frozen=True):
@@ -36,7 +35,7 @@ class DispatchTrace(Struct, frozen=True):
 
     @property
     def context(self) -> TraceContext:
-        """What attempts hang below."""
+        """The parent of the attempts' spans."""
         return self.given if self.span is None else self.span.context
 
     def ended(self, calls: int) -> None:
@@ -49,25 +48,25 @@ UNTRACED: Final = DispatchTrace()
 
 
 class AttemptSpan(Protocol):
-    """One attempt of a child, being traced. Source: GenAI conventions, `invoke_agent`."""
+    """The span of one attempt of a child. Source: GenAI conventions, `invoke_agent`."""
 
     @property
     def context(self) -> TraceContext:
-        """What the sub-agent's host gets, so that its own spans hang below this one."""
+        """The context that the sub-agent's host receives as the parent of its own spans."""
 
     def ended(self, failure: str, usage: Usage | None) -> None:
-        """End it; `failure` is the reason's name, empty if it did not fail."""
+        """End the span; `failure` is the name of the reason, empty if the attempt succeeded."""
 
 
 class ToolSpan(Protocol):
-    """One call of a data service, being traced. Source: GenAI conventions, `execute_tool`."""
+    """The span of one call of a data service. Source: GenAI conventions, `execute_tool`."""
 
     @property
     def context(self) -> TraceContext:
-        """What the data service gets."""
+        """The context that the data service receives."""
 
     def ended(self, failure: str, cache_meta_json: str) -> None:
-        """End it.
+        """End the span.
 
         Args:
             failure: why the payload was withheld; empty if it was released.
@@ -76,10 +75,10 @@ class ToolSpan(Protocol):
 
 
 class Tracing(Protocol):
-    """Makes spans. Never raises, never waits."""
+    """Creates spans. Never raises, never waits."""
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
-        """Begin the span of a dispatch below what its client sent; without that, chance may begin a trace.
+        """Begin the span of a dispatch below the client's context. Without one, the sampling ratio may begin a trace.
 
         None: the trace is not sampled.
         """
@@ -93,18 +92,18 @@ class Tracing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoTracing:
-    """Makes no spans; a client's context is passed on all the same."""
+    """Creates no spans; the client's context is forwarded nevertheless."""
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
-        """Make none."""
+        """Create none."""
         return None
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
-        """Make none."""
+        """Create none."""
         return None
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
-        """Make none."""
+        """Create none."""
         return None
 
 
@@ -112,10 +111,10 @@ NO_TRACING: Final = NoTracing()
 
 
 class LateTracing:
-    """Makes no spans until something is there that does: what makes them is loaded after the sidecar listens.
+    """Creates no spans until an exporter is set. The exporter's libraries are loaded after the sidecar listens.
 
     Attributes:
-        behind: what makes them.
+        behind: creates the spans.
     """
 
     def __init__(self) -> None:
@@ -123,13 +122,13 @@ class LateTracing:
         self.behind: Tracing = NO_TRACING
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
-        """Delegate to the loaded tracing, if any."""
+        """Delegate to the exporter, if one is set."""
         return None if self.behind is NO_TRACING else self.behind.dispatch(given, request, claims)
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
-        """Delegate to the loaded tracing, if any."""
+        """Delegate to the exporter, if one is set."""
         return None if self.behind is NO_TRACING else self.behind.attempt(child, parent, episode_id)
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
-        """Delegate to the loaded tracing."""
+        """Delegate to the exporter, if one is set."""
         return self.behind.tool(child, tool_id)

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class IllegalTransition(RuntimeError):
-    """A defect of the sidecar: a state was to be changed where that makes no sense. Nothing was changed."""
+    """A defect of the sidecar: a state does not permit the requested transition. Nothing was changed."""
 
     def __init__(self, transition: str, stage: Enum) -> None:
         super().__init__(f"{transition} is not possible in the state {stage.name}")

@@ -1,4 +1,4 @@
-"""One turn in memory. `live_dispatch.Turn` adds the dispatches that refer back to it."""
+"""One turn in memory. `live_dispatch.Turn` adds the dispatches, which refer back to it."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ class Origin(Enum):
     """Where a turn was bound, and how much of it this process knows.
 
     Attributes:
-        BOUND_HERE: by this process, which knows all of it.
-        UNREAD: elsewhere; what is on record of it has not been read.
-        READING: it is being read.
-        READ: what is on record of it is known here.
-        UNREADABLE: it could not be read, and the turn is forgotten.
+        BOUND_HERE: this process bound it and knows all of it.
+        UNREAD: another process bound it; its record has not been read.
+        READING: its record is being read.
+        READ: its record has been read.
+        UNREADABLE: its record could not be read, and the turn is forgotten.
     """
 
     BOUND_HERE = auto()
@@ -55,10 +55,10 @@ class DispatchState(Protocol):
     ownership: Ownership
 
     def lose(self) -> None:
-        """Give it up: another sidecar has taken it over."""
+        """Stop the execution here: another sidecar has taken the dispatch over."""
 
     def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
-        """Take the outcomes that the end of the turn gave to its calls, which are on record."""
+        """Finish with the recorded outcomes that the end of the turn gave to the calls."""
 
 
 Dispatch = TypeVar("Dispatch", bound=DispatchState)
@@ -66,22 +66,22 @@ Dispatch = TypeVar("Dispatch", bound=DispatchState)
 
 @dataclass(slots=True)
 class TurnState(Generic[Dispatch]):
-    """One open turn, and what has been dispatched in it.
+    """One open turn, and its dispatches and children.
 
     Attributes:
         claims, token: as signed at bind.
-        compaction_due: what bind said; the same each time it is repeated here.
+        compaction_due: the answer of the bind, which repeated binds get as well.
         next_step: emission index of the next call.
-        reap_at: of the loop's clock.
-        uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
-        idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
-        works: pieces of work that run in it: dispatches, and its end.
-        overhead: what its dispatches took beside the time of their sub-agents.
-        ending: how far its end has come.
-        claims_recorded: the newest fact with claims has these.
+        reap_at: when the reaper ends the turn, by the monotonic clock.
+        uncertain: the record may contain facts that were not confirmed; it must be read before the turn is ended.
+        idle_since: the time of the last request or the end of the last work, by the monotonic clock.
+        works: number of running pieces of work: dispatches, and the end of the turn.
+        overhead: the time of its dispatches during which no sub-agent ran.
+        ending: the state of its end.
+        claims_recorded: the newest fact with claims has the claims of this turn.
         origin: where it was bound, and how much of it is known here.
-        restoring: settled once what is on record of a turn bound elsewhere is known here, or cannot be read.
-        prompt_suffix: of every prompt of the turn.
+        restoring: settles once the record of a turn that was bound elsewhere has been read, or could not be read.
+        prompt_suffix: the end of every prompt of the turn.
     """
 
     claims: SurfaceClaims
@@ -121,13 +121,13 @@ class TurnState(Generic[Dispatch]):
 
     @property
     def digests(self) -> Mapping[Slot, Digest]:
-        """What the claims bind, by slot."""
+        """The digest of each bound definition, by slot."""
         if self._digests is None:
             self._digests = dict(self.claims.tools)
         return self._digests
 
     def __post_init__(self) -> None:
-        """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
+        """Compute the prompt suffix once: the orchestrator and all sub-agents share it."""
         claims = self.claims
         self.turn_id = claims.turn_id
         self.dispatches, self.children = self._dispatches, self._children
@@ -135,7 +135,7 @@ class TurnState(Generic[Dispatch]):
         self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
 
     def children_of(self, dispatch_id: DispatchId) -> list[Child]:
-        """Return the children that the orchestrator's calls of a dispatch have, in emission order."""
+        """Return the children of a dispatch's calls, in emission order, without delegated children."""
         called = (each for each in self.children.values() if each.contract.parent_child_id is None)
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
@@ -147,11 +147,11 @@ class TurnState(Generic[Dispatch]):
         self.next_step += len(dispatch.request.calls)
 
     def bring_back(self, dispatch: Dispatch) -> None:
-        """Replace the known state of a dispatch by the recorded one."""
+        """Replace the state of a dispatch by the recorded one."""
         self._dispatches[dispatch.dispatch_id] = dispatch
 
     def drop(self, dispatch: Dispatch) -> None:
-        """Remove a dispatch, unless another state of it has replaced it."""
+        """Remove a dispatch, unless a restored state has replaced it."""
         if self.dispatches.get(dispatch.dispatch_id) is dispatch:
             del self._dispatches[dispatch.dispatch_id]
 
@@ -162,48 +162,48 @@ class TurnState(Generic[Dispatch]):
         self._unconfirmed.pop(dispatch.dispatch_id, None)
 
     def take_steps(self, count: int) -> None:
-        """Give the next emission indexes away."""
+        """Reserve the next emission indexes."""
         self.next_step += count
 
     def count_steps_from(self, step: int) -> None:
-        """Give no emission index below `step` away any more: those are on record."""
+        """Reserve all emission indexes below `step`, because the record uses them."""
         self.next_step = max(self.next_step, step)
 
     def keep_child(self, child: Child) -> None:
-        """Add a recorded child, in place of the known state of it."""
+        """Add a recorded child, or replace its state."""
         self._children[child.child_id] = child
 
-    # --- what is not known to be on record
+    # --- facts that are not confirmed
 
     @property
     def unrecorded(self) -> bool:
-        """Whether something of it is known here only."""
+        """Whether facts or events of the turn exist only in this process."""
         return bool(self._unconfirmed) or any(child.waits_for_a_fact for child in self.children.values())
 
     def in_front(self, dispatch_id: DispatchId) -> Sequence[Draft]:
-        """Return what happened in a dispatch and was not confirmed: the next append of the dispatch begins with it.
+        """Return the unconfirmed facts of a dispatch; the next append of the dispatch begins with them.
 
-        An append that still waits may be among it: the store decides in order, and knows a draft again.
+        Those of a running append are repeated, too: the store decides in order and recognises a draft by its salt.
         """
         return tuple(self._unconfirmed.get(dispatch_id, ()))
 
     def happened(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
-        """Hold drafts that are about to be appended, until they are recorded."""
+        """Keep drafts that are about to be appended, until they are recorded."""
         if drafts:
             self._unconfirmed.setdefault(dispatch_id, []).extend(drafts)
 
     def recorded(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
-        """Drop recorded or refused drafts. Others may have been added since, and two appends may run at once."""
+        """Drop recorded or refused drafts, but not those that a concurrent append has added since."""
         kept = self._unconfirmed.get(dispatch_id)
         if kept is None:
             return
         if len(drafts) >= len(kept) and drafts[-1] is kept[-1]:
-            del self._unconfirmed[dispatch_id]  # the usual case: nothing came in
+            del self._unconfirmed[dispatch_id]  # the usual case: no draft was added during the append
         else:
             self._forget({each.salt for each in drafts})
 
     def found_on_record(self, salts: Set[bytes]) -> None:
-        """The record was read, and has facts with these salts."""
+        """Drop the drafts with these salts: a read found them in the record."""
         if self._unconfirmed:
             self._forget(salts)
 
@@ -214,13 +214,13 @@ class TurnState(Generic[Dispatch]):
                 del self._unconfirmed[dispatch_id]
 
     def unconfirmed_marks(self, child: Child) -> int:
-        """Return how many events of a child are in drafts that are not known to be on record."""
+        """Return the number of a child's events in drafts that are not known to be recorded."""
         drafts = self._unconfirmed.get(child.dispatch_id, ())
-        told = (each for draft in drafts for each in progress_of(draft.body))
-        return sum(len(each.marks) for each in told if each.step == child.step_idx)
+        progress = (each for draft in drafts for each in progress_of(draft.body))
+        return sum(len(each.marks) for each in progress if each.step == child.step_idx)
 
     def settles_unconfirmed(self, child: Child) -> bool:
-        """Return whether an outcome of a child is still to be written; it then counts, whatever the record has."""
+        """Return whether an unconfirmed draft has the child's outcome, which then takes precedence over the record."""
         first = self.dispatches[child.dispatch_id].plan.first_step if child.dispatch_id in self.dispatches else 0
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         settled = (draft.body for draft in drafts if isinstance(draft.body, CallsSettled))
@@ -232,54 +232,54 @@ class TurnState(Generic[Dispatch]):
         self._forget({each.salt for each in drafts if any(of.step == child.step_idx for of in progress_of(each.body))})
 
     def note_claims(self, *, recorded: bool) -> None:
-        """Return whether the newest fact with claims has those of the turn."""
+        """Set whether the newest fact with claims has the claims of this turn."""
         self.claims_recorded = recorded
 
     def begin_restoring(self) -> None:
-        """The record of a turn that was bound elsewhere is being read."""
+        """Note that the record of a turn that was bound elsewhere is being read."""
         if self.origin is not Origin.UNREAD:
             raise IllegalTransition("begin_restoring", self.origin)
         self.origin = Origin.READING
 
     def restored(self, refused: SubagentsError | None) -> None:
-        """The read has ended, successfully or not."""
+        """Note that the read has ended, successfully or not."""
         if self.origin is not Origin.READING:
             raise IllegalTransition("restored", self.origin)
         self.origin = Origin.READ if refused is None else Origin.UNREADABLE
         self.restoring.settle(refused)
 
     def note_spent(self, elsewhere: int) -> None:
-        """Note what the user's other turns of the day have cost, in units of `money`."""
+        """Set the cost of the user's other turns of the day, in units of `money`."""
         self.spent_elsewhere = elsewhere
 
     def note_unconfirmed(self) -> None:
-        """The store may have something of the turn that it did not confirm."""
+        """Note that the record may contain facts of the turn that were not confirmed."""
         self.uncertain = True
 
     def note_confirmed(self) -> None:
-        """What the store has of the turn is known, or is about to be read."""
+        """Note that the record is known here, or is about to be read."""
         self.uncertain = False
 
     def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
-        """Return whether another process that lives runs a dispatch, as far as is known here."""
+        """Return whether another living process runs the dispatch, as of the last read of the record."""
         dispatch = self.dispatches.get(dispatch_id)
         if dispatch is None or dispatch.ownership.here or dispatch.stage is DispatchStage.FINISHED:
             return False
         return dispatch.ownership.alive_elsewhere
 
     def end_recorded(self) -> None:
-        """The prepared end is recorded: nothing is left to write, and the last outcomes are reported."""
+        """Note that the prepared end is recorded: no fact is left to append, and the last outcomes are reported."""
         laid_out = self.ending.recorded()
         for child in self.children.values():
             child.forget_waiting()
         self._unconfirmed.clear()
         for dispatch_id, outcomes in laid_out.settling.items():
             dispatch = self.dispatches.get(dispatch_id)
-            if dispatch is not None:  # one that was followed here may have lost its last listener meanwhile
+            if dispatch is not None:  # a followed dispatch is dropped when its last listener leaves
                 dispatch.finish_with_turn(outcomes)
 
     def put_away(self) -> None:
-        """Forget texts of an ended turn that only dispatches and attempts to come would need."""
+        """Drop texts of an ended turn that only further dispatches or attempts would need."""
         if self.ending.stage is not EndStage.ENDED:
             raise IllegalTransition("put_away", self.ending.stage)
         self._unnamed = self._digests = None
@@ -288,13 +288,13 @@ class TurnState(Generic[Dispatch]):
                 child.contract_json = ""
 
     def slim(self) -> None:
-        """Keep only the end of an ended turn, which answers repeated ends."""
+        """Keep only the end of an ended turn, which answers repeated requests."""
         self.ending.slim()
         self.lanes = TurnSlotQueues()
         for kept in (self._dispatches, self._children, self._unconfirmed):
             kept.clear()
 
     def refuse_if_over(self) -> None:
-        """Raise `TurnEnded` once the turn is being ended, or has been by another process."""
+        """Raise `TurnEnded` if the turn is ending or has ended, here or elsewhere."""
         if self.ending.stage is not EndStage.OPEN:
             raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})

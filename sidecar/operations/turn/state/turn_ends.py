@@ -18,7 +18,7 @@ class EndCause(Struct, frozen=True):
     Attributes:
         close_reason: of the turn, and of its children without a verdict.
         actor: who closes these children.
-        yields: the end is left to another sidecar if that sidecar worked in the turn last.
+        yields: if another sidecar used the turn last, that sidecar ends it.
     """
 
     close_reason: str

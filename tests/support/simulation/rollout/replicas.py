@@ -136,7 +136,7 @@ class Replica:
         self.tombstones = TombstonesOnDisk(disk, self.weather)
         around.journal.add(Lived(self.life, place, began=True, held=disk.held()))
         self.operations = self._rollout()
-        self.definitions = DefinitionCache(self.loaded, self.operations.seeing, self.store, self.recorder)
+        self.definitions = DefinitionCache(self.loaded, self.operations.definition_watch, self.store, self.recorder)
         self.turns = Turns(around.clock, self.definitions, KEYS, RULES)
         facts: Any = NoEpisodes()
         binding = BindingState(KEYS, facts, facts, rollouts=self.operations.stops.rollouts)
@@ -158,10 +158,10 @@ class Replica:
     async def begin(self) -> None:
         """Do what a process does before it binds, as `open_rollout` does; then keep the loops."""
         operations, start = self.operations, self.process.start
-        self.flags.also_tell(operations.stops.edges.observe)
+        self.flags.add_observer(operations.stops.edges.observe)
         await self.flags.refresh_all()
         await operations.views.look()
-        await operations.seeing.look()
+        await operations.definition_watch.look()
         await operations.views.look()
         for run in (*operations.loops, *(run for _, run in self.export.loops), self.flags.run):
             self._loops.append(start(run(), f"{type(getattr(run, '__self__', run)).__name__} of {self.life}"))
@@ -181,7 +181,7 @@ class Replica:
         await self.operations.views.look()
         await self.operations.stops.edges.look()
         await self.operations.stops.record.look()
-        await self.operations.seeing.look()
+        await self.operations.definition_watch.look()
         await self.operations.views.look()
         await self.operations.stops.effective.look()
         self.operations.watch_decommissions.look()
@@ -293,7 +293,7 @@ class Fleet:
             self._around.counted["configuration changes"] += 1
             replica.loaded.load(variants)
             self._around.journal.add(ConfigLoaded(replica.life, variants))
-            replica.process.within(replica.operations.seeing.look_soon)
+            replica.process.within(replica.operations.definition_watch.look_soon)
 
 
 def request_of(turn: str, user: str, arm: str) -> BindTurnRequest:

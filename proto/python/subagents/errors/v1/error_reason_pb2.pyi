@@ -107,6 +107,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_RECEIPT_OTHER_SUB_AGENT: _ClassVar[ErrorReason]
     ERROR_REASON_RECEIPT_DEFINITION_CHANGED: _ClassVar[ErrorReason]
     ERROR_REASON_RECEIPT_OTHER_ANSWERER: _ClassVar[ErrorReason]
+    ERROR_REASON_SCORE_ID_REUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_SCORE_REFUSED: _ClassVar[ErrorReason]
 
 class FailureAxis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -213,6 +215,8 @@ ERROR_REASON_RECEIPT_OTHER_EPISODE: ErrorReason
 ERROR_REASON_RECEIPT_OTHER_SUB_AGENT: ErrorReason
 ERROR_REASON_RECEIPT_DEFINITION_CHANGED: ErrorReason
 ERROR_REASON_RECEIPT_OTHER_ANSWERER: ErrorReason
+ERROR_REASON_SCORE_ID_REUSED: ErrorReason
+ERROR_REASON_SCORE_REFUSED: ErrorReason
 FAILURE_AXIS_UNSPECIFIED: FailureAxis
 FAILURE_AXIS_EXECUTION: FailureAxis
 FAILURE_AXIS_DATA: FailureAxis

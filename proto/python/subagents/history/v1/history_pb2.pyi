@@ -191,7 +191,7 @@ class GetTurnRequest(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., child_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetTurnResponse(_message.Message):
-    __slots__ = ("turn", "dispatches", "children", "routing_decision", "narration", "close_reason", "texts_left_out", "events_left_out")
+    __slots__ = ("turn", "dispatches", "children", "routing_decision", "narration", "close_reason", "texts_left_out", "events_left_out", "scores")
     TURN_FIELD_NUMBER: _ClassVar[int]
     DISPATCHES_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +200,7 @@ class GetTurnResponse(_message.Message):
     CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
     TEXTS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     EVENTS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
     turn: _record_pb2.TurnRow
     dispatches: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedDispatch]
     children: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedChild]
@@ -208,7 +209,46 @@ class GetTurnResponse(_message.Message):
     close_reason: _outcome_pb2.TurnCloseReason
     texts_left_out: int
     events_left_out: int
-    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRow, _Mapping]] = ..., dispatches: _Optional[_Iterable[_Union[_record_pb2.RecordedDispatch, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., routing_decision: _Optional[_Union[_routing_pb2.RoutingDecision, _Mapping]] = ..., narration: _Optional[str] = ..., close_reason: _Optional[_Union[_outcome_pb2.TurnCloseReason, str]] = ..., texts_left_out: _Optional[int] = ..., events_left_out: _Optional[int] = ...) -> None: ...
+    scores: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedScore]
+    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRow, _Mapping]] = ..., dispatches: _Optional[_Iterable[_Union[_record_pb2.RecordedDispatch, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., routing_decision: _Optional[_Union[_routing_pb2.RoutingDecision, _Mapping]] = ..., narration: _Optional[str] = ..., close_reason: _Optional[_Union[_outcome_pb2.TurnCloseReason, str]] = ..., texts_left_out: _Optional[int] = ..., events_left_out: _Optional[int] = ..., scores: _Optional[_Iterable[_Union[_record_pb2.RecordedScore, _Mapping]]] = ...) -> None: ...
+
+class RecordScoreRequest(_message.Message):
+    __slots__ = ("score_id", "turn_id", "dispatch_id", "call_id", "name", "value", "label", "source", "explanation", "principal")
+    SCORE_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    score_id: str
+    turn_id: str
+    dispatch_id: str
+    call_id: str
+    name: str
+    value: float
+    label: str
+    source: _record_pb2.ScoreSource
+    explanation: str
+    principal: str
+    def __init__(self, score_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[float] = ..., label: _Optional[str] = ..., source: _Optional[_Union[_record_pb2.ScoreSource, str]] = ..., explanation: _Optional[str] = ..., principal: _Optional[str] = ...) -> None: ...
+
+class RecordScoreResponse(_message.Message):
+    __slots__ = ("sub_agent_id", "definition_id", "definition_digest", "arm", "recorded_before")
+    SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ARM_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    sub_agent_id: str
+    definition_id: str
+    definition_digest: str
+    arm: str
+    recorded_before: bool
+    def __init__(self, sub_agent_id: _Optional[str] = ..., definition_id: _Optional[str] = ..., definition_digest: _Optional[str] = ..., arm: _Optional[str] = ..., recorded_before: _Optional[bool] = ...) -> None: ...
 
 class SeenUpTo(_message.Message):
     __slots__ = ("child_id", "sequence")

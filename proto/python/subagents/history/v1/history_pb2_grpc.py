@@ -29,8 +29,8 @@ class HistoryServiceStub:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
-    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
-    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
+    Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
+    (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -81,14 +81,19 @@ class HistoryServiceStub:
                 request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayRequest.SerializeToString,
                 response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayResponse.FromString,
                 _registered_method=True)
+        self.RecordScore = channel.unary_unary(
+                '/subagents.history.v1.HistoryService/RecordScore',
+                request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.RecordScoreRequest.SerializeToString,
+                response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.RecordScoreResponse.FromString,
+                _registered_method=True)
 
 
 class HistoryServiceServicer:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
-    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
-    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
+    Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
+    (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -177,6 +182,19 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordScore(self, request, context):
+        """Records a score of one call: by a judge, by its user, or by a rule. The turn may have ended long ago.
+
+        Slot, definition, digest and arm follow from the record; a client cannot state them. The consumer-agent records what
+        users and rules say, operators and pipelines what judges and rules say. The answer comes when the score is on record.
+        Safe to repeat with the same `score_id` and contents. A score is never changed; a second opinion has another id.
+        Errors: `UNKNOWN_TURN`, `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SCORE_REFUSED` (no sub-agent has served the call, or not
+        yet; too many scores of the turn; its content was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HistoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -215,6 +233,11 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayRequest.FromString,
                     response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayResponse.SerializeToString,
             ),
+            'RecordScore': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordScore,
+                    request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.RecordScoreRequest.FromString,
+                    response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.RecordScoreResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'subagents.history.v1.HistoryService', rpc_method_handlers)
@@ -227,8 +250,8 @@ class HistoryService:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
-    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
-    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
+    Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
+    (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -417,6 +440,33 @@ class HistoryService:
             '/subagents.history.v1.HistoryService/ExportReplay',
             subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayRequest.SerializeToString,
             subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordScore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.history.v1.HistoryService/RecordScore',
+            subagents_dot_history_dot_v1_dot_history__pb2.RecordScoreRequest.SerializeToString,
+            subagents_dot_history_dot_v1_dot_history__pb2.RecordScoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

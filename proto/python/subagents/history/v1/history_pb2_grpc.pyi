@@ -16,8 +16,8 @@ class HistoryServiceStub:
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
-    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
-    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
+    Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
+    (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -79,13 +79,22 @@ class HistoryServiceStub:
     the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
     Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
+    RecordScore: _aio.UnaryUnaryMultiCallable[_history_pb2.RecordScoreRequest, _history_pb2.RecordScoreResponse]
+    """Records a score of one call: by a judge, by its user, or by a rule. The turn may have ended long ago.
+
+    Slot, definition, digest and arm follow from the record; a client cannot state them. The consumer-agent records what
+    users and rules say, operators and pipelines what judges and rules say. The answer comes when the score is on record.
+    Safe to repeat with the same `score_id` and contents. A score is never changed; a second opinion has another id.
+    Errors: `UNKNOWN_TURN`, `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SCORE_REFUSED` (no sub-agent has served the call, or not
+    yet; too many scores of the turn; its content was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
-    Operators may call `ListTurns`, `GetTurn` and `WatchEvents` over the operator socket (`operators.socket`), too, with
-    `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
+    Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
+    (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
     `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
@@ -186,6 +195,21 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
         the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def RecordScore(
+        self,
+        request: _history_pb2.RecordScoreRequest,
+        context: _aio.ServicerContext[_history_pb2.RecordScoreRequest, _abc.Awaitable[_history_pb2.RecordScoreResponse]],
+    ) -> _abc.Awaitable[_history_pb2.RecordScoreResponse]:
+        """Records a score of one call: by a judge, by its user, or by a rule. The turn may have ended long ago.
+
+        Slot, definition, digest and arm follow from the record; a client cannot state them. The consumer-agent records what
+        users and rules say, operators and pipelines what judges and rules say. The answer comes when the score is on record.
+        Safe to repeat with the same `score_id` and contents. A score is never changed; a second opinion has another id.
+        Errors: `UNKNOWN_TURN`, `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SCORE_REFUSED` (no sub-agent has served the call, or not
+        yet; too many scores of the turn; its content was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _aio.Server) -> None: ...

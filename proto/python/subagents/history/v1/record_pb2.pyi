@@ -31,6 +31,13 @@ class EventActor(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_ACTOR_PARENT: _ClassVar[EventActor]
     EVENT_ACTOR_SUB_AGENT: _ClassVar[EventActor]
     EVENT_ACTOR_OPERATOR: _ClassVar[EventActor]
+
+class ScoreSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SCORE_SOURCE_UNSPECIFIED: _ClassVar[ScoreSource]
+    SCORE_SOURCE_JUDGE: _ClassVar[ScoreSource]
+    SCORE_SOURCE_USER: _ClassVar[ScoreSource]
+    SCORE_SOURCE_RULE: _ClassVar[ScoreSource]
 TURN_STATE_UNSPECIFIED: TurnState
 TURN_STATE_OPEN: TurnState
 TURN_STATE_ENDED: TurnState
@@ -43,6 +50,10 @@ EVENT_ACTOR_SIDECAR: EventActor
 EVENT_ACTOR_PARENT: EventActor
 EVENT_ACTOR_SUB_AGENT: EventActor
 EVENT_ACTOR_OPERATOR: EventActor
+SCORE_SOURCE_UNSPECIFIED: ScoreSource
+SCORE_SOURCE_JUDGE: ScoreSource
+SCORE_SOURCE_USER: ScoreSource
+SCORE_SOURCE_RULE: ScoreSource
 
 class TurnRow(_message.Message):
     __slots__ = ("turn_id", "episode_id", "principal", "state", "started_at", "ended_at", "sub_agent_ids", "child_count", "failed_child_count")
@@ -151,3 +162,27 @@ class EpisodeRow(_message.Message):
     last_turn_at: _timestamp_pb2.Timestamp
     sub_agent_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., turn_count: _Optional[int] = ..., first_turn_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_turn_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sub_agent_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RecordedScore(_message.Message):
+    __slots__ = ("score_id", "dispatch_id", "call_id", "name", "value", "label", "source", "explanation", "recorded_by", "recorded_at")
+    SCORE_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_BY_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_AT_FIELD_NUMBER: _ClassVar[int]
+    score_id: str
+    dispatch_id: str
+    call_id: str
+    name: str
+    value: float
+    label: str
+    source: ScoreSource
+    explanation: str
+    recorded_by: str
+    recorded_at: _timestamp_pb2.Timestamp
+    def __init__(self, score_id: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[float] = ..., label: _Optional[str] = ..., source: _Optional[_Union[ScoreSource, str]] = ..., explanation: _Optional[str] = ..., recorded_by: _Optional[str] = ..., recorded_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

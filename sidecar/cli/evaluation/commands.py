@@ -1,0 +1,71 @@
+"""`sidecar score`, as typed. Heavy imports wait until a command runs."""
+
+from enum import StrEnum, unique
+from typing import Annotated, Final
+
+import typer
+
+from sidecar.cli.record.turn_commands import SettingsOf, given_by
+from sidecar.cli.subagent.command import FromEnvironment, place_of_operators
+from sidecar.cli.subagent.options import Open
+
+SCORE_EXIT_CODES: Final = (
+    "Exit codes: 0 recorded; 1 refused; 2 not sent (no sidecar, no token, wrong role, invalid arguments); "
+    "78 invalid settings."
+)
+
+
+@unique
+class Source(StrEnum):
+    """Sources to choose from. What users say comes from the consumer-agent."""
+
+    JUDGE = "judge"
+    RULE = "rule"
+
+
+def add_evaluation(app: typer.Typer, settings_of: SettingsOf, environment: FromEnvironment) -> None:
+    """Add the commands.
+
+    Args:
+        app: the command line.
+        settings_of: reads the settings, or ends the command.
+        environment: defaults of token and target.
+    """
+    placed = given_by(place_of_operators(settings_of, environment), "at")
+    scored = given_by(_call, "call")(given_by(_said, "said")(_score))
+    app.command(name="score", epilog=SCORE_EXIT_CODES)(placed(scored))
+
+
+def _call(
+    turn_id: Annotated[str, typer.Argument(help="Id of the turn.")],
+    dispatch_id: Annotated[str, typer.Argument(help="Id of the dispatch; `sidecar turn <id>` shows it.")],
+    call_id: Annotated[str, typer.Argument(help="Id of the call in the dispatch.")],
+) -> dict[str, str]:
+    return {"turn_id": turn_id, "dispatch_id": dispatch_id, "call_id": call_id}
+
+
+def _said(
+    source: Annotated[Source, typer.Option("--source", help="What gave the score.")] = Source.JUDGE,
+    label: Annotated[str, typer.Option("--label", help="What the value means, e.g. correct.")] = "",
+    explanation: Annotated[str, typer.Option("--explanation", help="Why, in words; at most 4 KiB.")] = "",
+    score_id: Annotated[str, typer.Option("--id", help="Id of the score, to repeat the command safely.")] = "",
+) -> dict[str, str]:
+    return {"source": source.value, "label": label, "explanation": explanation, "score_id": score_id}
+
+
+def _score(
+    at: Open,
+    call: dict[str, str],
+    said: dict[str, str],
+    name: Annotated[str, typer.Option("--name", help="What is scored, e.g. helpfulness.")],
+    value: Annotated[float, typer.Option("--value", min=0.0, max=1.0, help="0, the worst, to 1, the best.")],
+) -> None:
+    """Record a score of one call, by a judge or a rule. The turn may have ended.
+
+    The record says which definition and which arm of a ramp served the call. Uses the operator listener and needs a
+    token of the role operator or automation.
+    """
+    from sidecar.cli.evaluation import scoring  # noqa: PLC0415  only this command needs gRPC
+
+    options = scoring.ScoreOptions(**call, **said, name=name, value=value)
+    raise typer.Exit(scoring.record_score(at(), options))
