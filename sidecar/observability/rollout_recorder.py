@@ -58,11 +58,9 @@ class MeasuringRolloutRecorder:
         """Count a gate's no. Source: PF1-OBS-2."""
         self._gates.add(definition_id, gate)
 
-    def definitions_seen(
-        self, version: str, waiting: Sequence[PendingPromotion], changed: Sequence[MajorChange]
-    ) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that binds use a state of the definitions, and which of them serve no user yet."""
-        for each in changed:
+        for each in major:
             fields = {"definition_id": each.definition_id, "slot": each.slot}
             digests = {"serving": each.serving, "loaded": each.loaded}
             self._log.warning(names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)

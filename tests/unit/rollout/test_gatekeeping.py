@@ -66,9 +66,7 @@ class Told:
     def kill_switch_fired(self, definition_id: str) -> None:
         """Nothing is killed here."""
 
-    def definitions_seen(
-        self, version: str, waiting: Sequence[PendingPromotion], changed: Sequence[MajorChange]
-    ) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Nothing is loaded here."""
 
     def known(self, definition_id: str) -> None:

@@ -197,13 +197,10 @@ class RolloutRecorder(Protocol):
         """Count a `fail` of a gate; an outage does not count. Source: PF1-OBS-2, TN-78."""
         ...
 
-    def definitions_seen(
-        self, version: str, waiting: Sequence[PendingPromotion], changed: Sequence[MajorChange]
-    ) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that all definitions of configuration `version` are on record and served as the record says.
 
-        The definitions in `waiting` are listed, but serve no user until an operator promotes them. Of those in
-        `changed` the recorded content serves until then.
+        Those in `waiting` serve no user until an operator promotes them; of those in `major` the recorded content does.
         """
         ...
 

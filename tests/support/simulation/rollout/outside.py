@@ -233,9 +233,7 @@ class CountingRecorder:
     def known(self, definition_id: str) -> None:
         """Nothing is compared here."""
 
-    def definitions_seen(
-        self, version: str, waiting: Sequence[PendingPromotion], changed: Sequence[MajorChange]
-    ) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Nothing is compared here."""
 
     def kill_switch_fired(self, definition_id: str) -> None:
