@@ -1,10 +1,10 @@
 """Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
 
-`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/image.txt` what the image of the sidecar
-needs, `requirements/langchain-demo.txt` what the demo under LangChain needs, `requirements/test.txt` everything,
-`requirements/mutants.txt` that and the mutation tester, `requirements/bench.txt` the same and what the bench compares
-with, `requirements/fuzz.txt` the fuzzer alone. All are universal (Linux and macOS, Python 3.11 and newer) and come from
-the pyproject files and `requirements/*.in` alone.
+`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/image.txt` what the image holds (the
+sidecar with every extra, and the gate clients), `requirements/langchain-demo.txt` what the demo under LangChain needs,
+`requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester, `requirements/bench.txt`
+the same and what the bench compares with, `requirements/fuzz.txt` the fuzzer alone. All are universal (Linux and
+macOS, Python 3.11 and newer) and come from the pyproject files and `requirements/*.in` alone.
 """
 
 import shutil
@@ -60,6 +60,13 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "plugins/gates_http/pyproject.toml",
         "plugins/gates_manifest/pyproject.toml",
     ),
+    "image": (
+        "pyproject.toml",
+        "proto/python/pyproject.toml",
+        "plugins/gates_http/pyproject.toml",
+        "plugins/gates_manifest/pyproject.toml",
+        *("--all-extras", "--constraint", "requirements/test.txt"),  # the very versions that the tests ran with
+    ),
     "langchain-demo": (
         "pyproject.toml",
         "proto/python/pyproject.toml",
@@ -72,11 +79,6 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
     "test": _OF_TESTS,
     "mutants": _OF_TESTS,
     "bench": _OF_TESTS,
-    # With the extras that the image has, and the very versions that the tests ran with.
-    "image": (
-        *("pyproject.toml", "proto/python/pyproject.toml", "--extra", "oidc", "--extra", "otlp"),
-        *("--extra", "postgresql", "--constraint", "requirements/test.txt"),
-    ),
 }
 TOOLS: Final = ("fuzz",)
 """Locks of `requirements/<name>.in`, installed beside the environment of the tests."""

@@ -1,7 +1,7 @@
 """The flag backend `file`: reads a JSON or TOML file that another program replaces. Changes are detected by content.
 
-A half-written file must never read as "the rest is off", since an observed on-to-off edge takes a sub-agent away for
-good. JSON cut anywhere does not parse. TOML cut between two lines does, so a TOML file has to end with `END_LINE`.
+A half-written file must never read as "all other flags are off", because an on-to-off edge of a kill flag kills.
+Truncated JSON does not parse. TOML truncated between two lines does, so a TOML file must end with `END_LINE`.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that TOML takes without quotes."""
+"""Keys that TOML accepts without quotes."""
 
 
 class FileFlagEdits:
-    """In the place of a writer.
+    """The writer of a read-only file.
 
     Args:
         path: of the file, ending in `.json` or `.toml`.
@@ -100,18 +100,19 @@ def _flags_in(document: Any) -> Mapping[str, bool]:
 
 
 LARGEST_FILE: Final = 1024 * 1024
-"""Bytes; some 20,000 flags."""
+"""The most bytes; about 20,000 flags."""
 
 
 class FileFlags:
     """A flag backend that reads a file.
 
-    A rename over the file, a write in place, a swapped symbolic link and an older copy put back are all seen, because
-    the content's hash is the revision. A missing, half-written, oversize or invalid file raises: the last report ages.
+    A rename over the file, a write in place, a swapped symbolic link and a restored older copy are all detected,
+    because the content's hash is the revision. A missing, half-written, oversize or invalid file raises: the last
+    report ages.
 
     Args:
         path: ends in `.json` or `.toml`.
-        poll_interval: seconds between two looks while waiting for a change.
+        poll_interval: seconds between two reads while waiting for a change.
     """
 
     def __init__(self, path: Path, poll_interval: float) -> None:
@@ -135,21 +136,21 @@ class FileFlags:
         return FlagReport(on, self._fetched, frozenset(flags) - on)
 
     async def changed(self) -> None:
-        """Return once the file's content differs from the last fetch; an unreadable file is no change."""
+        """Return once the file's content differs from the last fetch; an unreadable file does not count as a change."""
         while True:
             try:
                 if _revision(await self._content()) != self._fetched:
                     return
             except (OSError, FlagFileProblem):
-                pass  # `fetch`, which the timer calls too, reports it
+                pass  # the next `fetch` reports it
             await asyncio.sleep(self._poll_interval)
 
     async def close(self) -> None:
-        """Stop reading; a read that hangs in the kernel is left behind."""
+        """Stop reading; a read that hangs in the kernel is abandoned."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _content(self) -> bytes:
-        """Read in the one thread: a dead network drive must not stop the loop, and threads must not pile up.
+        """Read in a single thread: an unreachable network drive must not stop the loop or accumulate threads.
 
         A read that was cancelled before it began never begins.
         """

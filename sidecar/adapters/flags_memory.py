@@ -12,21 +12,21 @@ from sidecar.policy.specs import FlagBackendSpec
 
 @unique
 class FlagFault(Enum):
-    """How the backend misbehaves, for tests and simulation."""
+    """The misbehaviour of the backend, for tests and simulation."""
 
     NONE = "none"
     HANG = "hang"
-    """A fetch never answers until the fault is taken away."""
+    """A fetch does not return until the fault is removed."""
     RAISE = "raise"
     GARBAGE = "garbage"
-    """A fetch answers with something that is no report."""
+    """A fetch returns an object that is no report."""
 
 
 class MemoryFlags:
     """A settable flag backend.
 
     Args:
-        on: names of the flags that are on from the start.
+        on: names of the flags that are on at the start.
     """
 
     def __init__(self, on: Iterable[str] = ()) -> None:
@@ -42,7 +42,7 @@ class MemoryFlags:
         self.replace(self._on | {name} if on else self._on - {name})
 
     def replace(self, on: Iterable[str]) -> None:
-        """Switch all flags at once: these are on, all others off."""
+        """Set all flags at once: these are on, all others off."""
         self._on = frozenset(on)
         self._known |= self._on
         self._revision += 1
@@ -53,7 +53,7 @@ class MemoryFlags:
         return name in self._on
 
     def misbehave(self, fault: FlagFault) -> None:
-        """Begin to misbehave so, or stop with `FlagFault.NONE`."""
+        """Start to misbehave in this way, or stop with `FlagFault.NONE`."""
         self._fault = fault
         self._moved.set()
 
@@ -121,12 +121,15 @@ class MemoryFlagWriter:
             self._flags.set(name, on=on)
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return nothing: `switch` does it."""
+        """Return nothing, because `switch` makes the change."""
         return ""
 
 
 class FlagsInTheSettings:
-    """In the place of a writer where the record outlives the process: forgotten flags would look like fallen ones."""
+    """The writer of flags in the settings, if the record outlives the process.
+
+    A switch in memory would be lost with the process, and the lost state would look like an edge.
+    """
 
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Raise `StoreUnavailable`: an operator must edit the settings."""

@@ -1,4 +1,4 @@
-"""Removes whole episodes that nothing was added to for long, every hour, from a memory that others use meanwhile."""
+"""Removes whole episodes that have been idle for long, every hour, from a memory that others use at the same time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,16 +8,16 @@ from typing import Final
 
 SWEEP_SECONDS: Final = 3600.0
 AT_ONCE: Final = 100
-"""Episodes removed in one transaction: others write in between."""
+"""Episodes removed in one transaction; other writers continue in between."""
 
 
 class IdleEpisodes:
-    """Forgets them, until it is closed.
+    """Removes idle episodes until it is closed.
 
     Args:
-        remove: removes at most so many episodes that nothing was added to since a time, in one transaction.
+        remove: removes at most a number of episodes that have been idle since a time, in one transaction.
         now: the wall clock.
-        report: told what could not be done; for a log.
+        report: receives failures; for a log.
         failures: exceptions of `remove` after which the next hour tries again.
     """
 
@@ -35,18 +35,18 @@ class IdleEpisodes:
         self._sweeping: asyncio.Task[None] | None = None
 
     def start(self, idle: timedelta) -> None:
-        """Begin to remove those that are idle for so long."""
+        """Begin to remove episodes that were idle for this time."""
         self._sweeping = asyncio.create_task(self._sweep(idle), name="forget idle episodes")
 
     async def forget(self, idle: timedelta) -> int:
-        """Remove all that are idle for so long; returns how many."""
+        """Remove all episodes that were idle for this time; return how many."""
         removed, before = 0, self._now() - idle
         while gone := await self._remove(before, AT_ONCE):
             removed += gone
         return removed
 
     async def close(self) -> None:
-        """End; may be called twice."""
+        """Stop; may be called twice."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             with suppress(asyncio.CancelledError):

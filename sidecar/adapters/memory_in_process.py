@@ -1,4 +1,4 @@
-"""The episode memory `in_process`: keeps conversations as long as the process lives."""
+"""The episode memory `in_process`: keeps conversations as long as the process runs."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ class MemoryBounds(msgspec.Struct, frozen=True):
     """The limits of the memory.
 
     Attributes:
-        episodes: the one that was used longest ago is forgotten first.
-        turns: of one episode; the oldest are forgotten first.
-        total_bytes: of everything, as estimated; whole episodes are forgotten, never the one that is being written.
+        episodes: the most episodes; the least recently used is dropped first.
+        turns: the most turns of one episode; the oldest are dropped first.
+        total_bytes: estimated size of everything; whole episodes are dropped, but never the one that is being written.
     """
 
     episodes: int = 10_000
@@ -30,7 +30,7 @@ class MemoryBounds(msgspec.Struct, frozen=True):
 
 
 class _StoredEpisode(msgspec.Struct):
-    """One episode, its size for a model, and about how many bytes it takes."""
+    """One episode, its size for a model, and its approximate size in bytes."""
 
     turns: OrderedDict[TurnId, TurnHistory] = msgspec.field(default_factory=OrderedDict)
     summary: Summary | None = None
@@ -39,7 +39,7 @@ class _StoredEpisode(msgspec.Struct):
 
 
 class InProcessMemory:
-    """The port, in memory. Every method does its work without waiting, so each is one step."""
+    """The port, in memory. No method waits, so each is one step."""
 
     def __init__(self, bounds: MemoryBounds | None = None) -> None:
         self._bounds = bounds or MemoryBounds()
@@ -47,7 +47,7 @@ class InProcessMemory:
         self._weight = 0
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Keep a turn; one that is kept already is left as it is."""
+        """Store a turn; a turn that is stored already is not changed."""
         check_bodies(turn)
         kept = self._episodes.setdefault(turn.episode, _StoredEpisode())
         self._episodes.move_to_end(turn.episode)
@@ -75,7 +75,7 @@ class InProcessMemory:
         return own[max(0, len(own) - most) :]
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
-        """Return how much the episode is."""
+        """Return the size of the episode."""
         kept = self._used(episode)
         return kept.size if kept else EpisodeSize()
 

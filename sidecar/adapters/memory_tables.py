@@ -1,7 +1,7 @@
-"""Conversations in tables that SQLite and PostgreSQL have alike, and the episode memory port over them.
+"""Conversations in tables that SQLite and PostgreSQL have in common, and the episode memory port over them.
 
-An episode's row is written first by whatever adds to it. PostgreSQL locks it then, so that `turn_no` rises in the order
-in which turns are kept.
+Every writer writes the episode's row first. PostgreSQL thereby locks it, so that `turn_no` increases in the order in
+which turns are stored.
 """
 
 from abc import ABC, abstractmethod
@@ -88,11 +88,11 @@ FORGET_USER: Final = "delete from history_episodes where principal = $1 returnin
 
 Result = TypeVar("Result")
 Time = Callable[[Any], datetime]
-"""Turns a time of the database into one of ours."""
+"""Converts a time of the database."""
 
 
 def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
-    """Keep a turn, unless the episode has one of that id; return the size of the episode."""
+    """Store a turn, unless the episode has one with that id; return the size of the episode."""
     key, tokens = turn.episode, tokens_of(turn)
     ((episode_no, _),) = yield (BEGUN, key.principal, key.episode_id, turn.ended_at)
     of_turn = (episode_no, turn.turn_id, turn.ended_at, turn.user_message, turn.narration, tokens)
@@ -116,7 +116,7 @@ def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
 
 
 def size_of_episode(key: EpisodeKey) -> Steps[EpisodeSize]:
-    """Return how much an episode is."""
+    """Return the size of an episode."""
     rows = yield (SIZE, key.principal, key.episode_id)
     return EpisodeSize(*rows[0]) if rows else EpisodeSize()
 
@@ -182,12 +182,12 @@ def _by_turn(rows: Sequence[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
 
 
 class TabledMemory(ABC):
-    """The port, without what differs between databases.
+    """The port, without the differences between databases.
 
     Args:
         now: the wall clock.
-        report: told what could not be done; for a log.
-        failures: exceptions of a database that is away for a while.
+        report: receives failures; for a log.
+        failures: exceptions of a database that is temporarily unavailable.
 
     Attributes:
         skip_locked: of a statement that removes idle episodes, so that two sidecars do not wait for each other.
@@ -204,7 +204,7 @@ class TabledMemory(ABC):
         self._idle = IdleEpisodes(self._forget, now, report, failures)
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Keep a turn; one that is kept already is left as it is."""
+        """Store a turn; a turn that is stored already is not changed."""
         check_bodies(turn)
         return await self._write(partial(insert_turn, turn))
 
@@ -217,7 +217,7 @@ class TabledMemory(ABC):
         return await self._read(partial(own_turns, episode, slot, most, self._time))
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
-        """Return how much the episode is."""
+        """Return the size of the episode."""
         return await self._read(partial(size_of_episode, episode))
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
@@ -225,11 +225,11 @@ class TabledMemory(ABC):
         return await self._write(partial(replace_summary, episode, summary))
 
     async def forget_idle(self, idle: timedelta) -> int:
-        """Remove whole episodes that nothing was added to for so long; returns how many."""
+        """Remove whole episodes that were idle for this time; return how many."""
         return await self._idle.forget(idle)
 
     async def erase(self, principal: Principal) -> int:
-        """Remove every episode of a user; returns how many."""
+        """Remove every episode of a user; return how many."""
         return await self._write(partial(_gone, FORGET_USER, principal))
 
     async def _forget(self, before: datetime, most: int) -> int:
@@ -237,12 +237,12 @@ class TabledMemory(ABC):
 
     @abstractmethod
     async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Do what only reads, on one state of the database."""
+        """Run read-only work on one snapshot of the database."""
 
     @abstractmethod
     async def _write(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Do `work` in one transaction."""
+        """Run `work` in one transaction."""
 
     @abstractmethod
     def _time(self, value: Any) -> datetime:
-        """Return a time of the database as one of ours."""
+        """Convert a time of the database."""

@@ -17,7 +17,7 @@ class DatabaseProblem(Exception):
 
 
 class DatabaseHeld(DatabaseProblem):
-    """Another process has the database, which only one can have."""
+    """Another process has the database, which only one process can open."""
 
 
 class Migration(Struct, frozen=True):
@@ -45,7 +45,7 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
     """Return the steps in `package`, in order; each is a file `0001_<name>.sql` beside its modules.
 
     Raises:
-        ValueError: a file has another name, or a number is missing or there twice.
+        ValueError: a file has another name, or a number is missing or occurs twice.
     """
     found = []
     for file in Path(import_module(package).__path__[0]).iterdir():
@@ -66,11 +66,11 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: 
 
     Args:
         migrations: all steps that this sidecar knows.
-        applied: checksums by number, as the database has them in `schema_migrations`.
-        where: which database, for the messages; no password in it.
+        applied: checksums by number, from the database's `schema_migrations`.
+        where: the database, for messages; without a password.
 
     Raises:
-        DatabaseProblem: the database is newer than this sidecar, or was made by other steps.
+        DatabaseProblem: the database is newer than this sidecar, or was created by other steps.
     """
     newest, known = max(applied, default=0), len(migrations)
     if newest > known:

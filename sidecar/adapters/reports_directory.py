@@ -18,7 +18,7 @@ TEMPORARY: Final = ".part"
 
 
 class ReportsDirectoryUnusable(Exception):
-    """The configured directory is not there, is no directory, or may not be written to."""
+    """The configured directory does not exist, is not a directory, or is not writable."""
 
 
 class ReportsDirectory:
@@ -28,7 +28,7 @@ class ReportsDirectory:
         """Check the directory.
 
         Raises:
-            ReportsDirectoryUnusable: with what is wrong.
+            ReportsDirectoryUnusable: the message has the cause.
         """
         self._directory = directory
         try:
@@ -43,8 +43,8 @@ class ReportsDirectory:
         """Write a file, in a thread; see `ReportFiles`.
 
         Raises:
-            ValueError: a part of the path is no plain name.
-            OSError: it cannot be written, or a part of the way is a link.
+            ValueError: a part of the path is not a plain name.
+            OSError: the file cannot be written, or a part of the path is a link.
         """
         await asyncio.to_thread(self._write, path, text.encode(errors="replace"))
 
@@ -52,7 +52,7 @@ class ReportsDirectory:
         if not path or any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in path):
             raise ValueError("a part of the path is no plain name")
         *folders, name = path
-        # The operator may make the directory itself a link; below it links are refused.
+        # The configured directory itself may be a link, because the operator made it. Below it, links are refused.
         here = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:

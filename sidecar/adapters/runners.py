@@ -1,13 +1,13 @@
-"""Chooses the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
+"""Selects the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
 
-An object is created at its first use, one per (runner, target) and one per connector, and kept until the end: a
-circuit breaker and a connection pool work only while their target remains the same object.
+An object is created at its first use, one per (runner, target, gateway) and one per connector, and kept until the end:
+a circuit breaker and a connection pool work only while their target remains the same object.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
@@ -31,10 +31,13 @@ from sidecar.policy.protocols import (
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 
+if TYPE_CHECKING:
+    from sidecar.policy.targets import HostGroups
+
 CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Closes a plugin's object: within a limit, and raises nothing."""
+"""Closes a plugin's object within a time limit, and raises nothing."""
 CHOICES_KEPT: Final = 1024
-"""Cards whose runner is remembered; they change as definitions do."""
+"""The most cards whose runner is cached; cards change with the definitions."""
 
 
 class TargetMap(Struct, frozen=True):
@@ -50,19 +53,31 @@ class TargetMap(Struct, frozen=True):
 
 
 class GatewayAddresses(Struct, frozen=True):
-    """Where runner hosts reach the tool gateway: on this machine, and with TLS from others (empty: nowhere)."""
+    """The addresses of the tool gateway for runner hosts.
+
+    Attributes:
+        local: on this machine, for hosts that belong to no group.
+        remote: with TLS, for hosts on other machines; empty: none.
+        groups: the groups of the sub-agents; None: there are none.
+        of_groups: on this machine, by group.
+    """
 
     local: str
     remote: str = ""
+    groups: "HostGroups | None" = None
+    of_groups: Mapping[str, str] = field(default_factory=dict)
 
-    def for_host_at(self, target: str, *, over_tls: bool) -> str:
-        """Return the address that a host is told; hosts on Unix sockets, and on loopback without TLS, are local."""
+    def for_host_of(self, card: Card, target: str, *, over_tls: bool) -> str:
+        """Return the address for the host of a card. Hosts on Unix sockets, and on loopback without TLS, are local."""
+        definition = card.definition
+        group = "" if self.groups is None else self.groups.of(definition.slot, definition.vertical)
+        local = self.of_groups.get(group, self.local)
         if not self.remote:
-            return self.local
+            return local
         from sidecar.policy.targets import UNIX_SCHEMES, is_local  # noqa: PLC0415  only where there is TLS
 
         nearby = target.startswith(UNIX_SCHEMES) or (is_local(target) and not over_tls)
-        return self.local if nearby else self.remote
+        return local if nearby else self.remote
 
 
 class ChosenRunners:
@@ -71,8 +86,8 @@ class ChosenRunners:
     Args:
         policy: selects runners by vertical.
         settings: of each runner, by its name.
-        targets: where hosts are.
-        gateways: where sub-agents' hosts reach the tool gateway.
+        targets: addresses of hosts.
+        gateways: addresses of the tool gateway for hosts.
     """
 
     def __init__(
@@ -86,11 +101,11 @@ class ChosenRunners:
         self._settings = settings
         self._targets = targets
         self._gateways = gateways
-        self._made: dict[tuple[str, str | None], Runner] = {}
+        self._made: dict[tuple[str, str | None, str], Runner] = {}
         self._chosen: dict[Digest, Runner] = {}
 
     def runner_for(self, card: Card) -> Runner:
-        """Return the runner of a card; one that cannot be made is one whose every attempt fails (axis 1)."""
+        """Return the runner of a card; if it cannot be created, a runner whose every attempt fails (axis 1)."""
         known = self._chosen.get(card.digest)
         return self._choose(card) if known is None else known
 
@@ -102,7 +117,7 @@ class ChosenRunners:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
             if target is None:
                 missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
-            runner = self._runner(spec, target)
+            runner = self._runner(spec, card, target)
         except PluginProblem as problem:
             fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
@@ -111,14 +126,13 @@ class ChosenRunners:
         self._chosen[card.digest] = runner
         return runner
 
-    def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
-        key = (spec.name, target)
+    def _runner(self, spec: RunnerSpec, card: Card, target: str | None) -> Runner:
+        settings = self._settings.get(spec.name, {})
+        at = target or str(settings.get("target") or "unix:")
+        gateway = self._gateways.for_host_of(card, at, over_tls="ca_file" in settings)
+        key = (spec.name, target, gateway)
         if key not in self._made:
-            settings = self._settings.get(spec.name, {})
-            at = target or str(settings.get("target") or "unix:")
-            gateway = self._gateways.for_host_at(at, over_tls="ca_file" in settings)
-            config = RunnerConfig(settings, target, gateway)
-            self._made[key] = make_runner(spec, config)
+            self._made[key] = make_runner(spec, RunnerConfig(settings, target, gateway))
         return self._made[key]
 
     async def close(self, close_one: CloseOne) -> None:
@@ -135,7 +149,7 @@ class ChosenConnectors:
         self._made: dict[str, Connector] = {}
 
     def connector_for(self, card: Card, tool_id: str) -> Connector:
-        """Return the connector of a tool; one that cannot be made is one whose service is away."""
+        """Return the connector of a tool; if it cannot be created, one whose service is unavailable."""
         named = next((tool.connector for tool in card.tools if tool.id == tool_id), None)
         try:
             spec = self._policy.connector(card.definition.vertical, named, f"tools.{tool_id}.connector")
@@ -144,10 +158,10 @@ class ChosenConnectors:
             return BrokenConnector(Fault(named or "", remedy=problem.remedy))
 
     async def prepare(self, cards: Iterable[Card]) -> None:
-        """Make the connectors of sub-agents' tools, so that no call waits for what making the first one takes."""
+        """Create the connectors of sub-agents' tools now, so that no call has to wait for it."""
         needed = [(card, tool) for card in cards for tool in card.tools if tool.is_data_backed]
         for card, tool in needed:
-            with suppress(PluginProblem):  # the call that needs it is told
+            with suppress(PluginProblem):  # the first call that needs the connector gets the error
                 spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
                 if spec.name not in self._made:
                     await self._warmed_up(spec)
@@ -155,7 +169,7 @@ class ChosenConnectors:
 
     async def _warmed_up(self, spec: ConnectorSpec) -> None:
         if spec.warm_up is not None:
-            with suppress(Exception):  # whatever it is, the factory comes upon it, too
+            with suppress(Exception):  # the factory will run into the same problem and report it
                 section = self._settings.get(spec.name, {})
                 own = {name: section[name] for name in section if name != PLUGIN}
                 await asyncio.to_thread(_contained, spec.warm_up, own)
@@ -182,7 +196,7 @@ class BrokenRunner:
 
     @property
     def target(self) -> str:
-        """Name what fails together."""
+        """The name of what fails together."""
         return self._target
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
@@ -210,5 +224,5 @@ class BrokenConnector:
 
 
 def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
-    with suppress(BaseException):  # the border of a plugin: an exit out of a thread would reach the loop
+    with suppress(BaseException):  # boundary to a plugin: SystemExit in a thread would reach the event loop
         warm_up(settings)

@@ -1,8 +1,9 @@
-"""Work in a database of either kind, as the statements that it makes one after the other.
+"""Work in a database of either kind, as a sequence of statements.
 
-A piece of work is a generator that yields statements and is sent their rows. It says what is read and written, and a
-database says how: SQLite in a thread, PostgreSQL over a connection of the event loop. Places are `$1`, `$2` and so on,
-in the order in which they first appear, because SQLite counts them so. Times are `datetime`; texts may hold anything.
+A piece of work is a generator that yields statements and receives their rows. It decides what is read and written; the
+database decides how: SQLite in a thread, PostgreSQL over a connection of the event loop. Placeholders are `$1`, `$2`
+and so on, in the order in which they first appear, because SQLite counts them so. Times are `datetime`; texts may
+contain any character.
 """
 
 from collections.abc import Generator, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE: Final = 100
-"""Each database limits the places of a statement: 32,766 in SQLite, 32,767 in PostgreSQL."""
+"""Each database limits the placeholders of a statement: 32,766 in SQLite, 32,767 in PostgreSQL."""
 
 Statement = tuple[Any, ...]
 """SQL, and its values."""
@@ -19,7 +20,7 @@ Steps = Generator[Statement, Sequence[Sequence[Any]], Result]
 
 
 def value(sql: str, *values: Any) -> Steps[Any]:
-    """Return the only value that a statement gives; None if it gives no row."""
+    """Return the only value of a statement's result; None if there is no row."""
     rows = yield (sql, *values)
     return rows[0][0] if rows else None
 

@@ -30,7 +30,7 @@ from sidecar.policy.selection import ANY_GATE, PolicyMap, VerticalPlugins
 from sidecar.policy.specs import GateClientSpec, LifecyclePolicySpec
 
 MOST_LEFT: Final = 8
-"""Questions that may go on in a client although they were given up; then it is asked no more until one has ended."""
+"""The most abandoned questions that may still run in a client; beyond that it is not called until one has ended."""
 CLOSE_SECONDS: Final = 2.0
 
 
@@ -38,7 +38,7 @@ class BrokenGate:
     """Replaces a gate client that could not be created: its gates hold.
 
     Args:
-        problem: why, for operators.
+        problem: the cause, for operators.
     """
 
     def __init__(self, problem: str) -> None:
@@ -57,7 +57,7 @@ class GuardedGate:
 
     Args:
         name: of the client, for operators.
-        client: is closed with this.
+        client: closed together with this object.
     """
 
     def __init__(self, name: str, client: GateClient) -> None:
@@ -69,7 +69,7 @@ class GuardedGate:
         """Ask; if cancelled, cancel the client's work and do not wait for it.
 
         Raises:
-            GateUnavailable: too many questions that were given up are still going on, or it gave this one up itself.
+            GateUnavailable: too many abandoned questions still run, or the client has abandoned this one itself.
         """
         self._left = [task for task in self._left if not task.done()]
         if len(self._left) >= MOST_LEFT:
@@ -87,7 +87,7 @@ class GuardedGate:
         return task.result()
 
     async def close(self) -> None:
-        """Close the client, within a bound; what goes wrong is of no interest any more."""
+        """Close the client, within a time limit; errors are ignored."""
         task = asyncio.get_running_loop().create_task(self._closed())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
         task.cancel()
@@ -96,7 +96,7 @@ class GuardedGate:
     async def _asked(self, question: GateQuestion) -> GateAnswer:
         try:
             return await self._client.ask(question)
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # out of a task either would end the process
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # in a task, each would end the process
             raise GateUnavailable(f"gate client {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
@@ -119,7 +119,7 @@ class BrokenPolicy:
     """Replaces a policy that could not be created: every step of its verticals is denied.
 
     Args:
-        problem: why, for operators.
+        problem: the cause, for operators.
     """
 
     def __init__(self, problem: str) -> None:
@@ -131,7 +131,7 @@ class BrokenPolicy:
 
 
 class PolicyThreads:
-    """Asks policies in threads, at most one for each policy.
+    """Calls policies in threads, at most one thread for each policy.
 
     Args:
         deadline: of one answer.
@@ -145,9 +145,11 @@ class PolicyThreads:
         """Return the policy's answer unchecked; raise its exception.
 
         Raises:
-            TimeoutError: it does not answer, or has not come back from an earlier question.
+            TimeoutError: it does not answer, or has not returned from an earlier question.
         """
-        _, turn = self._turns.setdefault(id(policy), (policy, asyncio.Lock()))  # kept, so that no id comes twice
+        _, turn = self._turns.setdefault(
+            id(policy), (policy, asyncio.Lock())
+        )  # kept alive, so that its id stays unique
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[object] = loop.create_future()
 
@@ -165,7 +167,7 @@ class PolicyThreads:
             failure: BaseException | None = None
             try:
                 answer = policy.check(facts)
-            except BaseException as error:  # noqa: BLE001  the border to a plugin, and the end of a thread
+            except BaseException as error:  # noqa: BLE001  boundary to a plugin, and the end of a thread
                 failure = error if isinstance(error, Exception) and not isinstance(error, StopIteration) else None
                 answer = None if failure else error
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process did not wait for this call
@@ -184,16 +186,16 @@ class PolicyThreads:
 Sections = Mapping[str, Mapping[str, Any]]
 """Settings by plugin name."""
 OnProblem = Callable[[str, str], None]
-"""Told of what could not be made: the kind of anomaly, and what and why."""
+"""Receives objects that could not be created: the kind of anomaly, and the details."""
 
 
 class ChosenGates:
     """The gate clients in use. A vertical with its own settings has its own clients.
 
     Args:
-        policy: who is served by what.
+        policy: the plugins of each vertical.
         sections: `[gates]`.
-        on_problem: told of each client that could not be made.
+        on_problem: receives each client that could not be created.
     """
 
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
@@ -209,7 +211,7 @@ class ChosenGates:
         return gates.get(gate) or gates.get(ANY_GATE)
 
     async def close(self) -> None:
-        """Close them all, at the same time."""
+        """Close all clients, concurrently."""
         await asyncio.gather(*(client.close() for client in self._all))
 
     def _made_for(self, plugins: VerticalPlugins) -> Mapping[str, GateClient]:
@@ -229,9 +231,9 @@ class ChosenPolicies:
     """The lifecycle policies in use. A vertical with its own settings has its own policies.
 
     Args:
-        policy: who is served by what.
+        policy: the plugins of each vertical.
         sections: `[lifecycle]`.
-        on_problem: told of each policy that could not be made.
+        on_problem: receives each policy that could not be created.
     """
 
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:

@@ -18,15 +18,15 @@ Given = TypeVarTuple("Given")
 
 
 class Deadlock(Exception):
-    """Nothing can happen any more, and the work is not done."""
+    """No event is left, and the work is not complete."""
 
 
 class Runaway(Exception):
-    """Far more happens than a schedule could need."""
+    """Far more steps ran than a schedule could need."""
 
 
 class Chooser(Protocol):
-    """Decides among those that are ready; `random.Random` is one."""
+    """Chooses among ready handles; `random.Random` is one."""
 
     def random(self) -> float:
         """Return a number from 0 up to, but not including, 1."""
@@ -48,7 +48,7 @@ class Trace:
         self.lines: list[str] | None = [] if readable else None
 
     def add(self, time: float, what: str) -> None:
-        """Note one thing."""
+        """Record one event."""
         line = f"{time:.6f} {what}"
         self._hash.update(line.encode())
         if self.lines is not None:
@@ -60,12 +60,12 @@ class Trace:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop. Times are seconds since its start.
+    """The event loop. Times are seconds since its start.
 
     Args:
-        chance: decides who of those that are ready runs next.
-        trace: is told of each step.
-        most_steps: more raise `Runaway`.
+        chance: chooses the next of the ready handles.
+        trace: receives each step.
+        most_steps: after more steps it raises `Runaway`.
     """
 
     def __init__(self, chance: Chooser, trace: Trace, most_steps: int = 300_000) -> None:
@@ -90,7 +90,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
     ) -> asyncio.Handle:
-        """Schedule it for one of the next steps."""
+        """Schedule a callback for one of the next steps."""
         handle = asyncio.Handle(callback, args, self, context)
         self._queue.append((self._origin, handle))
         return handle
@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[[*Given], Result], *args: *Given) -> asyncio.Future[Result]:
-        """Refuse."""
+        """Refuse threads."""
         raise RuntimeError("a thread cannot be simulated")
 
     def call_at(
@@ -114,14 +114,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Given,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Schedule it at a time."""
+        """Schedule a callback at a time."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._serial += 1
         heapq.heappush(self._timers, (when, self._serial, timer))
         return timer
 
     def create_task(self, coro: Any, *, name: Any = None, **options: Any) -> asyncio.Task[Any]:
-        """Make a task whose name is the same in each run."""
+        """Create a task with a name that is the same in each run."""
         task: asyncio.Task[Any] = super().create_task(coro, name=name or f"task {len(self.tasks)}", **options)
         self.tasks.append(task)
         return task

@@ -42,6 +42,7 @@ from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.rpc.handler_guard import HandlerContext as CallSurroundings
+from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import ListenerPlan, listening
@@ -141,6 +142,7 @@ def _parts(
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
     readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
+    readiness.section("dispatch_socket", lambda: str(settings.server.dispatch_socket))  # which sidecar answers
     for sections in plugin_sections(settings).values():
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)
@@ -156,6 +158,7 @@ def _around_calls(parts: Components) -> CallSurroundings:
         in_flight=parts.in_flight,
         on_limit=limits.refused,
         on_ended=rpc_durations(parts.metrics),
+        rules=ServingRules(longest_wait=parts.settings.server.limits.max_wait),
     )
 
 
@@ -202,11 +205,13 @@ def _supervise(parts: Components, loops: Sequence[tuple[str, Callable[[], Corout
 
 def _say_where(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
+    groups = {name: str(group.agents_socket) for name, group in server.host_groups.items()}
     StructuredLog("sidecar.listeners").prompt(
         names.LISTENING,
         "the sidecar listens",
         dispatch_socket=str(server.dispatch_socket),
         agents_socket=str(server.agents_socket),
+        **({"host_groups": groups} if groups else {}),
         ops_address=sidecar.ops_address,
         boot_secret_file=str(server.boot_secret_file),
     )

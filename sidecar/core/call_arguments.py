@@ -13,10 +13,10 @@ from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.json_schemas import ValidationProblem, canonical_text, validator_of
 
 ARGUMENTS_LIMIT: Final = 64 * 1024
-"""UTF-8 bytes of one call's arguments."""
+"""The most UTF-8 bytes of one call's arguments."""
 PROBLEMS_AT_MOST: Final = 3
 ALLOWED_AT_MOST: Final = 200
-"""Characters of what a schema allows that one problem repeats."""
+"""The most characters of allowed values in one problem."""
 LINE_AT_MOST: Final = 480
 
 _LIMITS: Final = {
@@ -42,7 +42,7 @@ def read_arguments(text: str, schema_text: str) -> dict[str, Any] | str:
     """Return the arguments, or one line about why they cannot be used.
 
     Args:
-        text: as a model wrote it; may be anything.
+        text: as a model wrote it; not validated.
         schema_text: canonical text of the tool's schema.
     """
     if len(text.encode(errors="replace")) > ARGUMENTS_LIMIT:
@@ -60,7 +60,7 @@ def argument_problem(schema_text: str, value: Any) -> str:
     """Return one line about the first problems of a value that does not fit its schema."""
     schema, known = _schema(schema_text)
     found = islice(validator_of(schema_text).iter_errors(value), PROBLEMS_AT_MOST)
-    line = "; ".join(dict.fromkeys(_said(error, schema, known) for error in found))
+    line = "; ".join(dict.fromkeys(_described(error, schema, known) for error in found))
     return line if len(line) <= LINE_AT_MOST else f"{line[:LINE_AT_MOST]}…"
 
 
@@ -83,7 +83,7 @@ def _names(schema: Any) -> Iterator[str]:
         yield from _names(each)
 
 
-def _said(error: ValidationProblem, schema: Mapping[str, Any], known: frozenset[str]) -> str:
+def _described(error: ValidationProblem, schema: Mapping[str, Any], known: frozenset[str]) -> str:
     path = _path(error.instance_path, known)
     match error.kind.name:
         case "required":
@@ -114,7 +114,10 @@ def _rule(error: ValidationProblem) -> str:
 
 
 def _path(steps: Sequence[str | int], known: frozenset[str]) -> str:
-    """Return `filters.from[2]`; a name that the schema does not have is the caller's own, and shown as `*`."""
+    """Return a path such as `filters.from[2]`.
+
+    A name that is not in the schema comes from the caller and is shown as `*`.
+    """
     path = ""
     for step in steps:
         if isinstance(step, int):

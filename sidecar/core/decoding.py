@@ -21,10 +21,10 @@ _REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class DecodeError(ValueError):
-    """Data from outside has the wrong form. The message has the cause and the place, as the library reports them.
+    """External data has the wrong form. The message has the cause and the place, as the library reports them.
 
     Attributes:
-        at: the first byte that fits nothing; -1 if that is not known.
+        at: position of the first byte that does not fit; -1 if unknown.
     """
 
     def __init__(self, message: str, at: int = -1) -> None:
@@ -33,15 +33,15 @@ class DecodeError(ValueError):
 
 
 class SchemaMismatch(DecodeError):
-    """The input is JSON or MessagePack, but of another type; the message names fields and types."""
+    """The input is valid JSON or MessagePack, but of another type; the message names fields and types."""
 
 
 class JsonDecoder(Generic[Kind]):
-    """Decodes JSON of one type; create it once for a type that is decoded often.
+    """Decodes JSON of one type. Create it once for a type that is decoded often.
 
     Args:
-        kind: what the JSON has to fit.
-        dec_hook: makes values of types that msgspec does not know.
+        kind: the type.
+        dec_hook: creates values of types that msgspec does not know.
     """
 
     def __init__(self, kind: type[Kind], dec_hook: Callable[[type, Any], Any] | None = None) -> None:
@@ -57,10 +57,10 @@ class JsonDecoder(Generic[Kind]):
 
 
 class MsgpackDecoder(Generic[Kind]):
-    """Decodes MessagePack of one type; create it once for a type that is decoded often.
+    """Decodes MessagePack of one type. Create it once for a type that is decoded often.
 
     Args:
-        kind: what the bytes have to fit; a union of types, too.
+        kind: the type, or a union of types.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -88,9 +88,9 @@ def from_json(text: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
 
 
 def from_json_by_pairs(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
-    """Return what a JSON text says, each object made by `pairs` of its members. Raises `DecodeError`.
+    """Return the value of a JSON text; `pairs` creates each object from its members. Raises `DecodeError`.
 
-    What `pairs` raises is `DecodeError` too if it is a `ValueError`.
+    A `ValueError` of `pairs` becomes a `DecodeError`.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)
@@ -99,7 +99,7 @@ def from_json_by_pairs(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]
 
 
 def from_toml(text: bytes | str) -> dict[str, Any]:
-    """Return what a TOML text, as bytes in UTF-8, says. Raises `DecodeError`."""
+    """Return the contents of a TOML text in UTF-8 bytes. Raises `DecodeError`."""
     try:
         return tomllib.loads(text if isinstance(text, str) else from_utf8(text))
     except _REFUSALS as error:
@@ -123,7 +123,7 @@ def from_ascii(raw: bytes) -> str:
 
 
 def from_base64url(text: str) -> bytes:
-    """Decode a text that `base64url` made; any other spelling of the same bytes is refused.
+    """Decode a text that `base64url` created; any other spelling of the same bytes is refused.
 
     Raises:
         DecodeError: the text is not what `base64url` returns.
@@ -143,7 +143,7 @@ def base64url(raw: bytes) -> str:
 
 
 def from_hex(text: str) -> bytes:
-    """Return the bytes that hex digits mean. Raises `DecodeError`."""
+    """Return the bytes of a text of hexadecimal digits. Raises `DecodeError`."""
     try:
         return bytes.fromhex(text)
     except ValueError as error:

@@ -23,11 +23,11 @@ UNKNOWN_REMEDY: Final = "see whether the process runs, and its log"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One failure of a connection to something outside. For logs and timelines; no model or user sees it.
+    """One failure of a connection to another system. For logs and timelines; never shown to a model or user.
 
     Attributes:
-        target: as the configuration names it; empty if it names none.
-        address: what was tried; the target itself if it is one address.
+        target: the name in the configuration; empty if there is none.
+        address: the address that was tried; the target itself if it is an address.
         errno: the operating system's error, such as `ECONNREFUSED`, or the protocol's, such as `HTTP 503`; empty if
             neither is known.
         remedy: what an operator can do about it.
@@ -39,7 +39,7 @@ class Fault(msgspec.Struct, frozen=True):
     remedy: str = ""
 
     def details(self) -> dict[str, str]:
-        """Return the four parts, as an event of a child keeps them."""
+        """Return the four parts in the form of an event of a child."""
         return {"target": self.target, "address": self.address, "errno": self.errno, "remedy": self.remedy}
 
     def in_words(self) -> str:
@@ -49,10 +49,10 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def remedy_for(errno: str, setting: str) -> str:
-    """Return what to do about an error of the operating system.
+    """Return the remedy for an error of the operating system.
 
     Args:
-        errno: such as `ENOENT`; empty if it is not known.
-        setting: where the address is configured.
+        errno: such as `ENOENT`; empty if unknown.
+        setting: the setting that contains the address.
     """
     return f"{REMEDY_OF_ERRNO.get(errno, UNKNOWN_REMEDY)}, or correct {setting}"

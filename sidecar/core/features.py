@@ -6,21 +6,21 @@ from typing import Final
 from sidecar.core.errors import FeatureUnsupported, FieldProblem, InvalidRequest
 
 MOST_FEATURES: Final = 32
-"""That one request may require."""
+"""The most features that one request may require."""
 LONGEST_FEATURE: Final = 60
 
 
 def require_features(required: Sequence[str], offered: Sequence[str], version: int, field: str) -> None:
-    """Refuse a request that relies on a feature that is not offered.
+    """Refuse a request that requires a feature that is not offered.
 
     Args:
-        required: names of features, as the client gave them.
-        offered: names that the contract has.
+        required: names of features, as the client sent them.
+        offered: the features of the contract.
         version: of the contract.
-        field: of the request, for the error.
+        field: the field of the request, for the error.
 
     Raises:
-        InvalidRequest: too many names, or a name that no feature can have.
+        InvalidRequest: there are too many names, or a name that no feature can have.
         FeatureUnsupported: at least one feature is not offered; `metadata` names the missing and the offered ones.
     """
     if len(required) > MOST_FEATURES or any(not 0 < len(each) <= LONGEST_FEATURE for each in required):

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from sidecar.core.identifiers import Vertical
 
 EVERYBODY: Final = 10_000
-"""Basis points of users, as of a ramp."""
+"""All users, in basis points, as of a ramp."""
 
 
 @unique
@@ -30,14 +30,14 @@ class FlagReport(Struct, frozen=True):
     """The flags of a backend at its last confirmed contact.
 
     Attributes:
-        on: names of the flags that are on for everybody the flag's own targeting admits.
+        on: names of the flags that are on for all users whom the flag's own targeting admits.
         revision: changes whenever the content does; for cohorts and logs.
-        off: names of flags that exist and are off, where the backend tells them apart from names that it does not know.
-        shares: of those in `on` that are not on for everybody, the basis points of users, 1 to 9,999; the sidecar
-            buckets users itself, and a share narrows what the ramp gives.
+        off: names of flags that exist and are off, if the backend distinguishes them from unknown names.
+        shares: for flags in `on` that are on for some users only: their share in basis points, 1 to 9,999. The sidecar
+            buckets users itself, and a share narrows the ramp.
         unclear: names whose state the backend cannot tell; they read as unreachable.
-        asked: all names that were asked for, by a backend that cannot list its flags; others read as unreachable.
-            None: the backend lists its flags, and what it does not name is off.
+        asked: all requested names, if the backend cannot list its flags; other names read as unreachable. None: the
+            backend lists its flags, and a name that it does not list is off.
     """
 
     on: frozenset[str]
@@ -52,8 +52,7 @@ class BackendStatus(Struct, frozen=True):
     """The last confirmed contact with one backend.
 
     Attributes:
-        confirmed_at: monotonic seconds at which the fetch that brought `report` was *begun*, since what it brought may
-            be that old.
+        confirmed_at: monotonic seconds at which the fetch of `report` *began*, because its content may be that old.
     """
 
     report: FlagReport
@@ -61,7 +60,7 @@ class BackendStatus(Struct, frozen=True):
 
 
 class FlagRoutes(Struct, frozen=True):
-    """Which backend answers for which vertical. Source: DESIGN section 9.
+    """The backend of each vertical. Source: DESIGN section 9.
 
     Attributes:
         default: name of the platform's backend, for verticals without an entry and for flags of no vertical.
@@ -72,7 +71,7 @@ class FlagRoutes(Struct, frozen=True):
     by_vertical: Mapping[Vertical, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def backend_of(self, vertical: Vertical | None) -> str:
-        """Return the name of the backend that answers for `vertical`."""
+        """Return the name of a vertical's backend."""
         return self.default if vertical is None else self.by_vertical.get(vertical, self.default)
 
     @property
@@ -85,11 +84,11 @@ class FlagSnapshot(Struct, frozen=True):
     """All flag states at one moment. Created by `flag_snapshot_of`.
 
     Attributes:
-        fresh: the reports that may be used, by backend; a backend that is stale or was never reached has no entry.
+        fresh: the usable reports, by backend; a backend that is stale or was never reached has no entry.
         fresh_until: monotonic seconds at which the first of `fresh` becomes stale; infinity if there is none.
         active: the names that `active_flags` returns.
-        confirmed_at: monotonic seconds at which the fetch of each of `fresh` was begun.
-        narrowed: whether a flag of `fresh` is on for a share of users only.
+        confirmed_at: monotonic seconds at which the fetch of each of `fresh` began.
+        narrowed: whether a flag of `fresh` is on for some users only.
     """
 
     routes: FlagRoutes
@@ -100,11 +99,11 @@ class FlagSnapshot(Struct, frozen=True):
     narrowed: bool = False
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
-        """Return the state of a flag as the vertical's backend knows it.
+        """Return the state of a flag at the vertical's backend.
 
-        A flag that the backend does not know is off (TN-59); a stale or never reached backend makes every flag of its
-        verticals unreachable, which is neither on nor off (TN-57). So is a flag of which a reached backend can say
-        nothing, or that it was not asked for.
+        A flag that the backend does not know is off (TN-59). If the backend is stale or was never reached, every flag
+        of its verticals is unreachable, which is neither on nor off (TN-57). The same holds for a flag whose state a
+        reached backend cannot tell, or that was not requested.
         """
         report = self.fresh.get(self.routes.backend_of(vertical))
         if report is None:
@@ -116,7 +115,7 @@ class FlagSnapshot(Struct, frozen=True):
         return FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return for how many users a flag that is on is on, in basis points; 10,000 for any other flag."""
+        """Return the share of users for whom a flag is on, in basis points; 10,000 for any other flag."""
         report = self.fresh.get(self.routes.backend_of(vertical))
         return EVERYBODY if report is None else report.shares.get(flag_name, EVERYBODY)
 
@@ -126,13 +125,13 @@ class FlagSnapshot(Struct, frozen=True):
         return report is not None and (flag_name in report.on or flag_name in report.off)
 
     def told_since(self, moment: float, vertical: Vertical | None = None) -> bool:
-        """Return whether what the vertical's backend reports was asked of it at `moment` or later."""
+        """Return whether the report of the vertical's backend was requested at `moment` or later."""
         return self.confirmed_at.get(self.routes.backend_of(vertical), float("-inf")) >= moment
 
     def active_flags(self) -> tuple[str, ...]:
-        """Return the names of the flags that are on for everybody at any fresh backend, each once, in code point order.
+        """Return the names of the flags that are on for all users at any fresh backend, each once, in code point order.
 
-        For the cohort's `active_feature_flags` (PF1-D-37). A decision asks `value`, which knows the vertical.
+        For the cohort's `active_feature_flags` (PF1-D-37). Decisions use `value`, which considers the vertical.
         """
         return self.active
 
@@ -148,13 +147,13 @@ def flag_snapshot_of(
     """Merge the last contacts of all backends.
 
     Args:
-        routes: which backend answers for which vertical.
-        contacts: by backend name; one without an entry was never reached. Names that no route uses are left out.
+        routes: the backend of each vertical.
+        contacts: by backend name; a backend without an entry was never reached. Names that no route uses are ignored.
         now: monotonic seconds.
-        max_staleness: age in seconds from which on a contact no longer counts.
+        max_staleness: age in seconds from which a contact no longer counts.
 
     Returns:
-        The snapshot as it holds from `now` until its `fresh_until`.
+        The snapshot, valid from `now` until its `fresh_until`.
     """
     used = {name: contacts[name] for name in routes.backends if name in contacts}
     fresh = {name: contact for name, contact in used.items() if now < contact.confirmed_at + max_staleness}

@@ -27,9 +27,9 @@ CallId = NewType("CallId", str)
 ChildId = NewType("ChildId", str)
 AttemptId = NewType("AttemptId", str)
 Principal = NewType("Principal", str)
-"""On whose behalf everything of a turn happens. Compared byte for byte, never normalised."""
+"""The user on whose behalf a turn runs. Compared byte for byte, never normalised."""
 InstanceId = NewType("InstanceId", str)
-"""One running sidecar; a restarted one is another."""
+"""One running sidecar; a restart gets a new id."""
 
 TOOL_PREFIX: Final = "ask_"
 
@@ -44,7 +44,7 @@ def tool_name_of(slot: Slot) -> str:
 
 
 def problem_with_run_side_id(field: str, value: str) -> FieldProblem | None:
-    """Return what is wrong with a turn, episode, dispatch or call id, or None if it is well formed."""
+    """Return the problem of a turn, episode, dispatch or call id, or None if it is well-formed."""
     if RUN_SIDE.match(value):
         return None
     if not value:

@@ -33,7 +33,7 @@ class Validator(Protocol):
         """Return whether a decoded JSON value fits."""
 
     def iter_errors(self, instance: Any) -> Iterator[ValidationProblem]:
-        """Yield what is wrong with a decoded JSON value."""
+        """Yield the violations of a decoded JSON value."""
 
 
 def canonical_text(value: Any) -> str:
@@ -45,7 +45,7 @@ def canonical_text(value: Any) -> str:
 def validator_of(schema_text: str) -> Validator:
     """Return the compiled form of a schema's canonical text.
 
-    It can neither fetch a `$ref` from anywhere nor run a pattern in more than linear time.
+    It cannot fetch a `$ref` and cannot run a pattern in more than linear time.
     """
     import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
 

@@ -9,13 +9,13 @@ class Role(StrEnum):
     """A token has exactly one. Source: DESIGN section 12."""
 
     VIEWER = "viewer"
-    """Reads."""
+    """May read."""
     OPERATOR = "operator"
-    """Everything."""
+    """May do everything."""
     AUTOMATION = "automation"
-    """A pipeline: reads, lowers ramps, reports breaches. Raising is for operators (PF1-D-64)."""
+    """A pipeline: may read, lower ramps and report breaches. Only operators raise ramps (PF1-D-64)."""
     BREAKER = "breaker"
-    """A watchdog: takes away, and nothing else."""
+    """A watchdog: may only withdraw sub-agents."""
 
 
 CAUSES: Final = (

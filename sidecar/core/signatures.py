@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Signer(Protocol):
-    """Signs; a key's id stays the same for the life of the key."""
+    """Signs payloads. The key's id never changes."""
 
     @property
     def key_id(self) -> str:
@@ -28,4 +28,4 @@ class SignatureVerifier(Protocol):
     """Verifies signatures with a set of public keys."""
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
-        """Return whether `signature` (hex) is the key's over `payload`. Never raises."""
+        """Verify `signature` (hex) of the key over `payload`. Never raises."""

@@ -51,11 +51,11 @@ ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
 
 LIMITS: Final = (
     *("calls", "dispatches", "health_watches", "lane_operations", "lanes", "principal", "time_left", "turns"),
-    *("verifications", "vertical", "watchers"),
+    *("verifications", "vertical", "wait", "watchers"),
 )
 """Values of that label: concurrent calls of a listener, dispatches, watchers of health, operations of one lane, session
 lanes, dispatches of one user, time until the deadline, turns in which work runs, verifications, dispatches of one
-vertical, watchers of turns."""
+vertical, the wait of binds for their start, watchers of turns."""
 
 VERTICAL_DISPATCHES: Final = "sidecar.dispatches_of_vertical"
 """Dispatches that call sub-agents of a vertical. Gauge; vertical."""

@@ -22,9 +22,13 @@ class Verdict(StrEnum):
     """The verdict of a gate. Anything else, a timeout or an outage holds the step (TN-78)."""
 
     PASS = "pass"  # noqa: S105  a verdict, no secret
+    """The step may be taken."""
     FAIL = "fail"
+    """The step is refused, and the failure is counted; an operator may override it."""
     PENDING = "pending"
+    """Nothing is decided yet: the step is held, and a later request asks again."""
     INCONCLUSIVE = "inconclusive"
+    """What is known does not allow a decision: the step is held."""
 
 
 class GateQuestion(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ class AdminServicer:
                 MethodShape.ONE_TO_MANY,
                 pb.VerifyLogRequest.FromString,
                 self._verify_log,
-                reserved=True,  # it may take long, changes nothing, and a drain must not wait for it
+                reserved=True,  # it may take long and only reads, so a drain must not wait for it
             ),
             Method(
                 f"/{SERVICE}/EraseUser",

@@ -107,7 +107,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
 WITHOUT_SECRET: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch"}
 )
-"""A probe has no way to know the secret, and learns only whether the process serves."""
+"""A probe cannot know the secret, and learns only whether the process serves."""
 
 Metadata = Iterable[tuple[str, str | bytes]]
 
@@ -116,21 +116,21 @@ class ListenerAuthoriser(Protocol):
     """Authenticates the caller of each operator method."""
 
     def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
-        """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
+        """Return the caller; `raw` is the unparsed request. Raises `RoleTokenInvalid`, `RoleRequired`."""
 
 
 class AdmittedPeer(Protocol):
-    """A caller over TLS; see `rpc/peers.py`."""
+    """A caller over TLS, or at the socket of a group of hosts; see `rpc/peers.py`."""
 
-    def check_grant_of(self, child: Any) -> None:
-        """Refuse the grant of a sub-agent that is not one of its own. Raises `CallerNotAllowed`."""
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse the grant of a sub-agent that this peer may not act for. Raises `CallerNotAllowed`."""
 
 
 class PeerAuthoriser(Protocol):
-    """Knows who may call a listener over TLS; see `rpc/peers.py`."""
+    """Decides which peers may call a listener; see `rpc/peers.py`."""
 
     def admit(self, auth: Any) -> AdmittedPeer:
-        """Return who calls, by what gRPC says of the handshake. Raises `CallerNotAllowed`."""
+        """Return the peer of a TLS handshake, as gRPC describes it. Raises `CallerNotAllowed`."""
 
 
 class CallAdmission(Struct, frozen=True):
@@ -138,9 +138,10 @@ class CallAdmission(Struct, frozen=True):
 
     Attributes:
         callers: the kind of its clients.
-        boot_secret: every call has to carry it; empty: none is required.
+        boot_secret: every call must carry it; empty: none is required.
         door: authoriser of the operators' listener; without one that listener refuses every call.
-        peers: over TLS, the identities that may call; None: no TLS, so the directory of the socket decides.
+        peers: over TLS, the identities that may call; at the socket of a group, its hosts; None: the directory of the
+            socket alone decides.
     """
 
     callers: CallerKind
@@ -149,7 +150,7 @@ class CallAdmission(Struct, frozen=True):
     peers: PeerAuthoriser | None = None
 
     def __repr__(self) -> str:
-        """Leave the secret out."""
+        """Omit the secret."""
         return f"Entrance({self.callers})"
 
 
@@ -157,7 +158,7 @@ def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
     """Admit a call, or raise. Returns its grant; empty if the method needs none.
 
     Raises:
-        WrongListener, CallerNotAllowed: the table does not let this listener's callers do that.
+        WrongListener, CallerNotAllowed: the table does not allow this method for the listener's callers.
         BootSecretWrong, GrantInvalid: the secret or the grant is missing, repeated or wrong.
     """
     allowed = CALLERS_OF.get(method, _NO_CALLER)
@@ -189,7 +190,7 @@ def _named(kinds: frozenset[CallerKind]) -> str:
 
 def _check_secret(metadata: Metadata, expected: str) -> None:
     given = values_of(metadata, BOOT_SECRET_KEY)
-    # A map of the metadata would keep the last of several, and so let one that was appended win.
+    # All values are read. A dictionary would keep the last one, so an appended value would override the client's.
     if len(given) != 1 or not hmac.compare_digest(given[0], expected.encode()):
         raise BootSecretWrong(f"send the sidecar's boot secret as metadata {BOOT_SECRET_KEY}, exactly once")
 

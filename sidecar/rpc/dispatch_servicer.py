@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grpc.aio import BaseError
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
 
 EVENTS_IN_A_FRAME: Final = 64
-"""More go into another frame: an event has up to 8 KiB beside its outcome; a message at most 4 MiB."""
+"""Further events go into another frame: an event has up to 8 KiB besides its outcome, a message at most 4 MiB."""
 LARGE: Final = 1024 * 1024
-"""Bytes of a message above which the result leaves in a message of its own, after the events with the same answers."""
+"""Bytes of a message above which the result is sent in a separate message, after the events with the same answers."""
 
 
 Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
@@ -37,8 +38,8 @@ class GrpcFrames:
     """Writes frames to a call, one at a time, so that at most one frame and gRPC's own window are unread.
 
     Args:
-        response: makes an empty response of the method, which has a `frame`.
-        timeout: a listener that takes no frame for this long has left.
+        response: creates an empty response of the method, which has a `frame`.
+        timeout: a listener that accepts no frame for this long counts as gone.
     """
 
     grace = timedelta(0)
@@ -89,9 +90,9 @@ class GrpcFrames:
         self._headers_sent = True
 
     def check(self) -> bytes | None:
-        """Return the last message, if it is still to be sent.
+        """Return the last message, if it must still be sent.
 
-        Raises if the listener was given up or lost: else the stream would end as if it were whole.
+        Raises if the listener was abandoned or lost: otherwise the stream would end as if it were complete.
         """
         if self._broken:
             raise InternalError("the stream broke; listen again with ResumeDispatch")
@@ -115,7 +116,7 @@ def parts_of(frame: Frame) -> Sequence[Frame]:
 
 
 class ResultOnly:
-    """Waits for the result and lets everything else go by."""
+    """Waits for the result and ignores all other frames."""
 
     grace = timedelta(0)
 
@@ -137,7 +138,7 @@ PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION, features=[QUESTION
 
 
 def require_of(contract: pb.Contract, required: Sequence[str], field: str) -> None:
-    """Refuse what relies on a feature that `contract` lacks. Raises `FeatureUnsupported`, `InvalidRequest`."""
+    """Refuse a request that requires a feature that `contract` lacks. Raises `FeatureUnsupported`, `InvalidRequest`."""
     from sidecar.core.features import require_features  # noqa: PLC0415  few requests name features
 
     require_features(required, contract.features, contract.version, field)
@@ -147,10 +148,10 @@ class DispatchServicer:
     """The service of the consumer-agent.
 
     Args:
-        operations: what does the work.
-        write_timeout: a listener that takes no frame for this long is given up.
-        contract: what the sidecar offers beside these RPCs.
-        principals: proves for which user a turn is; None: the consumer-agent asserts it.
+        operations: the operations behind the service.
+        write_timeout: a listener that accepts no frame for this long counts as gone.
+        contract: what the sidecar offers besides these RPCs.
+        principals: verifies the user of a turn; None: the consumer-agent claims it.
     """
 
     def __init__(
@@ -173,16 +174,17 @@ class DispatchServicer:
         return (*self.methods(), lanes)
 
     def methods(self) -> Sequence[Method]:
-        """Return the RPCs but for lanes."""
+        """Return the RPCs, without lanes."""
         one, many = MethodShape.ONE_TO_ONE, MethodShape.WITH_LAST
+        of = partial(Method, own_queue=True)
         return (
-            Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
-            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
-            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
-            Method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
-            Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
-            Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
-            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
+            of(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn, begins_work=True),
+            of(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
+            of(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
+            of(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
+            of(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
+            of(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
+            of(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
         )
 
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
@@ -197,7 +199,7 @@ class DispatchServicer:
         return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message, verified=verified)))
 
     def _established(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
-        """Put the established principal into a request, and take its token out. Return whether a token proved it."""
+        """Set the established principal in a request, and remove its token. Return whether a token proved it."""
         token, source = message.user_token, enums.SOURCES.get(message.source)
         message.ClearField("user_token")
         found = principals(token, message.principal, source)

@@ -34,7 +34,7 @@ DOMAIN: Final = "sidecar.subagents"
 DETAILS_KEY: Final = "grpc-status-details-bin"
 
 MOST_FIELDS: Final = 16
-"""A status travels in a header, and gRPC clients take 8 KiB of them by default."""
+"""The most field problems in a status: it travels in a header, and gRPC clients accept 8 KiB of headers by default."""
 LONGEST_TEXT: Final = 256
 """Characters of one description or metadata value."""
 LONGEST_MESSAGE: Final = 512
@@ -65,12 +65,12 @@ class RichStatus(Struct, frozen=True):
 
 
 def status_of(error: SubagentsError) -> StatusCode:
-    """Return the status that an error travels as."""
+    """Return the gRPC status of an error."""
     return next((STATUS_OF[base] for base in type(error).__mro__ if base in STATUS_OF), StatusCode.INTERNAL)
 
 
 def rich_status(error: SubagentsError) -> RichStatus:
-    """Return the status of an error with its `google.rpc` details; bounded, so that every client can receive it."""
+    """Return the status of an error with its `google.rpc` details, small enough for every client."""
     code = status_of(error)
     message = error.message[:LONGEST_MESSAGE]
     number: tuple[int, str] = code.value

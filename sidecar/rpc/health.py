@@ -14,7 +14,10 @@ from sidecar.rpc.methods import Call, Method, MethodShape
 SERVICE: Final = "/grpc.health.v1.Health/"
 Status = health_pb2.HealthCheckResponse
 MOST_WATCHES: Final = 256
-"""On one listener. A watch needs no secret and keeps about 15 KB; a client needs one for each connection."""
+"""The most watches of one listener.
+
+A watch needs no secret and takes about 15 KB; a client needs one per connection.
+"""
 WATCHES_LIMIT: Final = "health_watches"
 WATCHES_RETRY: Final = timedelta(seconds=5)
 
@@ -23,7 +26,7 @@ class Health:
     """The health of the process; NOT_SERVING until it is set.
 
     Args:
-        services: full names that may be asked for, beside the empty one for all of them.
+        services: full names that clients may ask for, besides the empty name for all of them.
     """
 
     def __init__(self, services: Sequence[str]) -> None:
@@ -34,7 +37,7 @@ class Health:
 
     @property
     def serving(self) -> bool:
-        """Whether new work is taken."""
+        """Whether new work is accepted."""
         return self._serving
 
     async def set_serving(self, serving: bool) -> None:

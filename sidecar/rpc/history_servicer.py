@@ -26,11 +26,11 @@ PIECE: Final = 256 * 1024
 
 
 class HistoryServicer:
-    """The service of the consumer-agent, and what operators may read of it.
+    """The service of the consumer-agent, and the part of it that operators may read.
 
     Args:
-        operations: what does the work.
-        write_timeout: a watcher that takes no message for this long is given up.
+        operations: the operations behind the service.
+        write_timeout: a watcher that accepts no message for this long is disconnected.
     """
 
     def __init__(self, operations: HistoryOperations, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
@@ -52,7 +52,7 @@ class HistoryServicer:
         )
 
     def methods_for_operators(self) -> Sequence[Method]:
-        """Return the RPCs about turns on record; `rpc/operators.py` says which role may read contents."""
+        """Return the RPCs about recorded turns; `rpc/operators.py` decides which role may read contents."""
         one = MethodShape.ONE_TO_ONE
         return (
             Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns, urgent=True),
@@ -74,7 +74,7 @@ class HistoryServicer:
             MethodShape.ONE_TO_MANY,
             pb.WatchEventsRequest.FromString,
             self._watch_events,
-            reserved=True,  # a turn may stay open for long, and a drain must not wait for those who look on
+            reserved=True,  # a turn may stay open for long, and a drain must not wait for its watchers
         )
 
     async def _read_episode(self, message: pb.ReadEpisodeRequest, call: Call) -> pb.ReadEpisodeResponse:

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 MOST: Final = 16
-"""Calls in a batch. More bring no further gain, and the first of them would wait for the last."""
+"""The most calls in a batch. More bring no further gain, and the first of them would wait for the last."""
 QUIET_PASSES: Final = 6
 """Passes of the loop without another arrival, after which a batch is complete: gRPC accepts one call at a time, which
 takes a few passes."""
 LONGEST_PASSES: Final = 12
-"""Passes after which a batch starts although the one before it runs: that one waits for sub-agents or the disk."""
+"""Passes after which a batch starts although the previous one still runs: that one waits for sub-agents or disk."""
 LONGEST_SECONDS: Final = 0.005
-"""After which a running batch holds up no call at all."""
+"""Seconds after which a running batch no longer delays a call."""
 
 
 class InFlight:
-    """Calls that have come in and have not been answered; health and reflection are not among them."""
+    """Calls that have arrived and are not answered, without health and reflection."""
 
     def __init__(self) -> None:
         self._by_method: Counter[str] = Counter()
@@ -34,11 +34,11 @@ class InFlight:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of calls."""
         return self._count
 
     def by_method(self) -> dict[str, int]:
-        """Return how many there are of each method, for the log of a drain that ran out of time."""
+        """Return the number of calls by method, for the log of a drain that ran out of time."""
         return {method: count for method, count in sorted(self._by_method.items()) if count}
 
     def begin(self, method: str) -> None:
@@ -48,14 +48,14 @@ class InFlight:
         self._idle.clear()
 
     def end(self, method: str) -> None:
-        """Count it as answered."""
+        """Count a call as answered."""
         self._by_method[method] -= 1
         self._count -= 1
         if not self._count:
             self._idle.set()
 
     async def idle(self) -> None:
-        """Return once there is none."""
+        """Return once there are no calls."""
         await self._idle.wait()
 
 
@@ -69,14 +69,14 @@ class StartBatch:
 
 
 Turn: TypeAlias = asyncio.Future[StartBatch]
-"""When a call may start; gives the batch that it starts in."""
+"""Settles when a call may start, with the batch that it starts in."""
 
 
 class StartBatches:
-    """Decides when calls start. While no other call runs, that is the next pass.
+    """Decides when calls start. While no other call runs, a call starts in the next pass.
 
     Args:
-        now: the clock; None: the loop's.
+        now: the clock; None: the event loop's.
     """
 
     __slots__ = ("_alone", "_batch", "_began", "_now", "_passes", "_quiet", "_ticking", "_waiting")
@@ -109,7 +109,7 @@ class StartBatches:
             turn.result().running -= 1
 
     def _pass(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the batch if it is complete; else look again in the next pass."""
+        """Start the batch if it is complete; otherwise check again in the next pass."""
         self._quiet += 1
         self._passes += 1
         busy = self._batch.running and self._passes < LONGEST_PASSES
@@ -125,6 +125,6 @@ class StartBatches:
         self._batch = batch = StartBatch(0)
         while self._waiting and batch.running < MOST:
             waiter = self._waiting.popleft()
-            if not waiter.done():  # the client may have left meanwhile
+            if not waiter.done():  # the client may have left while it waited
                 batch.running += 1
                 waiter.set_result(batch)

@@ -39,10 +39,10 @@ class LifecycleServicer:
     """The service of operators and automation.
 
     Args:
-        operations: what does the work.
-        clock: by which overrides expire.
-        reports: where steps are logged and counted that a role may not take.
-        write_timeout: a watcher that takes no message for this long is given up.
+        operations: the operations behind the service.
+        clock: decides whether overrides have expired.
+        reports: logs and counts steps that a role may not take.
+        write_timeout: a watcher that accepts no message for this long is disconnected.
     """
 
     def __init__(
@@ -258,7 +258,10 @@ class LifecycleServicer:
 
 
 async def send(call: Call, message: Any, timeout: timedelta) -> None:
-    """Send one message of a stream. Raises `Overloaded` if nothing is read for `timeout`, else `InternalError`."""
+    """Send one message of a stream.
+
+    Raises `Overloaded` if the client reads nothing for `timeout`, else `InternalError`.
+    """
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             await call.write(message)

@@ -15,14 +15,13 @@ from sidecar.rpc.handler_guard import HandlerContext
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Method
 from sidecar.rpc.outermost import ErrorInterceptor
-from sidecar.rpc.socket_files import AddressInUse, CannotListen, exclusive_socket
+from sidecar.rpc.socket_files import AddressInUse, CannotListen, admit_clients, exclusive_socket
 from sidecar.settings import LimitsSettings
 
-SOCKET_MODE: Final = 0o600
 MOST_CONNECTIONS: Final = 2**31 - 2
-"""gRPC aborts the process for a limit of one more."""
+"""gRPC aborts the process if the limit is one higher."""
 STOP_SECONDS: Final = 0.5
-"""For calls that are still there after the drain; their outcomes are on record by then."""
+"""Seconds for calls that still run after the drain; their outcomes are recorded by then."""
 
 
 class SecureAddress(Struct, frozen=True):
@@ -30,9 +29,9 @@ class SecureAddress(Struct, frozen=True):
 
     Attributes:
         address: host and port; port 0: any free one.
-        credentials: makes the server's; called once.
-        connection_age: after which new calls need a new connection.
-        bound: told the address with its port.
+        credentials: creates the server's credentials; called once.
+        connection_age: the age after which new calls need a new connection.
+        bound: receives the address with its port.
     """
 
     address: str
@@ -52,6 +51,7 @@ class ListenerPlan(Struct, frozen=True):
         calls: most calls at a time over all connections; further ones are refused with a reason.
         connections: most at a time; a further one is closed at once.
         drain: tells clients of long streams that the sidecar is about to stop.
+        group: of users who may connect to the socket; None: only the sidecar's user may.
     """
 
     socket: Path | SecureAddress
@@ -63,6 +63,7 @@ class ListenerPlan(Struct, frozen=True):
     drain: Callable[[], None] | None = None
     calls: int = sys.maxsize
     connections: int = MOST_CONNECTIONS
+    group: int | None = None
 
 
 @asynccontextmanager
@@ -87,15 +88,30 @@ async def listening(
     health = Health(plan.services)
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
     secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
-    with exclusive_socket(plan.socket) if isinstance(plan.socket, Path) else nullcontext():
+    with exclusive_socket(plan.socket, plan.group) if isinstance(plan.socket, Path) else nullcontext():
         server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan, secure))
-        server.add_generic_rpc_handlers((ErrorInterceptor(plan.entrance, methods, around, plan.calls),))
+        handlers = ErrorInterceptor(plan.entrance, methods, around, plan.calls)
+        server.add_generic_rpc_handlers((handlers,))
+        _give_queues(server, plan.methods, handlers)
         _bind(server, plan)
         await server.start()
         try:
             yield health
         finally:
             await server.stop(STOP_SECONDS)
+
+
+def _give_queues(server: grpc.aio.Server, methods: Sequence[Method], handlers: ErrorInterceptor) -> None:
+    """Give some methods queues of their own.
+
+    `grpc.aio` accepts one call of a queue after the other, each in several passes of the event loop. While more arrive
+    than that, they wait unseen in gRPC's core. In one queue for all, the dispatches and ends of turns
+    that were bound wait behind binds that are too many, until their deadlines have passed: nothing is completed.
+    """
+    for method in methods:
+        if method.own_queue:
+            service, _, name = method.name[1:].partition("/")
+            server.add_registered_method_handlers(service, {name: handlers.handler(method.name)})
 
 
 def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
@@ -108,7 +124,7 @@ def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
         server.add_insecure_port(f"unix:{plan.socket}")
     except RuntimeError:
         raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
-    plan.socket.chmod(SOCKET_MODE)
+    admit_clients(plan.socket, plan.group)
 
 
 def _bind_secure(server: grpc.aio.Server, at: SecureAddress) -> None:

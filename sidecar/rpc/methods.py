@@ -16,17 +16,17 @@ from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
 
 SENT_UNREAD: Final = 32 * 1024
-"""Bytes that leave at once though the client reads nothing: half of what HTTP/2 lets a stream send unread."""
+"""Bytes that are sent even if the client reads nothing: half of what HTTP/2 lets a stream send unread."""
 
 
 class CallContext(Protocol):
     """A handler's view of its call: an RPC, or an operation of a lane."""
 
     def invocation_metadata(self) -> Any:
-        """Return what the client sent beside the message, repeated keys included."""
+        """Return the client's metadata, repeated keys included."""
 
     def auth_context(self) -> Any:
-        """Return what the TLS handshake of the connection has proven; asked only where there is TLS."""
+        """Return what the TLS handshake of the connection has proven; called only with TLS."""
 
     def time_remaining(self) -> float | None:
         """Return seconds until the client's deadline; None if it set none."""
@@ -35,24 +35,24 @@ class CallContext(Protocol):
         """Return whether the client has left or its deadline has passed."""
 
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
-        """Send the headers now; else they leave with the first message."""
+        """Send the headers now; otherwise they are sent with the first message."""
 
     async def write(self, message: bytes, /) -> None:
-        """Send one message; returns when gRPC has taken it."""
+        """Send one message; returns when gRPC has accepted it."""
 
 
 class GrpcContext(CallContext, Protocol):
     """The used part of `grpc.aio.ServicerContext`."""
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """End the call with a status, by raising."""
+        """End the call with a status, by raising an exception."""
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback` once the call has ended, status sent and all."""
+        """Call `callback` once the call has ended and its status was sent."""
 
 
 LONGEST_DEADLINE: Final = timedelta(days=1)
-"""A deadline further away says as much as none."""
+"""A deadline further away counts as none."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -60,12 +60,12 @@ class Call(msgspec.Struct, frozen=True):
 
     Attributes:
         metadata: the client's metadata; read it once, because gRPC builds it again at each access.
-        time_left: until the client's deadline; None without a deadline, or with an absurdly distant one.
+        time_left: until the client's deadline; None without a deadline, or with one that is unreasonably distant.
         grant: as sent, not verified yet. Empty for methods that need none.
         caller: the subject of a verified role token; empty on listeners that require no token.
         guard: the guard of the call, for operations that run inside it.
-        lane: the receiver of its frames, if the call came over a lane.
-        peer: who calls over TLS; None on Unix sockets.
+        lane: receives its frames, if the call came over a lane.
+        peer: the caller over TLS, or at the socket of a group of hosts; None on other Unix sockets.
     """
 
     context: CallContext
@@ -97,18 +97,18 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Listener(Protocol):
-    """Takes the frames of a dispatch."""
+    """Accepts the frames of a dispatch."""
 
     grace: timedelta
-    """How long after it has left it may come back before it has gone away."""
+    """How long the listener may take to return before it counts as gone."""
 
     async def send(self, frame: Frame) -> None:
         """Deliver one frame. Raises `ListenerGone`."""
 
     def check(self) -> bytes | None:
-        """Return the last message if it is still to be sent.
+        """Return the last message if it must still be sent.
 
-        Raises if the listener was given up or lost: else the call would end as if it were whole.
+        Raises if the listener was abandoned or lost: otherwise the call would end as if it were complete.
         """
 
 
@@ -116,11 +116,11 @@ class LaneListeners(Protocol):
     """One operation of a lane."""
 
     def listener(self) -> Listener:
-        """Return what takes the frames of its dispatch."""
+        """Return the object that accepts the frames of its dispatch."""
 
 
 class HandlerWrapper(Protocol):
-    """Lets a call in, and does its work; see `rpc/handler_guard.py`."""
+    """Admits a call and runs it; see `rpc/handler_guard.py`."""
 
     @property
     def in_flight(self) -> InFlight:
@@ -131,12 +131,12 @@ class HandlerWrapper(Protocol):
         """The receiver of ended calls."""
 
     def note(self, error: SubagentsError) -> None:
-        """Report a call that was not answered, if a limit is why."""
+        """Report a refused call, if a limit is the reason."""
 
     async def __call__(
         self, method: "Method", context: CallContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | SubagentsError | None:
-        """Return what the work returns, or why there is none."""
+        """Return the result of the work, or the error."""
 
 
 @unique
@@ -151,9 +151,9 @@ class MethodShape(StrEnum):
 
 
 Handle = Callable[[Any, Call], Awaitable[Any]]
-"""Takes the request (for MANY_TO_MANY an `AsyncIterator` of them); returns the answer, or writes it to the call.
+"""Takes the request (for MANY_TO_MANY an `AsyncIterator`); returns the response, or writes it to the call.
 
-Of WITH_LAST it returns the bytes of the last message.
+For WITH_LAST it returns the bytes of the last message.
 """
 
 
@@ -162,11 +162,14 @@ class Method(msgspec.Struct, frozen=True):
 
     Attributes:
         name: `/package.Service/Method`.
-        parse: makes the request from its bytes; raises `DecodeError`.
-        reserved: served whatever the load is, and not waited for by a drain: health, reflection.
+        parse: creates the request from its bytes; raises `DecodeError`.
+        reserved: served under any load, and not waited for by a drain: health, reflection.
         batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
-        urgent: served however little time is left, and waited for by a drain: what operators ask for.
-        ends_work: served beyond the limit of concurrent calls, because it makes room for others.
+        urgent: served however little time is left, and waited for by a drain: operators' requests.
+        ends_work: served beyond the limit of concurrent calls and however little time is left, because it makes room
+            for others.
+        begins_work: refused once it has waited too long, so that work that has begun is completed in time.
+        own_queue: waits for its start in a separate queue; see `rpc/listeners.py`.
     """
 
     name: str
@@ -177,6 +180,8 @@ class Method(msgspec.Struct, frozen=True):
     urgent: bool = False
     batched: bool = False
     ends_work: bool = False
+    begins_work: bool = False
+    own_queue: bool = False
 
 
 def time_left(context: CallContext) -> timedelta | None:

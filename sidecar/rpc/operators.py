@@ -69,29 +69,31 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }
 )
-"""By full method name. Which way `SetRamp` goes is known only from the record, so its rule decides who may raise.
-Flags have a method for each direction, because the roles of a method are judged before its contents are read."""
+"""By full method name. The direction of `SetRamp` is known only from the record, so its rule decides who may raise.
+
+Flags have a method for each direction, because the roles of a method are checked before its contents are read.
+"""
 
 
 class OperatorReports(Protocol):
     """Receives refusals. Never raises, never waits."""
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:
-        """Log and count a refusal; `cause` is one of `CAUSES`, the caller is that of a genuine token, else None."""
+        """Log and count a refusal; `cause` is one of `CAUSES`. `caller`: of a genuine token, otherwise None."""
 
 
 class RefusalRecorder(Protocol):
-    """Takes note of who was refused although their token, or its key, was genuine. Never raises, never waits."""
+    """Records refusals of callers whose token, or its key, was genuine. Never raises, never waits."""
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
-        """Have it put on the audit, if the request names a definition; `why` begins with the reason."""
+        """Record the refusal in the audit, if the request names a definition; `why` begins with the reason."""
 
 
 class TokenVerifier(Protocol):
     """Verifies tokens of one kind."""
 
     def open(self, token: str, now: datetime) -> RoleClaims | Caller:
-        """Return who calls. Raises `RoleTokenInvalid`. Never waits."""
+        """Return the caller. Raises `RoleTokenInvalid`. Never waits."""
 
 
 class OperatorAuthoriser:
@@ -123,10 +125,10 @@ class OperatorAuthoriser:
         self._note = note
 
     def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
-        """Return who calls.
+        """Return the caller.
 
         Raises:
-            RoleTokenInvalid: the token is missing, repeated, or does not hold.
+            RoleTokenInvalid: the token is missing, repeated, or invalid.
             RoleRequired: its role may not call the method.
         """
         caller: Caller | None = None

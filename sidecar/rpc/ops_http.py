@@ -17,17 +17,17 @@ from msgspec import Struct
 from sidecar.rpc.socket_files import AddressInUse, CannotListen
 
 SECONDS: Final = 5.0
-"""For one connection from its first byte to its last."""
+"""The longest time for one connection, from its first byte to its last."""
 IPV6: Final = 6
 SILENCE: Final = 1.0
-"""Seconds until a request has to be whole."""
+"""Seconds within which a request must be complete."""
 MOST_CONNECTIONS: Final = 32
 LARGEST_REQUEST: Final = 16 * 1024
-"""Bytes."""
+"""The most bytes of a request."""
 
 
 class Page(Struct, frozen=True):
-    """An answer."""
+    """A response."""
 
     status: int
     content_type: str
@@ -44,7 +44,10 @@ FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
 
 
 def _place(host: str, port: int) -> dict[str, Any]:
-    """Return where to listen, for `asyncio`; of an address, as a socket: looking up a name loads all of Unicode."""
+    """Return the arguments of `asyncio` for an address.
+
+    An IP address becomes a socket: a look-up loads all of Unicode.
+    """
     try:
         version = ip_address(host).version
     except ValueError:
@@ -58,8 +61,8 @@ class OpsHttp:
 
     Args:
         pages: by path.
-        on_defect: told what a page raised.
-        silence: seconds until a request has to be whole.
+        on_defect: receives exceptions of pages.
+        silence: seconds within which a request must be complete.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class OpsHttp:
             writer.close()
 
     def _make_room(self) -> None:
-        """Cut the oldest connection off; an honest one has had its answer long ago."""
+        """Close the oldest connection; a well-behaved client has had its response long ago."""
         group = self._silent or self._answering
         oldest = next(iter(group))
         del group[oldest]
@@ -142,6 +145,6 @@ class OpsHttp:
             return NOT_ALLOWED
         try:
             return await render(accept.decode("latin-1"))
-        except Exception as error:  # noqa: BLE001  a metric that cannot be read must not end the listener
+        except Exception as error:  # noqa: BLE001  a failing metric must not end the listener
             self._on_defect(path, error)
             return FAILED

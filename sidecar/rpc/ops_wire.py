@@ -16,7 +16,7 @@ class NotHttp(Exception):
 
 
 class HttpRequest(NamedTuple):
-    """The head of a request, of which only this matters."""
+    """The used part of a request's head."""
 
     method: bytes
     target: bytes
@@ -27,7 +27,7 @@ class HttpConnection:
     """One connection.
 
     Args:
-        largest: most bytes of a request's head.
+        largest: the most bytes of a request's head.
     """
 
     def __init__(self, largest: int) -> None:
@@ -35,7 +35,7 @@ class HttpConnection:
         self._wants_body = True
 
     async def request(self, reader: asyncio.StreamReader) -> HttpRequest | None:
-        """Return the request's head; None if the other side left before it was whole. Raises `NotHttp`."""
+        """Return the request's head; None if the client left before it was complete. Raises `NotHttp`."""
         try:
             while True:
                 event = self._connection.next_event()
@@ -50,7 +50,7 @@ class HttpConnection:
             raise NotHttp from problem
 
     def answer(self, status: int, content_type: str, body: bytes) -> bytes:
-        """Return the bytes of a whole answer, which for HEAD are those of its head."""
+        """Return the bytes of a complete response; for HEAD only those of its head."""
         headers = [("content-type", content_type), ("content-length", str(len(body))), ("connection", "close")]
         sent = [h11.Data(data=body)] if self._wants_body else []
         events = (h11.Response(status_code=status, headers=headers), *sent, h11.EndOfMessage())

@@ -23,9 +23,9 @@ from sidecar.rpc.in_flight import StartBatches
 from sidecar.rpc.methods import SENT_UNREAD, Call, GrpcContext, Method, MethodShape
 
 ABORT_SECONDS: Final = 1.0
-"""Longest to wait for a status to be sent: it comes after messages that the client may never read."""
+"""The longest wait for a status to be sent: it follows messages that the client may never read."""
 DEADLINE_SLACK: Final = 0.1
-"""Seconds by which a request may take longer to arrive than the reset that ends it."""
+"""Seconds by which a request may arrive later than the reset that ends it."""
 CARRIER: Final = "rpc"
 OK: Final = StatusCode.OK.name
 CALLS_LIMIT: Final = "calls"
@@ -36,33 +36,38 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     """Serves the methods of one listener.
 
     Args:
-        entrance: who may call what.
+        entrance: the admission rules.
         methods: of the listener.
-        surroundings: what the wrapper needs of the process.
-        most_calls: at a time, over all connections; calls that end work, and those of operators, do not count.
+        handler_context: what the wrapper needs of the process.
+        most_calls: the most concurrent calls over all connections, without calls that end work and those of operators.
     """
 
     def __init__(
         self,
         entrance: CallAdmission,
         methods: Sequence[Method],
-        surroundings: HandlerContext,
+        handler_context: HandlerContext,
         most_calls: int = sys.maxsize,
     ) -> None:
-        """Make a handler for each method, and one that refuses for each that is for other callers."""
+        """Create a handler for each method, and a refusing handler for each method that is for other callers."""
         self._entrance = entrance
         self._most_calls, self._calls = most_calls, 0
-        self._in_flight, self._on_ended = surroundings.in_flight, surroundings.on_ended
-        self._guard = Guard(entrance, surroundings)
+        self._in_flight, self._on_ended = handler_context.in_flight, handler_context.on_ended
+        self._guard = Guard(entrance, handler_context)
+        self._too_late = rich_status(self._guard.too_late)
         self._batches = StartBatches()
-        self._write_seconds = surroundings.rules.write_timeout.total_seconds()
+        self._write_seconds = handler_context.rules.write_timeout.total_seconds()
         elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
         handlers = {name: self._refusing(name) for name in elsewhere}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Return the handler of a method, or None: gRPC answers UNIMPLEMENTED then."""
-        return self._handlers.get(handler_call_details.method)
+        """Return the handler of a method, or None: gRPC then responds UNIMPLEMENTED."""
+        return self.handler(handler_call_details.method)
+
+    def handler(self, name: str) -> Any:
+        """Return the handler of a method by its name, or None."""
+        return self._handlers.get(name)
 
     def _handler(self, method: Method) -> Any:
         if method.shape is MethodShape.ONE_TO_ONE:
@@ -85,7 +90,8 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
                     self._hold_drain(method, context)
                 return last
 
-            # On the wire a stream of one message is the same as one answer; as an answer it leaves with the status.
+            # On the wire, a stream of one message equals a single response. A returned message is sent together with
+            # the status, which saves a packet.
             return grpc.unary_unary_rpc_method_handler(end)
 
         async def converse(raws: AsyncIterator[bytes], context: GrpcContext) -> None:
@@ -107,7 +113,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(refuse)
 
     def _hold_drain(self, method: Method, context: GrpcContext) -> None:
-        """Have a drain wait until a large last message has left, no longer than for any other message."""
+        """Let a drain wait until a large last message is sent, no longer than for any other message."""
         left = asyncio.Event()
 
         def end(_: object = None) -> None:
@@ -137,7 +143,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         try:
             answer = self._refused() if full else await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
-                status = rich_status(answer)
+                status = self._too_late if answer is self._guard.too_late else rich_status(answer)
                 if not _is_cancelled():
                     code, reason = status.code.name, answer.reason
                 await _end(context, status)
@@ -154,7 +160,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             self._on_ended(took, method.name[1:], code or _left(context, took), reason, CARRIER)
 
     def _refused(self) -> AdmissionRefused:
-        """Return the answer to a call beyond the limit, which costs as little as possible."""
+        """Return the error for a call beyond the limit. It must cost little, because it occurs under overload."""
         refused = AdmissionRefused(
             f"{self._most_calls} calls are being served on this listener; come back when some of them are answered, or "
             "raise the limit in server.limits",
@@ -191,13 +197,13 @@ async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterat
 
 
 async def _end(context: GrpcContext, status: RichStatus) -> None:
-    """End the call with a status; gRPC wants the exception that `abort` raises to come out of the handler."""
+    """End the call with a status. gRPC requires that the exception of `abort` leaves the handler."""
     try:
         async with asyncio.timeout(ABORT_SECONDS):
             await context.abort(status.code, status.message, trailing_metadata=status.trailing_metadata)
     except grpc.aio.AbortError:
         raise
     except grpc.aio.BaseError:
-        return  # the call is over already
+        return  # the call has ended
     except TimeoutError:
-        return  # gRPC has the status, and sends it if the client ever reads what comes before
+        return  # gRPC has the status, and sends it if the client ever reads the messages before it

@@ -1,4 +1,7 @@
-"""Which certificate may call what over TLS: one table for each listener, default deny (DESIGN section 12)."""
+"""Which certificate may call which method over TLS: one table for each listener, default deny. Sockets of host groups.
+
+Source: DESIGN section 12.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -8,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sidecar.core.errors import CallerNotAllowed
+from sidecar.policy.targets import HostGroups
 from subagents_tls.identities import Identity, identities_of
 
 EVERY: Final = "*"
@@ -18,12 +22,12 @@ NO_IDENTITY: Final = (
 
 
 class Peer(Struct, frozen=True):
-    """What the settings say of some identities.
+    """The rights of some identities, from the settings.
 
     Attributes:
         name: of the table in the settings.
         may: names of the listeners that it may call.
-        slots, verticals: whose attempts a runner host may act for; `*`: all.
+        slots, verticals: those for whose attempts a runner host may act; `*`: all.
     """
 
     name: str
@@ -32,26 +36,16 @@ class Peer(Struct, frozen=True):
     verticals: frozenset[str] = frozenset()
 
     def may_act_for(self, slot: str, vertical: str) -> bool:
-        """Say whether the grant of a sub-agent may be used by this peer."""
+        """Return whether this peer may use the grant of a sub-agent."""
         known = slot in self.slots or vertical in self.verticals
         return known or EVERY in self.slots or EVERY in self.verticals
 
-    def check_grant_of(self, child: Any) -> None:
-        """Refuse the use of a grant that is for another host's sub-agent.
-
-        Args:
-            child: whose grant it is; None: of no running attempt, which is refused later.
-
-        Raises:
-            CallerNotAllowed: the peer may not act for the child.
-        """
-        if child is None:
-            return
-        definition = child.tool.card.definition
-        if not self.may_act_for(definition.slot, definition.vertical):
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse the use of a grant that is for another host's sub-agent. Raises `CallerNotAllowed`."""
+        if not self.may_act_for(slot, vertical):
             raise CallerNotAllowed(
-                f"the peer `{self.name}` may not act for the sub-agent `{definition.slot}`; see [tls.peers]",
-                metadata={"peer": self.name, "slot": str(definition.slot)},
+                f"the peer `{self.name}` may not act for the sub-agent `{slot}`; see [tls.peers]",
+                metadata={"peer": self.name, "slot": slot},
             )
 
 
@@ -64,7 +58,7 @@ def end_of_certificate(pem: bytes) -> datetime:
 
 
 class PeerTable:
-    """Who may call one listener.
+    """The callers of one listener.
 
     Args:
         listener: its name, for messages.
@@ -78,16 +72,16 @@ class PeerTable:
         self._now = now
 
     def admit(self, auth: Mapping[str, Iterable[bytes]]) -> Peer:
-        """Return who calls.
+        """Return the peer.
 
         Args:
-            auth: of gRPC: what the handshake has proven.
+            auth: from gRPC: what the handshake has proven.
 
         Raises:
-            CallerNotAllowed: the certificate has expired, or proves no identity, none of the table, or some of several
+            CallerNotAllowed: the certificate has expired, or has no identity, none of the table, or those of several
                 peers.
         """
-        # A handshake that resumes an earlier TLS session does not look at the certificate's dates again.
+        # Checked here because a handshake that resumes a TLS session does not check the certificate's dates again.
         if any(self._now() >= end_of_certificate(each) for each in auth.get("x509_pem_cert", ())):
             raise CallerNotAllowed("the certificate has expired", metadata={"listener": self._listener})
         identities = identities_of(auth)
@@ -104,3 +98,31 @@ class PeerTable:
             f"{shown} {problem}; see `identities` and `may` in [tls.peers], listener `{self._listener}`",
             metadata={"identity": shown, "listener": self._listener},
         )
+
+
+class SocketOfGroup(Struct, frozen=True):
+    """The hosts at one agents socket: a `PeerAuthoriser`, and the `AdmittedPeer` that it admits.
+
+    gRPC for Python tells no user id of a peer. The directory of the socket decides who can connect, so a grant counts
+    at the socket of the group that its sub-agent belongs to, and at no other.
+
+    Attributes:
+        name: of the group; empty: the socket of hosts that belong to none.
+        groups: of all sub-agents.
+    """
+
+    name: str
+    groups: HostGroups
+
+    def admit(self, _: Any) -> "SocketOfGroup":
+        """Return who calls: a host of the group, since only those can connect."""
+        return self
+
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse a grant that is bound to another socket. Raises `CallerNotAllowed`."""
+        if self.groups.of(slot, vertical) != self.name:
+            where = f"the hosts of the group `{self.name}`" if self.name else "hosts on `server.agents_socket`"
+            raise CallerNotAllowed(
+                f"{where} may not act for the sub-agent `{slot}`; see [server.host_groups]",
+                metadata={"peer": self.name, "slot": slot},
+            )

@@ -1,4 +1,4 @@
-"""Derives from a refused call the step that it requested, for the audit."""
+"""Derives the requested step from a refused call, for the audit."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
 
 def _request_of(method: str) -> Any:
-    """Return the request of a step; None for anything else."""
+    """Return the request type of a step; None for other methods."""
     request = getattr(pb, f"{_verb(method)}Request", None)
     return request if request is not None and "header" in request.DESCRIPTOR.fields_by_name else None
 
@@ -30,21 +30,21 @@ def _verb(method: str) -> str:
 STEPS: Final[Mapping[str, Any]] = MappingProxyType(
     {method: _request_of(method) for method in ROLES_OF if _request_of(method) is not None}
 )
-"""The requests that name a definition which is to be changed, by full method name."""
+"""The requests that change a definition, by full method name."""
 
 
 class RecordRefusedCalls:
-    """Notes calls that were not let in, if they would have been steps.
+    """Records refused calls that would have been steps.
 
     Args:
-        refusals: put them on the audit.
+        refusals: records them in the audit.
     """
 
     def __init__(self, refusals: RecordRefusals) -> None:
         self._refusals = refusals
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
-        """Note a refused call; its request was not parsed or checked yet."""
+        """Record a refused call; its request was not parsed or checked."""
         request = STEPS.get(method)
         if request is None:
             return

@@ -22,10 +22,12 @@ def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def wanted(project: Path, groups: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield what a pyproject depends on, directly and through dependency groups."""
+def wanted(project: Path, groups: tuple[str, ...] = (), *, extras: bool = False) -> Iterator[str]:
+    """Yield what a pyproject depends on, directly and through dependency groups and, if asked for, every extra."""
     content: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8"))
     requirements = [*content["project"]["dependencies"], *content["build-system"]["requires"]]
+    if extras:
+        requirements += [one for extra in content["project"]["optional-dependencies"].values() for one in extra]
     pending = list(groups)
     while pending:
         for one in content["dependency-groups"][pending.pop()]:
@@ -63,8 +65,9 @@ def test_a_lock_holds_versions_and_hashes_only(name: str) -> None:
 def test_a_lock_holds_every_dependency(name: str) -> None:
     """Of our packages, their build, and the lock's own group."""
     locked = {plain(found) for found in LOCKED.findall(text_of(name))}
-    needed = {one for project in LOCKS[name] if project != "pyproject.toml" for one in wanted(REPOSITORY / project)}
-    needed |= set(wanted(REPOSITORY / "pyproject.toml", (name,)))
+    others = [each for each in LOCKS[name] if each.endswith("/pyproject.toml")]
+    needed = {one for project in others for one in wanted(REPOSITORY / project)}
+    needed |= set(wanted(REPOSITORY / "pyproject.toml", (name,), extras="--all-extras" in LOCKS[name]))
     assert needed - locked - set(OURS) == set()
 
 

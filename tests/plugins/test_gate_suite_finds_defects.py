@@ -40,6 +40,8 @@ class Right:
             await asyncio.Event().wait()
         if fault in {GateFault.AWAY, GateFault.GARBAGE, GateFault.UNKNOWN_VERDICT}:
             raise GateUnavailable("nobody there")
+        if question.gate not in self.place.verdicts:
+            raise GateUnavailable("not decided")
         lasts = timedelta(hours=-1 if fault is GateFault.EXPIRED else 1)
         answer = GateAnswer(
             verdict=self.place.verdicts[question.gate],
@@ -62,6 +64,15 @@ class Right:
 def changed(answer: GateAnswer, **changes: Any) -> GateAnswer:
     """Return an answer with changes."""
     return msgspec.structs.replace(answer, **changes)
+
+
+class PassesAll(Right):
+    """Takes what nobody has decided for a yes."""
+
+    async def ask(self, question: GateQuestion) -> GateAnswer:
+        """Decide by itself."""
+        self.place.verdicts.setdefault(question.gate, Verdict.PASS)
+        return await super().ask(question)
 
 
 class NoPending(Right):
@@ -106,8 +117,8 @@ class Flips(Right):
         """Count."""
         self.asked += 1
         answer = await super().ask(question)
-        again = self.asked == 2 and question.gate == "pre_ramp" and answer.verdict is Verdict.FAIL
-        return changed(answer, verdict=Verdict.PASS) if again else answer
+        again = self.asked == 2 and question.gate == "pre_ramp" and answer.verdict is Verdict.PASS
+        return changed(answer, verdict=Verdict.FAIL) if again else answer
 
 
 class OneVerdict(Right):
@@ -174,13 +185,20 @@ class NeverRecovers(Right):
     """Stays away once it was."""
 
     broken = False
+    by = GateFault.AWAY
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """Remember the outage."""
-        self.broken = self.broken or self.place.fault is GateFault.AWAY
+        self.broken = self.broken or self.place.fault is self.by
         if self.broken:
             raise GateUnavailable("still away")
         return await super().ask(question)
+
+
+class KeepsGarbage(NeverRecovers):
+    """The same for garbage."""
+
+    by = GateFault.GARBAGE
 
 
 class Clings(Right):
@@ -282,6 +300,7 @@ class Bench(GateClientBench):
 
 
 DEFECTS: dict[type[Right], set[str]] = {
+    PassesAll: {"test_nothing_passes_before_it_is_decided"},
     NoPending: {"test_each_verdict_arrives"},
     WrongTypes: {"test_an_answer_has_the_contracts_types"},
     Forgets: {"test_an_answer_echoes_its_question"},
@@ -295,6 +314,7 @@ DEFECTS: dict[type[Right], set[str]] = {
     TakesGarbage: {"test_garbage_is_no_answer"},
     TakesOutage: {"test_a_gate_that_is_away_is_no_answer"},
     NeverRecovers: {"test_the_same_object_recovers"},
+    KeepsGarbage: {"test_the_same_object_recovers_from_garbage"},
     Clings: {"test_a_hung_question_ends_when_cancelled"},
     Blocks: {"test_a_hanging_gate_does_not_hold_up_the_event_loop"},
     CloseWaits: {"test_close_ends_while_a_question_hangs"},
@@ -320,3 +340,31 @@ def test_every_case_has_a_defect_that_it_is_there_to_find() -> None:
 def test_a_right_client_has_no_failures() -> None:
     """Else the defects above prove nothing."""
     assert failures_of(only(GateClientSuite, case_names(GateClientSuite)), Bench) == {}
+
+
+class Computed(Right):
+    """A client that passes what was approved, and cannot say anything else."""
+
+    async def ask(self, question: GateQuestion) -> GateAnswer:
+        """Look whether there is an approval; only the place of the approvals can be away."""
+        approved = self.place.verdicts.get(question.gate) is Verdict.PASS
+        return await Right(_place(Verdict.PASS if approved else Verdict.PENDING, question, self.place)).ask(question)
+
+
+def _place(verdict: Verdict, question: GateQuestion, seen: Place) -> Place:
+    place = Place()
+    place.verdicts = {question.gate: verdict}
+    place.fault = GateFault.AWAY if seen.fault is GateFault.AWAY else GateFault.NONE
+    return place
+
+
+class ComputedSuite(GateClientSuite):
+    """The suite for a client without a place where answers are stored."""
+
+    closed = frozenset({"expiry", "hang", "stored", "verdicts"})
+
+
+def test_a_client_that_computes_its_answers_passes_without_the_abilities_of_a_stored_answer() -> None:
+    """What is left finds the defects that such a client can have."""
+    assert failures_of(only(ComputedSuite, case_names(ComputedSuite)), lambda: Bench(Computed)) == {}
+    assert "test_nothing_passes_before_it_is_decided" in case_names(ComputedSuite)

@@ -182,6 +182,19 @@ def build(tools: ContainerTools, base: str, name: str, pip_configuration: Path) 
     )
 
 
+def build_layer(tools: ContainerTools, folder: Path, name: str, arguments: Mapping[str, str]) -> None:
+    """Build the Dockerfile of another folder, which fetches nothing.
+
+    Args:
+        tools: whose storage gets it.
+        folder: with the Dockerfile and what it copies.
+        name: of the new image.
+        arguments: of the build.
+    """
+    given = [f"--build-arg={argument}={value}" for argument, value in arguments.items()]
+    tools.call("bud", "--isolation", "chroot", "--layers=false", *given, "--tag", name, str(folder))
+
+
 def _host_pip(target: Path) -> list[Path]:
     """Write the host's pip configuration as one file; return the folders that it points to."""
     lines = _output([sys.executable, "-m", "pip", "config", "list"], 60).splitlines()

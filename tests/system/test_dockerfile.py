@@ -2,6 +2,8 @@
 
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from socket import socket
@@ -9,10 +11,11 @@ from typing import Final
 
 import pytest
 
-from tests.support.container_image import REPOSITORY, Container, ContainerTools, build, debian_base
+from tests.support.container_image import REPOSITORY, Container, ContainerTools, build, build_layer, debian_base
 
 BASE: Final = "localhost/sidecar-test-base"
 IMAGE: Final = "localhost/sidecar-test"
+LAYERED: Final = "localhost/sidecar-test-plugins"
 SETTINGS: Final = """
 [server]
 ops_address = "127.0.0.1:{port}"
@@ -70,17 +73,43 @@ def test_commands_in_the_image_have_no_rights(container: Container) -> None:
 
 
 def test_the_image_holds_what_the_sidecar_needs_and_no_more(container: Container) -> None:
-    """No build tool, no demo service, no tests; every dependency satisfied."""
+    """Every extra and the gate clients; no build tool, no tests; every dependency satisfied."""
     script = "import importlib.metadata as m; print(*sorted(d.name.lower() for d in m.distributions()))"
     installed = container.output("/opt/sidecar/bin/python", "-c", script).split()
-    assert {"dispatch-sidecar", "subagents-proto", "grpcio"} <= set(installed)
-    assert {"asyncpg", "pyjwt", "opentelemetry-exporter-otlp-proto-grpc"} <= set(installed)
-    assert {"hatchling", "starlette", "uvicorn", "pytest", "pip"}.isdisjoint(installed)
+    assert {"dispatch-sidecar", "subagents-proto", "grpcio", "sidecar-gates-http", "sidecar-gates-manifest"} <= set(
+        installed
+    )
+    assert {"asyncpg", "opentelemetry-exporter-otlp-proto-grpc", "pyjwt", "starlette", "jinja2"} <= set(installed)
+    assert {"hatchling", "pytest", "pip"}.isdisjoint(installed)
 
 
 def test_the_command_line_answers_in_the_image(container: Container) -> None:
     """`sidecar --help` imports everything the command line needs."""
     assert "serve" in container.output("sidecar", "--help")
+
+
+def test_a_layer_adds_the_plugins_of_a_vertical(tools: ContainerTools, tmp_path: Path) -> None:
+    """From their wheels alone; the sidecar of the new image finds them, and still runs as a plain user."""
+    shutil.copytree(REPOSITORY / "examples" / "plugin-image", tmp_path / "image")
+    made = (sys.executable, "-m", "sidecar", "plugins", "new", "gate-client", "acme-gates", "--dir", str(tmp_path))
+    subprocess.run(made, check=True, timeout=60)
+    wheel = (
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-index",
+        "--no-build-isolation",
+        "--no-deps",
+        str(tmp_path / "acme-gates"),
+    )
+    subprocess.run([sys.executable, *wheel, "--wheel-dir", str(tmp_path / "image" / "wheels")], check=True, timeout=60)
+
+    build_layer(tools, tmp_path / "image", LAYERED, {"SIDECAR": IMAGE, "PLUGINS": "acme-gates"})
+
+    layered = Container(tools, tools.call("from", LAYERED).strip())
+    assert "acme-gates" in layered.output("sidecar", "plugins", "list")
+    assert tools.configuration(LAYERED)["User"] == "10001:10001"
 
 
 @pytest.fixture

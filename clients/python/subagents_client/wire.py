@@ -18,6 +18,7 @@ from subagents_client.session.lanes import Lanes
 from subagents_client.session.operation import LaneOperation
 
 BOOT_SECRET_KEY = "x-subagents-boot-secret"  # noqa: S105 - the name of the header, not a secret
+SENT_AT_KEY: Final = "x-subagents-sent-at"
 
 OPERATIONS: Final[Mapping[str, str]] = {
     "BindTurn": "bind_turn",
@@ -118,7 +119,8 @@ class Wire:
 
     @property
     def _metadata(self) -> Sequence[tuple[str, str]]:
-        return (*self._secret, *self.runtime.trace_headers().items())
+        sent = (SENT_AT_KEY, str(int(self.runtime.unix_time() * 1000)))
+        return (*self._secret, sent, *self.runtime.trace_headers().items())
 
     def _on_lane(self, kind: str, request: Message, left: float) -> LaneOperation | None:
         """Hand a request to the lane, if there is one that takes it."""

@@ -12,6 +12,9 @@ import { Lane } from "./lane.js";
 import { Lanes } from "./lanes.js";
 import { Deadline, DEFAULT_TIMEOUTS, sleep, type Timeouts } from "./retrying.js";
 
+/** When the request was sent, in Unix milliseconds: the sidecar refuses binds that have waited too long. */
+const SENT_AT_HEADER = "x-subagents-sent-at";
+
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 const RECONNECT_MS = 100;
 
@@ -36,7 +39,9 @@ export class Wire {
     this.timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
     this.traceHeaders = options.traceHeaders ?? (() => ({}));
     const withHeaders: Interceptor = (next) => (request) => {
-      Object.entries({ ...headers, ...this.traceHeaders() }).forEach(([name, value]) => request.header.set(name, value));
+      const sent = { [SENT_AT_HEADER]: String(Date.now()) };
+      const all = { ...headers, ...sent, ...this.traceHeaders() };
+      Object.entries(all).forEach(([name, value]) => request.header.set(name, value));
       return next(request);
     };
     this.sessions = new Http2SessionManager(

@@ -44,6 +44,7 @@ class HttpBench(GateClientBench):
     async def running(self) -> AsyncIterator[None]:
         async with serving(self.gates.app(), self.gates.switches.clear, "critical") as url:
             self._url = url
+            self._set_again()
             yield
 
     @override
@@ -66,6 +67,7 @@ class HttpBench(GateClientBench):
     def _set_again(self) -> None:
         self.gates.switches.clear()
         self.gates.answers.clear()
+        self.gates.switches.set(Switch(behaviour=Behaviour.PENDING))
         for (gate, definition_id), verdict in self._decided.items():
             switch = Switch(behaviour=Behaviour(verdict), gate=gate, definition_id=definition_id)
             self.gates.switches.set(switch)

@@ -16,9 +16,9 @@ from sidecar.adapters.postgresql.failures import AGAIN, BROKEN
 from sidecar.core.errors import StoreUnavailable
 
 EVERY: Final = 1.0
-"""Seconds between two looks at the version without a hint."""
+"""Seconds between two reads of the version without a hint."""
 SPACING: Final = 0.02
-"""Seconds between two notifications of ours: PostgreSQL sends them one after the other, for all who commit."""
+"""Seconds between two notifications of this process: PostgreSQL serialises them over all committing connections."""
 
 
 class Changes:
@@ -26,7 +26,7 @@ class Changes:
 
     Args:
         channel: name of the notifications; lower-case letters and underscores.
-        version: SQL of one number that every commit raises.
+        version: SQL of one number that every commit increases.
     """
 
     def __init__(self, dsn: str, channel: str, version: str, limits: ConnectionTimeouts) -> None:
@@ -43,7 +43,7 @@ class Changes:
 
     @contextmanager
     def subscribed(self, changed: Callable[[], None]) -> Iterator[None]:
-        """Have `changed` called, soon after something was committed; it must neither raise nor wait."""
+        """Call `changed` soon after each commit; it must neither raise nor wait."""
         self._subscribers.append(changed)
         try:
             yield
@@ -56,7 +56,7 @@ class Changes:
         self._woken.set()
 
     async def run(self) -> None:
-        """Listen for ever; ends with `StoreUnavailable` when the connection breaks: run it again, after a while."""
+        """Listen until the connection breaks, which raises `StoreUnavailable`; run it again after a while."""
         connection = self._connection = await connected(self._dsn, self._limits)
         try:
             await self._bounded(connection.add_listener(self._channel, self._hinted))
@@ -75,7 +75,7 @@ class Changes:
             connection.terminate()
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.terminate()
 

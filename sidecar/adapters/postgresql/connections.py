@@ -24,7 +24,7 @@ FIRST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 1.0
 """Seconds between attempts to connect."""
 SERVER_FIRST: Final = 0.8
-"""Part of our own limit after which the server ends a statement: then it is certain that nothing of it was kept."""
+"""Part of the local limit after which the server cancels a statement: then it is certain that nothing was stored."""
 APPLICATION: Final = "dispatch-sidecar"
 
 TUNED: Final = """
@@ -34,9 +34,9 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
     case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
     false)
 """
-"""Not at start-up of the connection, where poolers refuse settings they do not know."""
+"""Not set at the start of the connection, because poolers refuse start-up settings that they do not know."""
 ARRAYS: Final = ("boolean", "integer", "bigint", "date", "timestamptz", "bytea", "jsonb")
-"""Of which statements have arrays."""
+"""Types whose arrays occur in statements."""
 KNOW_ARRAYS: Final = f"select {', '.join(f'${place}::{name}[]' for place, name in enumerate(ARRAYS, 1))}"
 
 
@@ -45,9 +45,9 @@ class ConnectionTimeouts:
     """The time limits, in seconds.
 
     Attributes:
-        connect: until a connection is there.
-        statement: until an answer is there; a server that works gives up a little earlier.
-        lock: waiting for a row that another transaction has locked.
+        connect: for opening a connection.
+        statement: for an answer; a working server cancels a little earlier.
+        lock: for a row that another transaction has locked.
         pooled: statements are not prepared by name: behind a pooler the next one may reach another connection.
     """
 
@@ -61,7 +61,7 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
     """Open a connection with all its settings.
 
     Raises:
-        StoreUnavailable: it cannot be had in time, or leads to a standby.
+        StoreUnavailable: it cannot be opened in time, or leads to a standby.
     """
     connection: Connection | None = None
     try:
@@ -92,10 +92,10 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
 
 
 async def _know_arrays(connection: Connection) -> None:
-    """Have the driver ask the server for the types of arrays, which it does once for each connection.
+    """Let the driver query the server for the types of arrays, which it does once for each connection.
 
-    It asks with a query that PostgreSQL compiles for seconds unless `jit` is off. Behind a pooler any statement may
-    reach a server connection on which it is on, so the driver asks here, in a transaction, which stays on one.
+    PostgreSQL compiles this query for seconds unless `jit` is off. Behind a pooler, any statement may reach a server
+    connection on which it is on, so the driver asks here, in a transaction, which stays on one connection.
     """
     await connection.execute("begin; set local jit = off")
     await connection.fetchrow(KNOW_ARRAYS, *(None for _ in ARRAYS))
@@ -122,8 +122,8 @@ class Connections:
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
         """Run `work` with a connection of its own.
 
-        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still
-        be in flight, and the next user would read it as its own.
+        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still be
+        in flight, and the next user would read it as its own.
 
         Args:
             work: one statement or more. It must end every transaction that it begins.

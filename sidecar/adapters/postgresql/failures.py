@@ -38,13 +38,13 @@ MEANING_OF_CLASS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 BROKEN: Final = (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What a statement raises when its connection breaks; the last one if that happens between two messages of one."""
+"""Exceptions of a statement whose connection breaks; the last one, if it breaks between two messages."""
 LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03", "57P05", "25P03"})
-"""The server has given the connection up."""
+"""The server has closed the connection."""
 
 
 class ConnectionLost(Exception):
-    """There was no answer: the statement may have been executed, or not, or may still be."""
+    """There was no answer: the statement may have been executed or not, or may still run."""
 
 
 def is_lost(error: asyncpg.PostgresError) -> bool:

@@ -16,7 +16,7 @@ from sidecar.core.errors import StoreUnavailable
 LEAST_VERSION: Final = 13
 TABLE: Final = "schema_migrations"
 LOCK: Final = 0x53494445
-"""Of the advisory lock under which a schema is changed."""
+"""Number of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
 SECONDS_TO_BE_HEARD: Final = 1.0
 BACKEND: Final = "select pg_backend_pid()"
@@ -44,7 +44,7 @@ async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> boo
     unprepared = ConnectionTimeouts(limits.connect, limits.statement, limits.lock, pooled=True)
     connection = await connected(dsn, unprepared)
     try:
-        # A pooler, of whatever mode, tells a number of its own in place of the server process's.
+        # Any pooler reports a process number of its own instead of the server process's.
         between = await _backend(connection, limits) != connection.get_server_pid()
         if between and await _changes_backends(connection, dsn, unprepared):
             return True
@@ -79,7 +79,7 @@ async def _changes_backends(connection: Connection, dsn: str, limits: Connection
 
 
 async def _backend(connection: Connection, limits: ConnectionTimeouts) -> int:
-    """Return the number of the server's process that answers."""
+    """Return the process number of the answering server process."""
     number: int = await _answered(connection.fetchval(BACKEND), limits.statement)
     return number
 
@@ -102,7 +102,7 @@ async def pending_migrations(
     """Return the steps that the database lacks, and change nothing.
 
     Raises:
-        DatabaseProblem: it is of another version.
+        DatabaseProblem: it has another version.
         StoreUnavailable: it cannot be reached.
     """
     connection = await connected(dsn, limits)
@@ -113,11 +113,11 @@ async def pending_migrations(
 
 
 async def upgrade(dsn: str, migrations: Sequence[Migration], limits: ConnectionTimeouts) -> tuple[Migration, ...]:
-    """Apply the steps that the database lacks, in one transaction and one sidecar at a time; return them.
+    """Apply the missing steps, in one transaction and one sidecar at a time; return them.
 
     Raises:
-        DatabaseProblem: it is of another version, or too old a server.
-        StoreUnavailable: it cannot be reached, or does not let us.
+        DatabaseProblem: it has another version, or the server is too old.
+        StoreUnavailable: it cannot be reached, or refuses the connection.
     """
     connection = await connected(dsn, limits)
     try:
@@ -131,20 +131,20 @@ async def upgrade(dsn: str, migrations: Sequence[Migration], limits: ConnectionT
 async def upgrade_tables(
     connection: Connection, migrations: Sequence[Migration], where: str, table: str = TABLE, lock: int = LOCK
 ) -> tuple[Migration, ...]:
-    """Apply the steps that the database lacks, in one transaction and one sidecar at a time; return them.
+    """Apply the missing steps, in one transaction and one sidecar at a time; return them.
 
     Args:
         connection: outside a transaction.
         migrations: all steps.
-        where: which database, for messages.
-        table: keeps which steps were applied.
-        lock: number of the advisory lock under which they are.
+        where: the database, for messages.
+        table: contains the applied steps.
+        lock: number of the advisory lock.
 
     Raises:
-        DatabaseProblem: it is of another version.
+        DatabaseProblem: it has another version.
     """
     if not pending(migrations, await _applied(connection, table), where):
-        return ()  # so that a user who may not change the schema can start
+        return ()  # before any lock: a database user without the right to change the schema can start
     async with connection.transaction():
         await connection.execute("set local statement_timeout = 0; set local lock_timeout = 0")
         await connection.execute(f"select pg_advisory_xact_lock({lock})")

@@ -15,17 +15,17 @@ from sidecar.operations.record.ports import CommitUnknown
 Result = TypeVar("Result")
 
 REPEATED: Final = frozenset({"40P01", "40001"})
-"""Deadlock, serialization failure: nothing of the transaction is kept."""
+"""Deadlock, serialization failure: nothing of the transaction was stored."""
 TRIES: Final = 3
 
 
 class StatementExecutor:
-    """Reads over some connections, writes over one: a writer that waits for a lock holds up no read.
+    """Reads over some connections, writes over one: a writer that waits for a lock delays no read.
 
     Args:
         writer: one connection.
-        readers: a few.
-        writing: what cannot be done when a write is refused, such as `keep a change`.
+        readers: a few connections.
+        writing: the operation that fails if a write is refused, such as `keep a change`.
     """
 
     def __init__(self, writer: Connections, readers: Connections, writing: str) -> None:
@@ -34,7 +34,7 @@ class StatementExecutor:
         self._writing = writing
 
     async def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Return the rows that a statement gives, which only reads. Raises `StoreUnavailable`."""
+        """Return the rows of a read-only statement. Raises `StoreUnavailable`."""
 
         async def fetch(connection: Connection) -> list[Any]:
             return await connection.fetch(sql, *values)
@@ -47,7 +47,7 @@ class StatementExecutor:
             raise unavailable(error, "be asked") from None
 
     async def value(self, sql: str, *values: Any) -> Any:
-        """Return the only value that a statement gives; None if it gives no row."""
+        """Return the only value of a statement's result; None if there is no row."""
         rows = await self.rows(sql, *values)
         return rows[0][0] if rows else None
 
@@ -61,11 +61,11 @@ class StatementExecutor:
         return await self.commit(transaction)
 
     async def commit(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Do `work`, which is one transaction, with the connection that writes.
+        """Run `work`, which is one transaction, with the writing connection.
 
         Raises:
-            StoreUnavailable: nothing is kept.
-            CommitUnknown: it may be kept or not.
+            StoreUnavailable: nothing was stored.
+            CommitUnknown: it may be stored or not.
         """
         tries = 0
         while True:
@@ -80,7 +80,7 @@ class StatementExecutor:
 
 
 async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
-    """Do work, statement after statement, with a function that runs one and returns its rows."""
+    """Run work, statement by statement, with a function that executes one and returns its rows."""
     rows: Any = None
     while True:
         try:
@@ -93,5 +93,5 @@ async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
 
 
 def _storable(text: str) -> str:
-    """Return a text as PostgreSQL can store it. U+0000 is kept in JSON text; in any other text it is replaced."""
+    """Return a text that PostgreSQL can store. U+0000 is escaped in JSON text; in any other text it is replaced."""
     return escape_nul(text).replace("\0", "\ufffd")

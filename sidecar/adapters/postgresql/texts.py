@@ -15,7 +15,7 @@ WRITTEN: Final = re.compile(r"\\(?:\\|u0000)")
 
 
 def escape_nul(json_text: str) -> str:
-    """Return JSON text as the database can keep it."""
+    """Return JSON text in a form that the database can store."""
     if ESCAPE in json_text:
         json_text = json_text.replace(ESCAPE, ITSELF)
     if "\\u0000" in json_text:
@@ -24,7 +24,7 @@ def escape_nul(json_text: str) -> str:
 
 
 def unescape_nul(json_text: str) -> str:
-    """Return what `escape_nul` was given."""
+    """Return the original text of `escape_nul`."""
     if ESCAPE not in json_text:
         return json_text
     return json_text.replace(NUL, "\\u0000").replace(ITSELF, ESCAPE)

@@ -1,4 +1,4 @@
-"""The record in memory: for demos, tests and single processes that may forget everything when they stop."""
+"""The record in memory: for demos, tests and single processes whose record may be lost when they stop."""
 
 from sidecar.adapters.record_memory.contents import JournalContents
 from sidecar.adapters.record_memory.journal import MemoryJournal

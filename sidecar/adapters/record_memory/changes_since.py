@@ -8,7 +8,7 @@ from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Wat
 from sidecar.operations.record.ports import NotThisJournal
 
 SEQUENCE: Final = "journal"
-"""All facts are numbered in one."""
+"""The only sequence: all facts are numbered together."""
 
 
 def changes_after(kept: JournalContents, after: Watermarks, limit: int) -> Changes:

@@ -17,7 +17,7 @@ from sidecar.operations.record.rows_in_memory import RowsInMemory
 MIB: Final = 1024 * 1024
 OF_A_TURN: Final = 1500
 OF_A_ROW: Final = 700
-"""Bytes that a turn takes beside its facts and frames, and one of these beside what is in it; measured."""
+"""Measured bytes that a turn takes besides its facts and frames, and that each of these takes besides its contents."""
 
 
 class StoredTurn(Struct):
@@ -25,8 +25,8 @@ class StoredTurn(Struct):
 
     Attributes:
         numbers: of its facts in the journal.
-        came_with: number of the newest fact that the frames of an attempt came with.
-        weight: bytes that it takes, about.
+        came_with: number of the newest fact that was stored together with the frames of an attempt.
+        weight: approximate size in bytes.
     """
 
     day: date
@@ -43,13 +43,13 @@ class JournalContents(Struct):
     """The contents of a journal; several instances may append to it.
 
     Attributes:
-        kept: most turns; of those that have ended, the one that ended first is forgotten first.
-        most_bytes: that turns may take, about; the newest one is kept, whatever it takes.
+        kept: the most turns; of ended ones, the one that ended first is dropped first.
+        most_bytes: approximate limit for all turns; the newest turn is kept, whatever its size.
         number: of the newest fact.
-        last_called: the turn of each episode that called a sub-agent and ended last.
-        changed: the newest number of each turn, those that changed last at the end.
-        ended: turns that have ended, those that ended last at the end.
-        weight: bytes that all turns take, about.
+        last_called: by episode, the turn that ended last of those that called a sub-agent.
+        changed: the newest number of each turn, the most recently changed last.
+        ended: ended turns, the most recently ended last.
+        weight: approximate size of all turns in bytes.
         rows: of lists.
     """
 
@@ -101,7 +101,8 @@ class JournalContents(Struct):
             self.ended[append.turn_id] = None
         self.weight += turn.weight - before
         while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):
-            # A turn that is open would be lost to its parent, so these go last, and the one at hand not at all.
+            # Dropping an open turn would break it for its parent, so open turns are dropped last, and the turn that is
+            # being appended to never.
             oldest = next(iter(self.ended), append.turn_id)
             if oldest == append.turn_id:
                 oldest = next(each for each in self.turns if each != append.turn_id)
@@ -109,7 +110,7 @@ class JournalContents(Struct):
         return True
 
     def forget(self, turn_id: TurnId) -> None:
-        """Forget a turn."""
+        """Drop a turn."""
         turn = self.turns.pop(turn_id)
         self.ended.pop(turn_id, None)
         self.weight -= turn.weight

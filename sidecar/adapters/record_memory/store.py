@@ -39,7 +39,7 @@ class MemoryStore(JournalStore):
         self.journal, self.contents = journal, journal.contents
 
     def records(self) -> tuple[Record, ...]:
-        """Return everything that is on record, in order of append; for tests and the demo's timelines."""
+        """Return all records, in order of append; for tests and the demo's timelines."""
         return records_in(self.contents)
 
 

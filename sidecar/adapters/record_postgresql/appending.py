@@ -17,12 +17,12 @@ PARTITION: Final = "select journal_partition($1)"
 
 
 async def append(connection: Connection, instance: InstanceId, appends: Sequence[TurnAppend]) -> frozenset[TurnId]:
-    """Keep the facts of turns, each given once; returns the turns of which they were kept."""
+    """Store the facts of turns, each given once; return the turns whose facts were stored."""
     ordered = sorted(appends, key=lambda each: each.turn_id)
     given = (instance, *_arguments(ordered))
     try:
         kept = await connection.fetchval(APPEND, *given)
-    except asyncpg.CheckViolationError:  # no partition holds the day of a turn; nothing of the statement is kept
+    except asyncpg.CheckViolationError:  # there is no partition for the day of a turn; nothing was stored
         for day in sorted({each.day for each in appends}):
             await connection.execute(PARTITION, day)
         kept = await connection.fetchval(APPEND, *given)
@@ -54,5 +54,5 @@ def _turn(append: TurnAppend) -> tuple[Any, ...]:
 
 
 def _columns(rows: Iterable[tuple[Any, ...]], columns: int) -> list[Sequence[Any]]:
-    """Return rows column by column; of no rows, empty columns."""
+    """Return rows as columns; without rows, empty columns."""
     return list(zip(*rows, strict=True)) or [()] * columns

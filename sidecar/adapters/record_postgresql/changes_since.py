@@ -63,7 +63,7 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
         number = reached[who].number if who in reached else mark
         if number == newest:
             continue
-        if not of_days or len(rows) < limit:  # what follows was removed
+        if not of_days or len(rows) < limit:  # retention has removed the facts that follow
             reached[who] = ReadPosition(newest, b"")
         else:
             missing[who] = number

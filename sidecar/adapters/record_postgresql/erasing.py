@@ -37,7 +37,7 @@ class PostgresErasing(PostgresReads):
                     yield turn_id
 
     async def erase(self, erasure: Erasure) -> None:
-        """Keep the marker, and take the texts."""
+        """Store the marker, and remove the texts."""
         facts = [(fact.turn_id, fact.version, fact.link.hex(), fact.texts_digest.hex()) for fact in erasure.facts]
         await self._slowly(ERASE, msgspec.json.encode({"marker": erasure.marker, "facts": facts}).decode())
 

@@ -31,7 +31,7 @@ AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0
 FORGET_INSTANCES: Final = "select journal_forget_instances()"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0
-"""Longest that a database which does not answer holds up an end."""
+"""The longest time for which an unresponsive database delays the end of the process."""
 
 
 class JournalOptions(Struct, frozen=True):
@@ -39,8 +39,8 @@ class JournalOptions(Struct, frozen=True):
 
     Attributes:
         lease: how long this instance counts as alive after each renewal.
-        reads: most connections for reading.
-        anomaly: told the kind and details of what should not happen; must not raise.
+        reads: the most connections for reading.
+        anomaly: receives kind and details of unexpected events; must not raise.
     """
 
     limits: ConnectionTimeouts = field(default_factory=ConnectionTimeouts)
@@ -53,8 +53,8 @@ class PostgresJournal(PostgresErasing):
     """The journal over one connection that writes and a few that read.
 
     Attributes:
-        lapses: how often the own lease was renewed after it had run out; others may have taken what was ours.
-        limits: also for what else is kept in the database; behind a pooler, `pooled`.
+        lapses: how often the own lease was renewed after it had expired; others may have taken over dispatches.
+        limits: also for other data in the database; behind a pooler, `pooled`.
     """
 
     waits = True
@@ -73,12 +73,12 @@ class PostgresJournal(PostgresErasing):
 
     @property
     def readers(self) -> Connections:
-        """The connections that read, for what else is kept in the database."""
+        """The reading connections, also for other data in the database."""
         return self._readers
 
     @property
     def instance(self) -> InstanceId:
-        """Who appends."""
+        """The appending instance."""
         return self._instance
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
@@ -103,7 +103,7 @@ class PostgresJournal(PostgresErasing):
                 await self._asking.rows(FORGET_INSTANCES)
                 # Set only after both statements: if one fails, the next renewal tries again.
                 self._made_ready = today
-            except StoreUnavailable as refused:  # the first append of a day makes its partitions then
+            except StoreUnavailable as refused:  # then the first append of a day creates its partitions
                 self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")
 
     async def close(self) -> None:

@@ -52,8 +52,8 @@ class PostgresProjection:
     """The projection port, over one connection.
 
     Args:
-        dsn: of the journal's database, whose schema is there.
-        instance: who projects.
+        dsn: of the journal's database, whose schema exists.
+        instance: the projecting instance.
     """
 
     def __init__(self, dsn: str, instance: InstanceId, limits: ConnectionTimeouts) -> None:
@@ -65,7 +65,7 @@ class PostgresProjection:
         self._ask_at = 0.0
 
     async def mine(self) -> Sequence[str]:
-        """Return whose facts this sidecar may take now."""
+        """Return the instances whose facts this sidecar may project now."""
         if time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + ASKED_AGAIN
 
@@ -76,7 +76,10 @@ class PostgresProjection:
         return self._mine
 
     async def watermarks(self) -> Watermarks:
-        """Return up to where the journal was projected; if all is forgotten in between, nothing is kept by these."""
+        """Return the position up to which the journal was projected.
+
+        If everything is removed afterwards, `apply` stores nothing.
+        """
         ((generation, alterations),) = await self._asking.rows(TAKEN)
         marks = {instance: ReadPosition(number, link) for instance, number, link in await self._asking.rows(MARKS)}
         return Watermarks(marks, alterations, generation)
@@ -84,7 +87,7 @@ class PostgresProjection:
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Keep lines."""
+        """Store lines."""
         # Only leased instances are written. Watermarks of others may have moved since they were read, and an older one
         # must not replace them.
         marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._mine]
@@ -104,7 +107,7 @@ class PostgresProjection:
             raise StoreUnavailable("another sidecar keeps these rows of lists now", retry_after=AGAIN)
 
     async def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
 
         async def clear(connection: Connection) -> None:
             await connection.execute(CLEAR)
@@ -160,13 +163,13 @@ class PostgresProjection:
         return episode_rows(uses, limit, before)
 
     async def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
         self._connections.close()
 
     async def _write(self, work: Any) -> Any:
         try:
             return await self._asking.commit(work)
-        except CommitUnknown:  # rows and watermarks are there, or neither: the next pass sees which
+        except CommitUnknown:  # rows and watermarks are both stored or both not: the next pass reads the watermarks
             raise StoreUnavailable("PostgreSQL does not confirm the rows of lists", retry_after=AGAIN) from None
 
 
@@ -180,7 +183,7 @@ def _as_it_is(time: datetime) -> datetime:
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
-    """Return rows column by column; of no rows, empty columns."""
+    """Return rows as columns; without rows, empty columns."""
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(columns)]
 
 

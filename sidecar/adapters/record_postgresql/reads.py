@@ -63,17 +63,17 @@ NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
 MISFIT: Final = "SR409"
 LOCKED: Final = "55P03"
 PAGE: Final = 500
-"""Rows read at once of what may be many."""
+"""Rows in one read of a possibly long result."""
 SECONDS_TO_REMOVE: Final = 60.0
 TRIES: Final = 5
-"""To remove: it gives up quickly where others would have to wait for it."""
+"""Attempts to remove data; each gives up quickly where other transactions would have to wait for it."""
 
 
 class PostgresReads:
-    """The methods of `JournalReads` and `RecordArchive`. Attributes are of the class that inherits.
+    """The methods of `JournalReads` and `RecordArchive`. The attributes belong to the subclass.
 
-    What may be many rows is read in pages: rows are only added, so that pages fit together; what retention removes
-    meanwhile is missing from the pages that come after.
+    Possibly long results are read in pages. Rows are only added, so the pages are consistent; rows that retention
+    removes in the meantime are missing from later pages.
     """
 
     _asking: StatementExecutor
@@ -94,12 +94,12 @@ class PostgresReads:
         return [AttemptFrames(turn_id, AttemptId(attempt), *rest) for attempt, *rest in rows]
 
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
-        """Return the episode's last turn that called any."""
+        """Return the episode's last turn with a call."""
         turn_id: TurnId | None = await self._asking.value(LAST_CALLED, episode_id)
         return turn_id
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches whose owner's lease is over."""
+        """Return dispatches whose owner's lease has expired."""
         rows = await self._asking.rows(LEFT_BEHIND, self._instance, limit)
         return [(TurnId(turn_id), DispatchId(dispatch_id)) for turn_id, dispatch_id in rows]
 
@@ -126,7 +126,7 @@ class PostgresReads:
         return [RootState(*row) for row in await self._asking.rows(ROOTS)]
 
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
-        """Go through all facts of the turns of a day."""
+        """Iterate over all facts of the turns of a day."""
         instance, number = "", 0
         while page := await self._asking.rows(OF_DAY, day, instance, number, PAGE):
             for row in page:
@@ -134,7 +134,7 @@ class PostgresReads:
             instance, number = page[-1]["instance_id"], page[-1]["number"]
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Go through all turns."""
+        """Iterate over all turns."""
         turn_id = TurnId("")
         while page := await self._asking.rows(TURN_IDS, turn_id, PAGE):
             for (each,) in page:
@@ -150,11 +150,11 @@ class PostgresReads:
         return [RootState(*row) for row in await self._asking.rows(REMOVABLE, ended_before)]
 
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
-        """Keep the markers, and remove the days that they name: their partitions go."""
+        """Store the markers, and drop the partitions of the days that they name."""
         return await self._slowly(REMOVE, msgspec.json.encode(markers).decode())
 
     async def remove_frames(self, ended_before: datetime) -> int:
-        """Remove what runners sent."""
+        """Remove the runners' messages."""
         return await self._slowly(REMOVE_FRAMES, ended_before)
 
     async def _of_day(self, sql: str, turn_id: TurnId, value: Any) -> list[Any]:

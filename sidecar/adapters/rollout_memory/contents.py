@@ -25,17 +25,17 @@ from sidecar.operations.rollout.store.store_rules import check_whole, existing_w
 
 
 class RolloutsInMemory(msgspec.Struct):
-    """All of it; the stores of several replicas may share one.
+    """All rollouts; the stores of several replicas may share one object.
 
     Attributes:
-        version: grows with every change of a rollout, a flag or a kept definition.
+        version: grows with every change of a rollout, a flag or a stored definition.
         last_number: of the audit rows, removed ones included.
         last_link: of the row with that number.
         audit, links: rows by number, in order.
-        numbers: of transition events, by their id; an event is kept once, even if its row was removed.
+        numbers: of transition events, by their id; an event is stored once, even if its row was removed.
         effective: when transitions took effect, by their id.
-        shown: what each replica said last.
-        listeners: told of every change.
+        shown: the last report of each replica.
+        listeners: called after every change.
     """
 
     version: int = 0
@@ -54,7 +54,7 @@ class RolloutsInMemory(msgspec.Struct):
     listeners: list[Callable[[], None]] = msgspec.field(default_factory=list)
 
     def write(self, change: RolloutWrite) -> None:
-        """Keep one change, whole or not at all. Raises `RevisionConflict` and `RequestIdReused`."""
+        """Store one change as a whole. Raises `RevisionConflict` and `RequestIdReused`."""
         check_whole(change)
         answer = change.answer
         if answer is not None and existing_write(self.answers.get(answer.request_id), answer):
@@ -86,7 +86,7 @@ class RolloutsInMemory(msgspec.Struct):
         self.tell()
 
     def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition, if it is not kept already."""
+        """Store a definition, unless it is stored already."""
         if definition.digest not in self.definitions:
             self.definitions[definition.digest] = definition
             self.version += 1
@@ -112,7 +112,7 @@ class RolloutsInMemory(msgspec.Struct):
     def remove_audit(self, marker: AuditMarker) -> int:
         """Store a marker and remove the rows that it covers. Raises `RecordConflict`."""
         if marker in self.markers:
-            return marker.rows  # it came before, and its answer was lost
+            return marker.rows  # a repetition: the answer of the first call was lost
         check_marker(marker, self.old_audit(marker.before))
         self.markers.append(marker)
         self.audit = {number: row for number, row in self.audit.items() if number > marker.number}
@@ -121,7 +121,7 @@ class RolloutsInMemory(msgspec.Struct):
         return marker.rows
 
     def tell(self) -> None:
-        """Hint at a change."""
+        """Call the listeners."""
         for listener in list(self.listeners):
             listener()
 

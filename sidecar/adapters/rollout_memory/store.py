@@ -33,12 +33,12 @@ class MemoryRollouts:
     """Rollouts in memory, as one replica sees them.
 
     Args:
-        clock: says which replicas count as alive.
-        contents: shared with the stores of other replicas; not given: of its own.
+        clock: decides which replicas count as alive.
+        contents: shared with the stores of other replicas; default: its own.
         instance: of this replica.
 
     Attributes:
-        away: every call is refused with `StoreUnavailable`, as if the database could not be reached; for tests.
+        away: every call raises `StoreUnavailable`, as if the database could not be reached; for tests.
     """
 
     def __init__(self, clock: Clock, contents: RolloutsInMemory | None = None, instance: InstanceId = ALONE) -> None:
@@ -83,23 +83,23 @@ class MemoryRollouts:
         return [event_id for event_id in event_ids if contents.became_effective(event_id, at)]
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that have not been handed on, oldest first."""
+        """Return audit rows that not every sink has received, oldest first."""
         waiting = (row for row in self._contents().audit.values() if not row.exported)
         return list(islice(waiting, limit))
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
-        """Note that rows have been handed on."""
+        """Note that every sink has received these rows."""
         audit = self._contents().audit
         for row in rows:
             if row.number in audit:
                 audit[row.number] = msgspec.structs.replace(audit[row.number], exported=True)
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest."""
+        """Store a definition by digest."""
         self._contents().keep_definition(definition)
 
     async def definition(self, digest: Digest) -> KeptDefinition | None:
-        """Return a kept definition."""
+        """Return a stored definition."""
         return self._contents().definitions.get(digest)
 
     async def flags(self) -> Sequence[StoredFlag]:

@@ -17,10 +17,10 @@ from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
 CHANGED: Final = "select version + last_number from rollout_version"
-"""What hints are given for: audit rows, too."""
+"""The number that changes with every commit, including audit rows."""
 READERS: Final = 2
 SAID_AGAIN_AFTER: Final = timedelta(seconds=2)
-"""A replica that still shows the same version writes so, and which turns it has bound by now, only this often."""
+"""A replica whose version does not change reports it, and its bound turns, only at this interval."""
 SHOW: Final = """
 insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp(), $5)
 on conflict (instance_id) do update set version = excluded.version, seen_at = excluded.seen_at,
@@ -37,14 +37,14 @@ Result = TypeVar("Result")
 
 
 class PostgresRollouts(TabledRollouts):
-    """Rollouts over one connection that writes and one that listens. The schema is the record's: open that first.
+    """Rollouts over one connection that writes and one that listens. The schema is the record's: open the record first.
 
     The database's clock decides which replicas are alive.
 
     Args:
-        dsn: as libpq takes it.
+        dsn: for libpq.
         instance: of this process; a new one at each start.
-        limits: as the record has them.
+        limits: as for the record.
         readers: the record's, so that a sidecar has fewer connections; its owner closes it. None: two of its own.
     """
 
@@ -70,7 +70,7 @@ class PostgresRollouts(TabledRollouts):
         await self._changes.run()
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Release all connections."""
         self._subscriptions.close()
         self._changes.close()
         self._writer.close()

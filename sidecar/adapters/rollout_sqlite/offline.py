@@ -16,7 +16,7 @@ class OfflineAudit(AuditReads):
     """The reads of the audit for verifying.
 
     Args:
-        read: does work on one state of the file.
+        read: runs work on one snapshot of the file.
     """
 
     def __init__(self, read: Callable[[Callable[[apsw.Connection], Any]], Any]) -> None:

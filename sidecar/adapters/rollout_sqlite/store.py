@@ -16,7 +16,7 @@ from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurn
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 SAID_AGAIN_AFTER: Final = timedelta(seconds=5)
-"""Turns that are as many as before are written again only so often."""
+"""An unchanged number of bound turns is written only at this interval."""
 SHOW: Final = "insert or replace into rollout_replicas values ($1, $2, $3, $4)"
 FORGET: Final = "delete from rollout_replicas where seen_at < $1"
 REPLICAS: Final = """
@@ -26,12 +26,12 @@ Result = TypeVar("Result")
 
 
 class SqliteRollouts(TabledRollouts):
-    """Rollouts in one file, which this process alone has open.
+    """Rollouts in one file that only this process has open.
 
     Args:
         engine: of the record's file; the caller that opened it closes it.
         instance: of this process; a new one at each start.
-        clock: says whether this process counts as alive.
+        clock: decides whether this process counts as alive.
     """
 
     def __init__(self, engine: SqliteEngine, instance: InstanceId, clock: Clock) -> None:

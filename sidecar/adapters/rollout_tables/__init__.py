@@ -1,4 +1,4 @@
-"""The tables of rollouts, which SQLite and PostgreSQL have alike: each statement is written once, for both."""
+"""The tables of rollouts that SQLite and PostgreSQL have in common: each statement is written once, for both."""
 
 from sidecar.adapters.rollout_tables.store import AuditReads, TabledRollouts
 

@@ -51,7 +51,7 @@ def answer(request_id: str) -> Steps[StoredAnswer | None]:
 
 
 def definition(digest: Digest) -> Steps[KeptDefinition | None]:
-    """Return a kept definition."""
+    """Return a stored definition."""
     return (yield from _one(DEFINITIONS, "select body from kept_definitions where digest = $1", digest))
 
 
@@ -69,8 +69,8 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
     """Return audit rows, oldest first.
 
     Args:
-        query: which ones.
-        time: turns a time of the database into one of ours.
+        query: selects the rows.
+        time: converts a time of the database.
     """
     asked = (
         ("a.number >", query.after),
@@ -86,7 +86,7 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
 
 
 def unexported(limit: int, time: Callable[[Any], datetime]) -> Steps[Sequence[AuditRow]]:
-    """Return audit rows that have not been handed on, oldest first."""
+    """Return audit rows that not every sink has received, oldest first."""
     rows = yield (f"{AUDIT} where u.number > 0 order by u.number limit $1", limit)
     return [_audit_row(row, time) for row in rows]
 

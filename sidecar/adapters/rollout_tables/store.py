@@ -1,4 +1,4 @@
-"""The port of rollouts over these tables. A database adds how it reads, how it runs a transaction, and its replicas."""
+"""The port of rollouts over these tables. A database adds its reads, its transactions, and its replicas."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class AuditReads(ABC):
 
     @abstractmethod
     async def _read(self, steps: Steps[Result]) -> Result:
-        """Do what only reads. Raises `StoreUnavailable`."""
+        """Run read-only work. Raises `StoreUnavailable`."""
 
 
 class TabledRollouts(AuditReads):
@@ -91,20 +91,20 @@ class TabledRollouts(AuditReads):
         return await self._confirmed(partial(writing.became_effective, event_ids, at, self._next_id()))
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that have not been handed on, oldest first."""
+        """Return audit rows that not every sink has received, oldest first."""
         return await self._read(reading.unexported(limit, self._time))
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
-        """Note that rows have been handed on."""
+        """Note that every sink has received these rows."""
         await self._confirmed(partial(writing.exported, rows))
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Keep a definition by digest; one that is kept already costs a read."""
+        """Store a definition by digest; one that is stored already costs a read."""
         if await self.definition(definition.digest) is None:
             await confirmed(partial(self._written, partial(writing.keep_definition, definition)))
 
     async def definition(self, digest: Digest) -> KeptDefinition | None:
-        """Return a kept definition."""
+        """Return a stored definition."""
         return await self._read(reading.definition(digest))
 
     async def flags(self) -> Sequence[StoredFlag]:
@@ -127,7 +127,7 @@ class TabledRollouts(AuditReads):
 
     @abstractmethod
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Do `work` in one transaction, perhaps repeatedly. Raises `CommitUnknown`, `StoreUnavailable`."""
+        """Run `work` in one transaction, possibly repeatedly. Raises `CommitUnknown`, `StoreUnavailable`."""
 
     @abstractmethod
     def _changed(self) -> None:
@@ -135,11 +135,11 @@ class TabledRollouts(AuditReads):
 
     @abstractmethod
     def _purge(self, marker: AuditMarker) -> Steps[None]:
-        """Store a marker, and remove what it covers."""
+        """Store a marker, and remove the rows that it covers."""
 
     @abstractmethod
     def _time(self, value: Any) -> datetime:
-        """Return a time of the database as one of ours."""
+        """Convert a time of the database."""
 
     async def _confirmed(self, work: Callable[[], Steps[Result]]) -> Result:
         return await confirmed(partial(self._transaction, work))

@@ -16,7 +16,7 @@ from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, Rol
 from sidecar.operations.rollout.store.store_rules import check_whole, existing_write, refuse_other_revision
 
 LOCK: Final = "update rollout_version set version = version returning last_number, last_link"
-"""First in each write that counts: PostgreSQL then runs such writes one after the other, as SQLite does anyway."""
+"""The first statement of each important write: PostgreSQL then serialises these writes, as SQLite does anyway."""
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
 RAISE_VERSION: Final = "update rollout_version set version = version + 1"
 WRITTEN: Final = "select 1 from rollout_audit where write_id = $1 limit 1"
@@ -40,7 +40,7 @@ NOTED: Final = "select 1 from rollout_transitions where digest = $1 and target_s
 
 
 def write(change: RolloutWrite, write_id: str) -> Steps[None]:
-    """Keep one change. Raises `RevisionConflict` and `RequestIdReused`."""
+    """Store one change. Raises `RevisionConflict` and `RequestIdReused`."""
     check_whole(change)
     ((number, link),) = yield (LOCK,)
     if (yield (WRITTEN, write_id)):
@@ -61,22 +61,22 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
 
 
 def set_flag(flag: StoredFlag) -> Steps[None]:
-    """Set or create a flag; the one that is there has the revision before. Raises `RevisionConflict`."""
+    """Set or create a flag; the stored one must have the previous revision. Raises `RevisionConflict`."""
     yield (LOCK,)
     yield from _put_flag(flag)
 
 
 def keep_definition(definition: KeptDefinition) -> Steps[None]:
-    """Keep a definition, if it is not kept already."""
+    """Store a definition, unless it is stored already."""
     yield (LOCK,)
     if (yield (KEEP, definition.digest, text_of(definition))):
         yield (RAISE_VERSION,)
 
 
 def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> Steps[Sequence[str]]:
-    """Note that transitions took effect; return those that this call noted, also if it did so when it came before."""
+    """Note that transitions took effect; return those that this call noted, also in an earlier attempt."""
     ours = set()
-    for event_id in sorted(set(event_ids)):  # in one order, so that two replicas never wait for each other
+    for event_id in sorted(set(event_ids)):  # always in the same order: two replicas could deadlock otherwise
         key = transition_key(event_id)
         yield (EFFECTIVE, at, noted_by, *key)
         if (yield (NOTED, *key, noted_by)):
@@ -85,8 +85,8 @@ def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> S
 
 
 def exported(rows: Sequence[AuditRow]) -> Steps[None]:
-    """Note that rows have been handed on."""
-    for number in sorted(row.number for row in rows):  # in one order, as above
+    """Note that every sink has received these rows."""
+    for number in sorted(row.number for row in rows):  # sorted for the same reason as above
         yield ("delete from rollout_unexported where number = $1", number)
 
 
@@ -98,7 +98,7 @@ def remove_audit(marker: AuditMarker, purge: Steps[None]) -> Steps[int]:
         purge: stores the marker and removes the rows, in the way that the database's triggers allow.
     """
     yield (LOCK,)
-    if (yield from reading.audit_marker(marker.number)) != marker:  # else it came before, and its answer was lost
+    if (yield from reading.audit_marker(marker.number)) != marker:  # equal: a repetition whose first answer was lost
         check_marker(marker, (yield from reading.old_audit(marker.before)))
         yield from purge
     return marker.rows
@@ -114,7 +114,7 @@ def _put_flag(flag: StoredFlag) -> Steps[None]:
 def _audited(
     change: RolloutWrite, bodies: Iterable[TransitionEvent | RolloutEvent], head: AuditHead, write_id: str
 ) -> Steps[AuditHead]:
-    """Write audit rows behind `head`, but not for transitions that are kept already; return the head then."""
+    """Write audit rows after `head`, except transitions that are stored already; return the new head."""
     for body in bodies:
         number = head.number + 1
         if isinstance(body, TransitionEvent):

@@ -19,11 +19,11 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 LONGEST_DETAIL: Final = 200
 SETTING: Final = "its address: `[targets]`, or `runner.target` of its card"
 TOO_LARGE: Final = "message larger than max"
-"""gRPC tells its own size limit apart from a busy host by words alone."""
+"""gRPC distinguishes its own size limit from a busy host only by this text."""
 
 
 def reason_in(failure: grpc.aio.AioRpcError) -> str:
-    """Return the `ErrorInfo.reason` of a host that speaks our errors; empty for any other failure."""
+    """Return the `ErrorInfo.reason` of a host that uses the shared errors; empty for any other failure."""
     for key, value in failure.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             return _reason(value)
@@ -39,9 +39,9 @@ def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> Runn
     """Return the error of a failed `Run`.
 
     Args:
-        failure: what gRPC raised.
-        target: where the host is.
-        heard: whether the host had reported anything before.
+        failure: the exception of gRPC.
+        target: of the host.
+        heard: whether the host had sent an event before.
     """
     code, reason, text = failure.code(), reason_in(failure), failure.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in text:
@@ -49,7 +49,7 @@ def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> Runn
     detail = f"the host ended the attempt with {code.name}{f' {printable(reason)}' if reason else ''}"
     if text and reason in {"", CallFailure.RUNNER_FAILED}:
         detail = f"{detail}: {printable(text)}"
-    # A host that gives a reason of its own was there, unless it is on its way out.
+    # A host that returns an error of its own was reachable, unless it is shutting down.
     if code is grpc.StatusCode.UNAVAILABLE and reason in {"", Draining.reason}:
         fault = grpc_fault(target, code.name, text, SETTING)
         return RunnerError(detail, transient=True, unreachable=not heard, connection_lost=heard, fault=fault)

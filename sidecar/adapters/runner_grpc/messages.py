@@ -28,10 +28,10 @@ from subagents.runner.v1 import runner_pb2
 
 KINDS: Final = {question_pb2.QuestionKind.Value(f"QUESTION_KIND_{each.name}"): each for each in QuestionKind}
 ANSWERERS: Final = {question_pb2.Answerer.Value(f"ANSWERER_{each.name}"): each for each in Answerer}
-"""Unspecified is the user: a question that does not say who may answer is not the model's to answer."""
+"""Unspecified means the user: if a question does not say who may answer, the model may not."""
 MOST_SECONDS: Final = 366 * 86_400
 CARDS_KEPT: Final = 256
-"""Digests of cards with their prompts; what is forgotten is computed again."""
+"""The most cached digests of cards with their prompts; a dropped one is computed again."""
 
 
 def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
@@ -65,7 +65,7 @@ def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunReque
 
 
 def card_message(card: Card, prompt_prefix: str) -> runner_pb2.CardContent:
-    """Return a definition as a host needs it."""
+    """Return a definition in the form for a host."""
     tuning = card.definition.tuning
     return runner_pb2.CardContent(
         prompt_prefix=prompt_prefix,
@@ -84,7 +84,7 @@ def event_of(raw: bytes) -> RunnerEvent | None:
     """Return the event in a host's message; None for a kind that this version does not know.
 
     Raises:
-        RunnerError: the bytes are no `RunResponse`.
+        RunnerError: the bytes are not a `RunResponse`.
     """
     try:
         message = runner_pb2.RunResponse.FromString(raw)
@@ -143,7 +143,7 @@ def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
     """Return the question of a host; its limits are checked with the rest of the result.
 
     Raises:
-        RunnerError: a kind or an answerer that this version does not know.
+        RunnerError: this version does not know the kind or the answerer.
     """
     known = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
     if message.kind not in KINDS or not known:

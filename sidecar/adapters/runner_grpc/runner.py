@@ -19,24 +19,24 @@ from subagents_tls.files import WatchedFiles
 RUN: Final = "/subagents.runner.v1.SubAgentRunnerService/Run"
 Metadata = tuple[tuple[str, str], ...]
 MOST_UNKNOWN: Final = 1000
-"""Reports of kinds that a newer host may know; more than this is a flood."""
+"""The most events of unknown kinds, which a newer host may send; more count as a flood."""
 
 
 class DefinitionRequested(Exception):
-    """The host does not hold the definition and has not begun."""
+    """The host does not have the definition and has not begun."""
 
 
 class GrpcRunner:
-    """Runs attempts on one host. Retries nothing by itself: what may be repeated is the contract's to say.
+    """Runs attempts on one host. It never retries by itself: the contract decides what may be repeated.
 
     Args:
-        target: the host, as a gRPC target; also what fails together.
-        gateway_target: where the host reaches the tool gateway.
-        settings: how the network is used.
+        target: the host, as a gRPC target; also the name of what fails together.
+        gateway_target: the address of the tool gateway for the host.
+        settings: of the network.
 
     Raises:
-        ValueError: `target` is empty, or beyond this machine without TLS and `allow_remote`; or certificates cannot be
-            used.
+        ValueError: `target` is empty, or not on this machine without TLS and `allow_remote`; or certificates are
+            unusable.
     """
 
     def __init__(self, target: str, gateway_target: str, settings: GrpcRunnerSettings | None = None) -> None:
@@ -57,7 +57,7 @@ class GrpcRunner:
 
     @property
     def target(self) -> str:
-        """Names what fails together."""
+        """The name of what fails together."""
         return self._target
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
@@ -76,7 +76,7 @@ class GrpcRunner:
                     yield event
             return
         except DefinitionRequested:
-            # Nothing has run yet, so this is no second attempt.
+            # The host has not begun, so sending the request again with the definition is not a second attempt.
             message.card.CopyFrom(card_message(request.card, request.prompt_prefix))
         try:
             async with aclosing(self._events(message, until - loop.time(), trace)) as events:
@@ -127,7 +127,7 @@ class GrpcRunner:
     def _call(self, message: runner_pb2.RunRequest, seconds: float, metadata: Metadata) -> Any:
         if self._closed:
             raise RunnerError("the runner is closed", transient=True, unreachable=True)
-        if self._channel is None:  # not before there is a loop: a gRPC channel belongs to one
+        if self._channel is None:  # created lazily, because a gRPC channel belongs to the running event loop
             self._channel = self._opened()
         start: Any = self._channel.unary_stream(RUN, request_serializer=runner_pb2.RunRequest.SerializeToString)
         return start(message, timeout=max(0.0, seconds), metadata=metadata or None)
@@ -149,7 +149,7 @@ def _options(settings: GrpcRunnerSettings) -> Sequence[tuple[str, int]]:
         ("grpc.enable_retries", 0),
         ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
         ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
-        # Without it gRPC waits a minute for the answer to a probe, whatever the line above says.
+        # Without this option gRPC waits a minute for the answer to a probe, despite the line above.
         ("grpc.http2.ping_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 200),

@@ -12,7 +12,7 @@ def back_up(source: Path, target: Path) -> None:
     """Copy `source` in its present state to a new file, complete and durable; writers continue.
 
     Raises:
-        DatabaseProblem: there is no such database, the target is there already, or it cannot be written.
+        DatabaseProblem: there is no such database, the target exists already, or it cannot be written.
     """
     if not source.exists():
         raise DatabaseProblem(f"there is no database at {source}")
@@ -34,13 +34,13 @@ def back_up(source: Path, target: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)  # may have to make the index of the log
+    reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)  # may need to create the log's index
     try:
         reading.wal_autocheckpoint(0)
         writing = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             with writing.backup("main", reading, "main") as copying:
-                copying.step()  # all in one go: one state, and no beginning again when a writer commits
+                copying.step()  # everything in one step: in several, a commit in between would restart the copy
             writing.pragma("journal_mode", "DELETE")  # one file, without a log beside it
         finally:
             writing.close()

@@ -12,21 +12,21 @@ from sidecar.adapters.sqlite.opening import close_failed
 from sidecar.adapters.sqlite.worker import Worker
 
 PAGES: Final = 4000
-"""A write-ahead log of so many pages is moved: 4 MB."""
+"""A write-ahead log of this many pages (4 MB) is moved into the file."""
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes; beyond that, writers wait for a moment while the log is emptied."""
+"""Bytes; if the log is larger, writers wait briefly while it is emptied."""
 PATIENCE_MILLISECONDS: Final = 100
-"""How long emptying waits for readers. Writers wait meanwhile, so it is well below their own patience."""
+"""How long emptying the log waits for readers. Writers wait meanwhile, so it is well below their own limit."""
 
 
 class Checkpoints:
-    """Moves pages when there are enough of them; what fails is reported, and tried again with the next commit.
+    """Moves pages when there are enough of them. A failure is reported, and the next commit tries again.
 
     Args:
         path: of the database file.
         connect: opens a connection; called in the thread.
-        report: told what went wrong; called in the thread.
-        pages: a log of so many is moved.
+        report: receives failures; called in the thread.
+        pages: a log of this many pages is moved.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Checkpoints:
             mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if whole else apsw.SQLITE_CHECKPOINT_PASSIVE
             self._connection.wal_checkpoint(mode=mode)
         except (apsw.Error, OSError) as error:
-            self._drop()  # never another fsync on a handle whose fsync has failed
+            self._drop()  # after a failed fsync, another fsync of the same handle would falsely succeed
             self._report("move the write-ahead log into the database file", error)
         if last:
             self._drop()

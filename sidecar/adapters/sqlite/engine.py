@@ -36,11 +36,10 @@ MEANING: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
         apsw.NoMemError: "there is no memory left",
     }
 )
-"""Errors of the surroundings. Any other is a defect of the statement, and goes its way as it is."""
+"""Errors of the environment. Any other error is a defect of the statement, and is propagated unchanged."""
 
 HARMLESS: Final = (apsw.FullError, apsw.BusyError, apsw.LockedError, apsw.InterruptError)
-"""After these a connection can go on. After others it is closed: what a failed fsync has written is not known, and the
-next fsync of the same handle would say that all is well."""
+"""Errors after which a connection stays usable. After a failed fsync, the next one would falsely succeed."""
 
 
 def unavailable(error: apsw.Error, doing: str) -> StoreUnavailable | None:
@@ -52,12 +51,12 @@ def unavailable(error: apsw.Error, doing: str) -> StoreUnavailable | None:
 Result = TypeVar("Result")
 Work = Callable[[apsw.Connection], Result]
 Report = Callable[[str, str], None]
-"""Told what could not be done, and the name of the error. Called on the event loop; for a log."""
+"""Receives a failed operation and the name of the error. Called on the event loop; for a log."""
 
 READ_SECONDS: Final = 1.0
-"""Longest one read may take: as long as it runs, the write-ahead log grows."""
+"""The longest time for one read: the write-ahead log grows while it runs."""
 STEPS: Final = 10_000
-"""Of SQLite's machine between two looks at the time."""
+"""Steps of SQLite's virtual machine between two checks of the time."""
 CLOSE_SECONDS: Final = 10.0
 TRIES: Final = 5
 """Attempts to empty the log. Each waits a second for readers, which pin the log."""
@@ -68,7 +67,7 @@ class Tuning(Struct, frozen=True):
 
     Attributes:
         vfs: name of the file system that SQLite uses; None: its own.
-        checkpoint_pages: a write-ahead log of so many pages is moved into the database file.
+        checkpoint_pages: a write-ahead log of this many pages is moved into the database file.
     """
 
     vfs: str | None = None
@@ -148,7 +147,7 @@ class SqliteEngine:
         """Copy the database as it is now to a new file, while writes continue.
 
         Raises:
-            DatabaseProblem: the target is there already, or cannot be written.
+            DatabaseProblem: the target exists already, or cannot be written.
         """
         from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  what no start needs
 
@@ -170,7 +169,7 @@ class SqliteEngine:
                 await self._reader.run(self._drop_reading)
                 await self._checkpoints.close()
                 await self._writer.run(self._drop_all_writing)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process stops
+        except Exception as error:  # noqa: BLE001 - the process stops in any case
             self._reported("close the database", type(error).__name__)
         finally:
             self._reader.stop()

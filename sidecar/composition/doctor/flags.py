@@ -50,7 +50,7 @@ async def examine_flags(
 def _named(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> frozenset[str]:
     cards = catalogue.cards.values() if catalogue else ()
     mine = (each.definition for each in cards if policy.of(each.definition.vertical).flags.name == backend)
-    return frozenset(each.enabled_via_flag for each in mine if each.enabled_via_flag)
+    return frozenset(flag for each in mine for flag in (each.enabled_via_flag, each.cohort_flag) if flag)
 
 
 def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:
@@ -59,4 +59,4 @@ def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[
         text = f"cannot tell the state of {', '.join(unclear)}: these sub-agents serve no user"
         yield warning(AREA, backend, text, "look at these flags in the backend")
     on = sorted(named & report.on)
-    yield ok(AREA, backend, f"answers; of {len(named)} flags that definitions name {len(on)} are on")
+    yield ok(AREA, backend, f"answers; of {len(named)} kill and cohort flags of the definitions {len(on)} are on")

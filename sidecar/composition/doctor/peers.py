@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.adapters.runners import TargetMap
 from sidecar.cli.health import answer_of
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.kinds import PLUGIN
@@ -30,10 +31,17 @@ HTTPS: Final = 443
 HTTP: Final = 80
 OF_A_SIDECAR: Final = re.compile(r'\{\s*"ready":')
 """How the page of readiness begins."""
+SOCKET: Final = re.compile(r'"dispatch_socket": ("(?:[^"\\]|\\.)*")')
 
 
-def examine_ops_address(address: str, seconds: float) -> Finding:
-    """Return whether the ops address is free, or the answer of the sidecar that runs there."""
+def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
+    """Return whether the ops address is free, or the answer of the sidecar that runs there.
+
+    Args:
+        address: `server.ops_address`.
+        socket: `server.dispatch_socket`; a sidecar with another one is not this one.
+        seconds: longest wait for each step of asking.
+    """
     about = f"server.ops_address {address}"
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
     try:
@@ -44,6 +52,9 @@ def examine_ops_address(address: str, seconds: float) -> Finding:
         return error("ops", about, f"another program listens there: {problem}", remedy)
     if not OF_A_SIDECAR.match(body):
         return error("ops", about, "another program listens there", remedy)
+    shown = SOCKET.search(body)
+    if shown and (other := from_json(shown[1])) != socket:
+        return error("ops", about, f"another sidecar runs there, with the dispatch socket {other}", remedy)
     if status == HTTPStatus.OK:
         return ok("ops", about, "a sidecar runs there and takes turns")
     return warning("ops", about, "a sidecar runs there and takes no turns", f"read http://{address}/readyz")

@@ -10,7 +10,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """One tool call of a model response.
 
     Attributes:
-        arguments_json: as the model wrote it; may be anything.
+        arguments_json: as the model wrote it; not validated.
         answering: the question that the call answers; None: it begins new work.
     """
 

@@ -9,7 +9,7 @@ Call = TypeVar("Call")
 
 @unique
 class CapBehaviour(StrEnum):
-    """How the calls of a response compare with the places that were free. Source: PC2-FR-15d."""
+    """How the number of calls of a response compares with the free places. Source: PC2-FR-15d."""
 
     WITHIN = "within"
     AT = "at"
@@ -44,7 +44,7 @@ def cap_behaviour(emitted: int, places: int) -> CapBehaviour:
 
 
 def worst(behaviours: Sequence[CapBehaviour]) -> CapBehaviour:
-    """Return the most notable of several; `WITHIN` for none (TN-35)."""
+    """Return the most severe of several; `WITHIN` for none (TN-35)."""
     if CapBehaviour.OVER in behaviours:
         return CapBehaviour.OVER
     return CapBehaviour.AT if CapBehaviour.AT in behaviours else CapBehaviour.WITHIN

@@ -18,18 +18,18 @@ UNPRICED: Final = "What it costs is not known, and there is a budget."
 
 
 class CostBudgets(Struct, frozen=True):
-    """Most that children may have cost before the next one starts, in units of `money`; None: no such budget."""
+    """The most that children may have cost before the next one starts, in units of `money`; None: no such budget."""
 
     turn: int | None = None
     principal_and_day: int | None = None
 
     def refusal(self, model: ModelEntry, turn: int, elsewhere: int) -> str:
-        """Return why a child that runs with a model may not start; empty: it may.
+        """Return why a child that uses a model may not start; empty: it may.
 
         Args:
-            model: of the child's definition. One without prices is refused: an unknown cost is not zero.
-            turn: cost of what has settled in the turn.
-            elsewhere: cost of what has settled in the user's other turns of the day.
+            model: of the child's definition. A model without prices is refused: an unknown cost is not zero.
+            turn: cost of the turn's settled calls.
+            elsewhere: cost of the settled calls of the user's other turns of the day.
         """
         if self.turn is None and self.principal_and_day is None:
             return ""
@@ -43,7 +43,7 @@ class CostBudgets(Struct, frozen=True):
 
 
 def within_budget(plan: DispatchPlan, refusal_of: Callable[[PlannedCall], str]) -> DispatchPlan:
-    """Return a plan in which calls that may not start are refused; `refusal_of` says why, or nothing."""
+    """Return a plan that refuses the calls that may not start; `refusal_of` returns the reason, or an empty text."""
     refused = {each.place: (each, why) for each in plan.run if (why := refusal_of(each))}
     if not refused:
         return plan

@@ -12,15 +12,15 @@ from sidecar.core.identifiers import Slot
 from subagents_errors import CallFailure
 
 CallsLeft = Mapping[Slot, int | None]
-"""Calls that a principal has left today, by slot that has a limit; None: it cannot be said."""
+"""Calls that a principal has left today, by slot with a limit; None: unknown."""
 NO_LIMITS: Final[CallsLeft] = {}
 
 
 def within_daily_limits(plan: DispatchPlan, left: CallsLeft) -> DispatchPlan:
-    """Return the plan without the calls that are beyond a limit; those are refused.
+    """Return the plan without the calls that exceed a limit; these are refused.
 
-    The earliest calls run. A refused call keeps its place under the cap: a plan that is made again from the record,
-    where no limit is looked at, drops the same calls.
+    The earliest calls run. A refused call keeps its place under the cap: a sidecar that computes the plan again from
+    the record, without looking at limits, must drop the same calls.
     """
     remaining, run, settled = dict(left), [], dict(plan.settled)
     for planned in plan.run:

@@ -33,12 +33,12 @@ class CallStateChanged(msgspec.Struct, frozen=True):
 
 
 class StatusUpdate(msgspec.Struct, frozen=True):
-    """Progress that the policy lets through; the client makes the words.
+    """Progress that the policy lets through; the client formulates the text.
 
     Attributes:
         call_id: None if several calls share it.
-        slots: who reported it, in emission order.
-        count: reports folded into this one.
+        slots: the reporting sub-agents, in emission order.
+        count: number of reports combined in this one.
     """
 
     call_id: CallId | None
@@ -76,7 +76,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The state of a dispatch when a listener arrives.
 
     Attributes:
-        sequence: of the newest event before the listener's first.
+        sequence: of the newest event before the listener's first event.
     """
 
     dispatch_id: DispatchId
@@ -109,7 +109,7 @@ class EventLog:
     few reach the limit.
 
     Args:
-        kept: most events kept; a listener that asks for older events gets a `Gap`.
+        kept: the most stored events; a listener that asks for older events gets a `Gap`.
     """
 
     def __init__(self, kept: int) -> None:
@@ -118,7 +118,10 @@ class EventLog:
         self.newest = 0
 
     def begin_after(self, sequence: int) -> None:
-        """Continue after `sequence`; earlier events happened elsewhere; a listener that asks for them gets a gap."""
+        """Continue after `sequence`.
+
+        Earlier events happened at another sidecar; a listener that asks for them gets a gap.
+        """
         self.newest = sequence
 
     def add(self, at: datetime, what: CallStateChanged | StatusUpdate) -> None:
@@ -129,10 +132,11 @@ class EventLog:
         self._kept.append(DispatchEvent(self.newest, at, what))
 
     def after(self, sequence: int, at: datetime) -> list[DispatchEvent]:
-        """Return every event after `sequence`, preceded by a gap if some are no longer kept.
+        """Return every event after `sequence`, preceded by a gap if some are no longer stored.
 
         Args:
-            sequence: newest the listener has seen, 0 for none. More than there is counts as all seen.
+            sequence: the newest that the listener has seen, 0 for none. A number above the newest means that all were
+                seen.
             at: time for a gap.
         """
         oldest = self._kept[0].sequence if self._kept else self.newest + 1

@@ -1,4 +1,4 @@
-"""Takes out of a sub-agent's text what a person does not see or a model may read as a command of its template.
+"""Removes from a sub-agent's text what a person cannot see, or what a model may read as a command of its template.
 
 Removed: control characters and escape sequences, bidi controls, Unicode tags, invisible format characters. Broken by a
 blank: special tokens of model templates. Everything else is unchanged, in any script. A joiner, mark or variation
@@ -11,7 +11,7 @@ from typing import Final
 REMOVED: Final = (
     r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 )
-"""Characters that no script needs in a text; tab, line feed and carriage return are not among them."""
+"""Characters that no script needs in a text; without tab, line feed and carriage return."""
 JOINERS: Final = r"\u00ad\u061c\u200b-\u200f"
 SELECTORS: Final = r"\ufe00-\ufe0f"
 RARE_SELECTORS: Final = r"\U000e0100-\U000e01ef"
@@ -34,19 +34,19 @@ _TOKEN: Final = re.compile(
     r"<(?=[|\uff5c][^\s<>|\uff5c]{1,64}[|\uff5c]>|(?:start_of_turn|end_of_turn|bos|eos)>|</?SYS>>)|\[(?=/?INST\])"
 )
 _SUSPECT: Final = re.compile(rf"[{REMOVED}{JOINERS}{SELECTORS}{RARE_SELECTORS}]|{_TOKEN.pattern}")
-"""Finds the first place at which a text may have to be changed; most texts have none."""
+"""Finds the first place at which a text may need a change; most texts have none."""
 
 
 def harmless(text: str) -> str:
-    """Return the text without what this module removes; the same object if there is nothing to change.
+    """Return the text without what this module removes; the same object if nothing changes.
 
-    Every pattern begins with the character that it looks for, so that the time grows with the length of the text only.
+    Every pattern begins with the character that it searches for, so that the time grows linearly with the text.
     """
     if _SUSPECT.search(text) is None:
         return text
     parts = _FLAGS.split(_ESCAPES.sub("", text))  # every second part is a flag, whose tags stay
     parts[::2] = [_REMOVED.sub("", part) for part in parts[::2]]
-    # Joined before tokens are looked for: what is removed may have hidden one.
+    # Joined before the search for tokens: a removed character may have split a token to hide it.
     shown = _REPEATED.sub(r"\1", _BETWEEN_ASCII.sub("", _RARE.sub("", "".join(parts))))
     shown = _TOKEN.sub(r"\g<0> ", shown)
     return text if shown == text else shown

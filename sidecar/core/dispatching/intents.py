@@ -8,13 +8,13 @@ from sidecar.core.identifiers import Slot
 
 
 class IntentReport(msgspec.Struct, frozen=True):
-    """Both counts, since each alone hides something (TN-16).
+    """Both counts of intents; each alone would hide something (TN-16).
 
     Attributes:
-        declared: what the model said; 0 if it did not say.
-        emitted: distinct sub-agents called, before the cap (TN-17, PC2-D-64).
-        switched: a called sub-agent was not in the episode's last dispatching turn.
-        prior_context_missing: switched, and a called sub-agent that is new got no summary.
+        declared: by the model; 0 if it declared none.
+        emitted: distinct sub-agents that were called, before the cap (TN-17, PC2-D-64).
+        switched: a called sub-agent was not called in the episode's last dispatching turn.
+        prior_context_missing: switched, and a newly called sub-agent got no summary.
     """
 
     declared: int
@@ -24,7 +24,10 @@ class IntentReport(msgspec.Struct, frozen=True):
 
     @property
     def failsafe(self) -> bool:
-        """The model declared more than it called: it should be asked again. Source: PC1-NFR-2b."""
+        """Whether the model declared more intents than it called sub-agents: it should be asked again.
+
+        Source: PC1-NFR-2b.
+        """
         return self.declared > self.emitted
 
 
@@ -33,9 +36,9 @@ def newly_called(called: Sequence[Slot], previous: Sequence[Slot] | None) -> Seq
 
     Args:
         called: slots of this response.
-        previous: slots of the last dispatching turn; empty for the first; None if it could not be found out.
+        previous: slots of the last dispatching turn; empty for the first turn; None if unknown.
 
     An episode without an earlier dispatch cannot switch: there is no cross-vertical context to carry (PC1-FR-8a).
-    Unknown is not a switch, because asking for a summary that may have nothing to sum up would be a guess.
+    Unknown is not a switch either: the parent would be asked for a summary although there may be nothing to summarise.
     """
     return [slot for slot in called if slot not in previous] if previous else []

@@ -12,28 +12,31 @@ from sidecar.core.dispatching.outcomes import Usage
 
 CURRENCY: Final = "USD"
 DECIMALS: Final = 12
-"""Of a US dollar; one unit is the last of them."""
+"""Decimals of a US dollar; one unit is the last of them."""
 UNITS_OF_USD: Final = 10**DECIMALS
 UNITS_OF_PRICE: Final = 6
-"""Decimals by which a price for a million tokens becomes units for one token."""
+"""Decimals that convert a price for a million tokens into units for one token."""
 
 
 def units(usd: float | Decimal) -> int:
-    """Return an amount of US dollars in units; a number is taken as it is written, and cut after twelve decimals."""
+    """Return an amount of US dollars in units.
+
+    A number is converted from its decimal form, and cut after twelve decimals.
+    """
     return int(Decimal(repr(usd) if isinstance(usd, float) else usd).scaleb(DECIMALS))
 
 
 def in_usd(amount: int) -> str:
-    """Return units as US dollars, exactly, without zeros at the end; at least two decimals."""
+    """Return units as US dollars, exactly, without trailing zeros, with at least two decimals."""
     whole, rest = divmod(abs(amount), UNITS_OF_USD)
     decimals = f"{rest:0{DECIMALS}d}".rstrip("0").ljust(2, "0")
     return f"{'-' if amount < 0 else ''}{whole}.{decimals}"
 
 
 def cost_of(usage: Usage, model: ModelEntry) -> int | None:
-    """Return what tokens cost in units; None: a price that is needed is unknown.
+    """Return the cost of tokens in units; None: a required price is unknown.
 
-    Tokens from a provider's cache count at the full price of the input, so that the cost is never too low.
+    Tokens from a provider's cache count at the full input price, so that the cost is never too low.
     """
     cost = 0
     parts = (usage.input_tokens, model.price_per_million_input), (usage.output_tokens, model.price_per_million_output)

@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A structured piece of an answer, made by a `render_*` tool."""
+    """A structured piece of an answer, created by a `render_*` tool."""
 
     name: str
     tool_input_json: str
@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, frozen=True):
     """Tokens, over all attempts.
 
     Attributes:
-        cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
+        cached_input_tokens: input tokens that providers read from their caches; None: no provider reported any.
         cost: in units of `money`; None: unknown, because a price is.
     """
 
@@ -48,7 +48,7 @@ class Usage(msgspec.Struct, frozen=True):
     cost: int | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Return both together."""
+        """Return the sum of both."""
         known = [each for each in (self.cached_input_tokens, other.cached_input_tokens) if each is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
@@ -58,14 +58,14 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
     def _cost_with(self, other: "Usage") -> int | None:
-        """Return the cost of both: unknown if that of either is, unless it has no tokens."""
+        """Return the cost of both; unknown if one of them is unknown, unless that one has no tokens."""
         costs = [each.cost for each in (self, other) if each.input_tokens or each.output_tokens]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
 
     @property
     def total(self) -> int:
-        """Tokens read and written."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
 
@@ -78,7 +78,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing at all, not even that data is missing."""
+        """Whether it contains nothing, not even the statement that data is missing."""
         return not (self.narration.strip() or self.components or self.data_unavailable)
 
 
@@ -87,13 +87,13 @@ class CallOutcome(msgspec.Struct, frozen=True):
 
     Attributes:
         sub_agent_id: None for an unknown tool.
-        child_id: None if nothing was started.
+        child_id: None if no child was started.
         emission_index: over all dispatches of the turn, from 0.
         reason: None only if it succeeded.
-        question: what the sub-agent asks back; only if it is suspended, and its text was not erased.
-        hint: what the model can do about it; holds nothing of the call's arguments. Empty: nothing beyond the reason.
-        answer: if it failed, what the sub-agent had brought before: evidence, which answers nothing.
-        duration: None if it was never run.
+        question: the question of a suspended sub-agent, unless its text was erased.
+        hint: what the model can do about it, without any of the call's arguments. Empty: nothing beyond the reason.
+        answer: for a failed call, what the sub-agent had sent before; this is evidence, not an answer.
+        duration: None if the call was never run.
     """
 
     call_id: CallId
@@ -112,17 +112,17 @@ class CallOutcome(msgspec.Struct, frozen=True):
 
     @property
     def answered(self) -> bool:
-        """Whether `answer` is one: it succeeded or was degraded."""
+        """Whether `answer` is an answer: the call succeeded or was degraded."""
         return self.outcome in (Outcome.SUCCEEDED, Outcome.DEGRADED)
 
     @property
     def axis(self) -> Axis:
-        """Which kind of failure it is. Source: TN-27."""
+        """The failure axis. Source: TN-27."""
         return AXIS_OF[self.outcome]
 
     @property
     def message(self) -> str:
-        """What a model may be told about it; empty if it succeeded."""
+        """The sentence for a model; empty if the call succeeded."""
         if self.reason is None:
             return ""
         return f"{MESSAGE_OF[self.reason]} {self.hint}".rstrip()

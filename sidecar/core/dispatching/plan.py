@@ -18,7 +18,7 @@ from sidecar.core.identifiers import Slot
 from subagents_errors import CallFailure
 
 REQUEST_LIMIT = 16 * 1024
-"""Characters of the request that a contract holds."""
+"""The most characters of a request in a contract."""
 
 
 class PlannedCall(msgspec.Struct, frozen=True):
@@ -27,10 +27,10 @@ class PlannedCall(msgspec.Struct, frozen=True):
     Attributes:
         place: index in the dispatch.
         step_idx: emission index over the turn.
-        request: what is asked, in words.
-        arguments_json: what the sub-agent is given of the arguments: all that its card declares.
-        declared_intents: what the model declared in the arguments; 0 if nothing.
-        prior_context: what the model hands over in the arguments; empty if nothing.
+        request: the request in words.
+        arguments_json: the arguments for the sub-agent: those that its card declares.
+        declared_intents: the number that the model declared in the arguments; 0 if none.
+        prior_context: the summary in the arguments; empty if none.
     """
 
     call: ToolCall
@@ -48,11 +48,11 @@ class DispatchPlan(msgspec.Struct, frozen=True):
 
     Attributes:
         run: calls to run, in emission order.
-        settled: outcomes that stand already (dropped, refused), by place.
+        settled: outcomes that the plan itself decides (dropped, refused), by place.
         called: slots of all well-formed calls, before the cap.
-        briefed: slots of those that bring a `prior_context` of their own.
+        briefed: slots of the calls with a `prior_context` of their own.
         declared: largest intent count that any call declared.
-        first_step, places: what the plan was made with: emission index of the first call, free places under the cap.
+        first_step, places: input of the plan: emission index of the first call, free places under the cap.
     """
 
     run: tuple[PlannedCall, ...]
@@ -68,13 +68,13 @@ class DispatchPlan(msgspec.Struct, frozen=True):
 def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, places: int) -> DispatchPlan:
     """Plan one dispatch.
 
-    A call that is refused never takes one of the places, since it never runs.
+    A refused call does not take one of the places, because it never runs.
 
     Args:
-        surface: as bound.
+        surface: the bound surface.
         calls: in emission order.
         first_step: emission index of the first call over the turn.
-        places: the cap less what runs already in the turn; 0 or more.
+        places: the cap minus the calls that already run in the turn; 0 or more.
     """
     fit: list[PlannedCall] = []
     settled: dict[int, CallOutcome] = {}
@@ -106,7 +106,7 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
 
 
 def outcomes_without_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure, hint: str = "") -> CallOutcome:
-    """Return the outcome of a planned call that was not run: it has no child and no answer."""
+    """Return the outcome of a planned call that was not run: without child and answer."""
     return CallOutcome(
         call_id=planned.call.call_id,
         tool_name=planned.call.tool_name,
@@ -130,7 +130,7 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
         return _refused(call, tool.slot, step_idx, CallFailure.ARGUMENTS_INVALID, f"Wrong: {arguments}.")
     request, declared = arguments.get("request"), arguments.get(INTENT_COUNT)
     prior_context = arguments.get(PRIOR_CONTEXT)
-    # To the letter, unless some of it is meant for the sidecar alone.
+    # The text of the model is passed on unchanged, unless some arguments are meant for the sidecar only.
     passed = call.arguments_json if arguments.keys().isdisjoint(tool.held_back) else _without(arguments, tool.held_back)
     return PlannedCall(
         call=call,

@@ -18,7 +18,7 @@ LONGEST_QUESTION: Final = 4 * 1024
 LONGEST_ANSWER: Final = 16 * 1024
 """Characters of an answer."""
 LARGEST_SUBJECT: Final = 16 * 1024
-"""UTF-8 bytes of the JSON that says what a question is about."""
+"""UTF-8 bytes of the JSON that a question is about."""
 LARGEST_STATE: Final = 64 * 1024
 """Bytes of continuation state."""
 
@@ -60,8 +60,8 @@ class Asked(msgspec.Struct, frozen=True):
     """The question that a runner reports at the end of an attempt.
 
     Attributes:
-        about_json: what the question is about, as JSON text; empty: nothing beyond the text.
-        expires_in: until when it can be answered; None, or longer than the operator allows: as long as that.
+        about_json: the subject of the question, as JSON text; empty: nothing beyond the text.
+        expires_in: the time for an answer; None, or more than the operator allows: the operator's limit.
         state: opaque; returned to the sub-agent that continues.
     """
 
@@ -74,10 +74,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question on record.
+    """A recorded question.
 
     Attributes:
-        receipt: signed; the call that answers sends it back.
+        receipt: signed; the answering call sends it back.
     """
 
     kind: QuestionKind
@@ -89,7 +89,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What the receipt says of the question; hex."""
+        """The digest of the question in the receipt; hex."""
         return question_digest(self.kind, self.text, self.about_json)
 
 
@@ -97,8 +97,8 @@ class Answering(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a question, as part of a call.
 
     Attributes:
-        decision: of a question for approval or authorisation; None for input.
-        answered_by: as the client says; it has authenticated the user.
+        decision: for a question about approval or authorisation; None for input.
+        answered_by: as the client states; the client has authenticated the user.
     """
 
     receipt: str
@@ -120,7 +120,7 @@ class Continuation(msgspec.Struct, frozen=True):
 
     Attributes:
         turn_id, child_id: of the child that asked.
-        state: as that child gave it.
+        state: as that child sent it.
     """
 
     turn_id: TurnId
@@ -138,9 +138,9 @@ def question_digest(kind: QuestionKind, text: str, about_json: str) -> str:
 
 
 def problem_of(asked: Asked) -> str:
-    """Return what keeps a question from being passed on; empty if nothing does. Quotes nothing of it.
+    """Return why a question cannot be passed on; empty if it can. Quotes no part of it.
 
-    A runner in the same process may report anything: what is no text or no bytes is a problem, not an error.
+    A runner in the same process may report any object: a value that is no text or no bytes is a problem, not an error.
     """
     try:
         about = asked.about_json.encode()

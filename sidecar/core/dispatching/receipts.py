@@ -23,7 +23,7 @@ class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True):
     """The claims of a receipt.
 
     Attributes:
-        digest: of the definition that asked; the continuation state is for this version only.
+        digest: of the asking definition; the continuation state is valid for this version only.
         question: digest of the question.
     """
 
@@ -40,10 +40,10 @@ class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReceiptRefused(msgspec.Struct, frozen=True):
-    """Why a receipt continues nothing.
+    """Why a receipt cannot be used.
 
     Attributes:
-        hint: what the model or client can do about it; holds nothing of the question.
+        hint: what the model or client can do about it, without any of the question.
     """
 
     reason: CallFailure
@@ -51,7 +51,7 @@ class ReceiptRefused(msgspec.Struct, frozen=True):
 
 
 def question_of(asked: Asked, claims: ReceiptClaims, keys: SigningKeys) -> Question:
-    """Return what was asked, with its receipt."""
+    """Return the question with its receipt."""
     receipt = keys.sign(PURPOSE, msgspec.json.encode(claims))
     return Question(asked.kind, asked.text, asked.about_json, asked.answerer, claims.expires_at, receipt)
 
@@ -59,7 +59,7 @@ def question_of(asked: Asked, claims: ReceiptClaims, keys: SigningKeys) -> Quest
 def claims_of(
     asked: Asked, child_id: ChildId, turn: SurfaceClaims, tool: SurfaceTool, expires_at: datetime
 ) -> ReceiptClaims:
-    """Return what the receipt of a question says."""
+    """Return the claims for the receipt of a question."""
     return ReceiptClaims(
         turn_id=turn.turn_id,
         child_id=child_id,
@@ -75,7 +75,7 @@ def claims_of(
 
 
 def opened(receipt: str, keys: SigningKeys) -> ReceiptClaims | None:
-    """Return what a receipt says; None if it is not one of this deployment's."""
+    """Return the claims of a receipt; None if it was not signed by this deployment."""
     body = keys.open(PURPOSE, receipt)
     if body is None:
         return None
@@ -89,13 +89,13 @@ def opened(receipt: str, keys: SigningKeys) -> ReceiptClaims | None:
 def refusal_of(
     claims: ReceiptClaims, answering: Answering, turn: SurfaceClaims, tool: SurfaceTool, now: datetime
 ) -> ReceiptRefused | None:
-    """Return why a call may not continue the work of a receipt, as far as that can be told without the record.
+    """Return why a call may not continue the work of a receipt, as far as the record is not needed for that.
 
     Args:
         claims: of the receipt.
-        answering: what the call brings.
+        answering: the answer in the call.
         turn: the turn of the call.
-        tool: that the call names.
+        tool: the tool of the call.
         now: wall clock.
     """
     by_model = claims.answerer is Answerer.USER and answering.answered_by is not Answerer.USER

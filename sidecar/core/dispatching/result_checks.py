@@ -16,7 +16,7 @@ from sidecar.core.json_schemas import validator_of
 from subagents_errors import CallFailure
 
 INLINE_COMPONENT: Final = re.compile(r"<component\b|```\s*json\b", re.IGNORECASE)
-"""Component data in the text of a narration, where the legacy path put it; now refused (PC1-FR-10a, PC1-D-50)."""
+"""Component data inside a narration, as the legacy system wrote it; refused (PC1-FR-10a, PC1-D-50)."""
 
 
 class ResultLimits(msgspec.Struct, frozen=True):
@@ -25,9 +25,9 @@ class ResultLimits(msgspec.Struct, frozen=True):
     Attributes:
         narration: characters of text.
         component: characters of JSON in one component.
-        components: their number.
+        components: number of components.
         total: UTF-8 bytes of narration and components together.
-        events: their number, of any kind.
+        events: number of events, of any kind.
         silence: longest pause between two events; None: no limit.
     """
 
@@ -56,7 +56,7 @@ class ResultCollector:
     """The result of one running attempt so far.
 
     Args:
-        on_changed: called once, if hidden characters or special tokens were taken out of the text.
+        on_changed: called once, if hidden characters or special tokens were removed from the text.
 
     Attributes:
         most_events: limit of reported events, of any kind.
@@ -78,7 +78,7 @@ class ResultCollector:
         self.usage: Usage | None = None
 
     def refuse_flood(self) -> None:
-        """Raise `InvalidResult`: there were more than `most_events`."""
+        """Raise `InvalidResult`, because there were more than `most_events`."""
         raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
 
     def add_narration(self, text: str) -> None:
@@ -126,18 +126,18 @@ class ResultCollector:
     def _narration(self) -> tuple[str, bool]:
         """Return the narration and whether it contains component data; cached until more text is added."""
         narration = "".join(self._parts)
-        # Most answers are one paragraph of ASCII: these tests spare them the call.
+        # Most answers are one paragraph of ASCII without special characters. These tests save the call for them.
         if not (narration.isascii() and narration.isprintable()) or "<" in narration or "[" in narration:
             narration = self._shown(narration)
         self._read = narration, holds_component_data(narration)
         return self._read
 
     def question(self, asked: Asked) -> Asked:
-        """Return the question as it may be shown. Raises `InvalidResult` if it is not valid."""
+        """Return the question in the form for display. Raises `InvalidResult` if it is not valid."""
         return fit(msgspec.structs.replace(asked, text=self._shown(asked.text)))
 
     def _shown(self, text: str) -> str:
-        """Return the text that the consumer-agent receives. The text as it came stays in the attempt's frames."""
+        """Return the text that the consumer-agent receives. The original text stays in the attempt's frames."""
         if self._definition.verbatim_text or type(text) is not str:
             return text
         shown = harmless(text)
@@ -166,10 +166,10 @@ def fit(asked: Asked) -> Asked:
 
 
 def usage_of(read: int, written: int, cached: int | None) -> Usage:
-    """Return reported token counts; negative ones become 0, and `cached` is at most `read`.
+    """Return the reported token counts; negative ones become 0, and `cached` is at most `read`.
 
     Raises:
-        InvalidResult: a count is no integer, or over `MOST_TOKENS`.
+        InvalidResult: a count is not an integer, or exceeds `MOST_TOKENS`.
     """
     for count in (read, written, cached or 0):
         if type(count) is not int or count > MOST_TOKENS:

@@ -19,7 +19,7 @@ from subagents_errors import Axis, CallFailure
 
 
 class RoutedCall(msgspec.Struct, frozen=True):
-    """One call of the turn. `started_at` is None if it was never run, `usage` if its runner reported no tokens."""
+    """One call of the turn. `started_at` is None if it was never run; `usage` is None if no tokens were reported."""
 
     dispatch_id: DispatchId
     call_id: CallId
@@ -58,11 +58,11 @@ class RoutingRecord(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store has it."""
         return f"{self.turn_id}/routing"
 
     def arm_of(self, slot: Slot | None) -> str:
-        """Return who served a slot: `active`, `target` or `control`; see `arm_of`."""
+        """Return the arm that served a slot: `active`, `target` or `control`; see `arm_of`."""
         return arm_of(self.candidates, self.cohort.experiment_arm_assignment, slot)
 
     @property
@@ -73,21 +73,21 @@ class RoutingRecord(msgspec.Struct, frozen=True):
 
     @property
     def intent_count(self) -> int:
-        """Distinct sub-agents called in the turn. Source: PC2-D-64, TN-17."""
+        """The number of distinct sub-agents that the turn called. Source: PC2-D-64, TN-17."""
         return len(self.called)
 
 
 def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) -> str:
-    """Return who serves a slot in a turn.
+    """Return the arm that serves a slot in a turn.
 
     Args:
         candidates: of the surface.
-        assignment: arm of the experiment, as the caller gave it.
-        slot: that was called; None for an unknown tool.
+        assignment: the experiment arm that the caller sent.
+        slot: the called slot; None for an unknown tool.
 
     Returns:
-        `control` in the control arm; else `target` if the active definition left the user to its target; else `active`;
-        empty for no slot.
+        `control` in the control arm; otherwise `target` if the user is outside the active definition's ramp; otherwise
+        `active`; empty without a slot.
     """
     if slot is None:
         return ""

@@ -11,12 +11,12 @@ import msgspec
 
 
 class QueuedCall(msgspec.Struct, frozen=True):
-    """A call that wants to run.
+    """A call that waits for its slot, or runs.
 
     Attributes:
         key: unique in the turn.
-        group: the dispatch it belongs to.
-        parallel: most calls of the group that may run at the same time; at least 1.
+        group: its dispatch.
+        parallel: the most calls of the group that may run concurrently; at least 1.
     """
 
     key: str
@@ -41,15 +41,18 @@ class SlotQueues:
 
     @property
     def occupied(self) -> int:
-        """Calls that wait or run: what the cap counts. A delegation has the place of the call that waits for it."""
+        """The number of waiting and running calls, which the cap limits.
+
+        A delegation uses the place of its waiting caller.
+        """
         return len(self.waiting) + len(self._running)
 
     def enter(self, calls: Sequence[QueuedCall]) -> None:
-        """Let calls wait, behind those that already do."""
+        """Add calls behind the waiting ones."""
         self.waiting = (*self.waiting, *calls)
 
     def leave(self, key: str) -> None:
-        """Forget a call that has ended, or that gave up waiting. Unknown keys are ignored."""
+        """Remove a call that has ended or no longer waits. Unknown keys are ignored."""
         if self._running.pop(key, None) is None and self._beside.pop(key, None) is None:
             self.waiting = [call for call in self.waiting if call.key != key]
 
@@ -57,10 +60,11 @@ class SlotQueues:
         """Start a delegated call now, or refuse it: its caller holds slots itself, so waiting could deadlock.
 
         Args:
-            call: its key is unique in the turn; `leave` forgets it.
+            call: its key is unique in the turn; `leave` removes it.
             lenders: keys of the calls that wait for this call; it may use the slots and data that they own.
 
-        Returns False if another call holds, or waits for, what this call would own: no call is overtaken.
+        Returns:
+            False if another call holds, or waits for, what this call would own: no call is overtaken.
         """
         lent = {boundary for each in self._holding() if each.key in lenders for boundary in each.boundaries}
         held = {boundary for each in self._holding() if each.key not in lenders for boundary in each.boundaries}
@@ -74,7 +78,7 @@ class SlotQueues:
         return (*self._running.values(), *self._beside.values())
 
     def start_ready(self) -> tuple[str, ...]:
-        """Move every call that may run now to the running ones and return their keys, in order of arrival."""
+        """Move every call that may run now to the running ones; return their keys, in order of arrival."""
         if not self.waiting:
             return ()
         taken = {boundary for call in self._holding() for boundary in call.boundaries}

@@ -11,20 +11,20 @@ from sidecar.core.envelopes.proto_scan import Record, cache_meta_json, records_o
 
 
 class EnvelopeFields(Protocol):
-    """An envelope whose members are known by name and not yet read."""
+    """An envelope whose members are known by name; their values are not read yet."""
 
     @property
     def ambiguous(self) -> bool:
-        """Whether a member stands there twice."""
+        """Whether a member occurs twice."""
 
     def has(self, name: str) -> bool:
-        """Return whether a member of that name stands there, whatever it holds and however often."""
+        """Return whether a member of that name occurs, with any value and any number of times."""
 
     def text(self, name: str) -> str | None:
-        """Return the text of a member; None if there is not exactly one, or it is no text."""
+        """Return the text of a member; None if it does not occur exactly once, or is not a text."""
 
     def status(self) -> str | None:
-        """Return the status as the JSON form writes it."""
+        """Return the status in the spelling of the JSON form."""
 
     def payload(self) -> msgspec.Raw | None:
         """Return the payload's JSON text."""
@@ -33,7 +33,7 @@ class EnvelopeFields(Protocol):
         """Return `cache_meta` as JSON text."""
 
     def signed_part(self) -> bytes | None:
-        """Return the bytes that a signature is over; None if it cannot be told which they are."""
+        """Return the bytes that the signature covers; None if they cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class JsonFields:
 
     @property
     def ambiguous(self) -> bool:
-        """Whether two members have one name."""
+        """Whether two members have the same name."""
         return has_duplicates(self.members)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a member."""
+        """Return whether the member occurs."""
         return any(each == name for each, _ in self.members)
 
     def text(self, name: str) -> str | None:
@@ -61,15 +61,15 @@ class JsonFields:
         return self.text("status")
 
     def payload(self) -> msgspec.Raw | None:
-        """Return the member `payload`, unopened."""
+        """Return the member `payload`, unparsed."""
         return only(self.members, "payload")
 
     def cache_meta(self) -> msgspec.Raw | None:
-        """Return the member `cache_meta`, unopened."""
+        """Return the member `cache_meta`, unparsed."""
         return only(self.members, "cache_meta")
 
     def signed_part(self) -> bytes | None:
-        """Return the body with the signature's text taken out from between its quotes; nothing else is rewritten."""
+        """Return the body without the text between the quotes of the signature; every other byte is unchanged."""
         written, text = only(self.members, "signature"), self.text("signature")
         if not text or written is None or bytes(written) != b'"' + text.encode() + b'"':
             return None
@@ -85,25 +85,25 @@ class ProtoFields:
 
     @property
     def ambiguous(self) -> bool:
-        """Whether a field that is not repeated stands there twice; a parser would keep the last without a word."""
+        """Whether a field that is not repeated occurs twice; a parser would silently keep the last one."""
         return len({record.name for record in self.records}) != len(self.records)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a field; protobuf writes an empty text as no field."""
+        """Return whether the field occurs; protobuf does not write empty texts."""
         return any(record.name == name for record in self.records)
 
     def text(self, name: str) -> str | None:
-        """Return a field that is a string; protobuf does not tell an empty one from none."""
+        """Return a string field; protobuf does not distinguish an empty string from a missing one."""
         record = self._only(name)
         return None if record is None else text_in(record)
 
     def status(self) -> str | None:
-        """Return the word for the enum's number."""
+        """Return the name of the enum's number."""
         record = self._only("status")
         return None if record is None else status_word(record)
 
     def payload(self) -> msgspec.Raw | None:
-        """Return `payload_json`, unopened."""
+        """Return `payload_json`, unparsed."""
         record = self._only("payload")
         return None if record is None or not record.value else msgspec.Raw(record.value)
 
@@ -124,7 +124,7 @@ class ProtoFields:
 
 
 def fields_of(body: bytes, form: EnvelopeEncoding) -> EnvelopeFields | None:
-    """Return the outside of an envelope, or None if the bytes are not exactly one envelope of that form."""
+    """Return the members of an envelope, or None if the bytes are not exactly one envelope of that form."""
     if form is EnvelopeEncoding.PROTOBUF:
         records = records_of(body)
         return None if records is None else ProtoFields(body, records)

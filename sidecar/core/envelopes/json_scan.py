@@ -12,7 +12,7 @@ Members = tuple[tuple[str, msgspec.Raw], ...]
 
 
 class _Name:
-    """A member's name as a dictionary key that equals no other, so that a duplicate is not swallowed."""
+    """A member's name as a dictionary key that equals no other key, so that duplicates are kept."""
 
     __slots__ = ("text",)
 
@@ -28,9 +28,9 @@ _OUTSIDE = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
 
 
 def scan(body: bytes) -> Members | None:
-    """Return the members of the JSON object that `body` is, in their order; None if it is not exactly that.
+    """Return the members of a JSON object in their order; None if the body is not exactly one object.
 
-    Checked: UTF-8, no byte order mark, JSON syntax throughout (no NaN), nothing after the object.
+    Checked: UTF-8, no byte order mark, JSON syntax throughout (no NaN), no data after the object.
     """
     try:
         from_utf8(body)
@@ -41,7 +41,7 @@ def scan(body: bytes) -> Members | None:
 
 
 def only(members: Members, name: str) -> msgspec.Raw | None:
-    """Return the value of the member `name`; None if there is not exactly one."""
+    """Return the value of the member `name`; None unless it occurs exactly once."""
     found = [value for each, value in members if each == name]
     return found[0] if len(found) == 1 else None
 
@@ -52,7 +52,7 @@ def has_duplicates(members: Members) -> bool:
 
 
 def text_of(value: msgspec.Raw | None) -> str | None:
-    """Return the string that `value` is, or None if it is anything else."""
+    """Return the value if it is a string, otherwise None."""
     if value is None:
         return None
     try:

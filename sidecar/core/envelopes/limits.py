@@ -4,14 +4,14 @@ from msgspec import Struct
 
 
 class EnvelopeLimits(Struct, frozen=True):
-    """Bounds on one envelope.
+    """Limits of one envelope.
 
     Attributes:
-        max_bytes: of the whole body, whatever its tool says.
-        max_depth: arrays and objects within one another, counted from the payload's own.
-        max_cache_meta_bytes: `cache_meta` goes to traces only; a longer one is left out.
-        default_bytes: of the body of a tool that does not say how large it may be. Judging takes time with the size,
-            which other users' calls notice.
+        max_bytes: of the whole body, whatever its tool allows.
+        max_depth: nesting of arrays and objects, counted from the payload itself.
+        max_cache_meta_bytes: `cache_meta` goes only to traces; a longer one is omitted.
+        default_bytes: of the body, for tools without a limit of their own. The time for the checks grows with the size
+            and delays other users' calls.
     """
 
     max_bytes: int = 1024 * 1024

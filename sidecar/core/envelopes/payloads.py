@@ -1,4 +1,4 @@
-"""Parses a payload after the envelope has been found to be for the right user."""
+"""Parses a payload after the checks have shown that the envelope is for the right user."""
 
 import math
 from typing import Any, Final
@@ -10,7 +10,7 @@ from sidecar.core.envelopes.typing_registry import PayloadSchema
 
 
 class _Ambiguous(ValueError):
-    """The payload means different things to different parsers."""
+    """Different parsers would read the payload differently."""
 
 
 def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -24,10 +24,10 @@ _CONTAINERS: Final = (dict, list)
 
 
 def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) -> str | None:
-    """Return the payload's JSON text, unchanged, if it is unambiguous and fits `schema`; else None.
+    """Return the payload's JSON text, unchanged, if it is unambiguous and fits `schema`; otherwise None.
 
     Refused: duplicate keys at any depth, infinite numbers, integers of thousands of digits, more than `max_depth`
-    levels. `scan` has already refused what is no JSON at all, NaN and half surrogate pairs among it.
+    levels. `scan` has already refused invalid JSON, including NaN and lone surrogates.
     """
     text = from_utf8(bytes(payload))
     try:
@@ -38,9 +38,9 @@ def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) ->
 
 
 def _is_plain(value: Any, max_depth: int) -> bool:
-    """Return whether every parser would read `value` the same, within `max_depth` levels.
+    """Return whether every parser reads `value` in the same way, within `max_depth` levels.
 
-    Most values are in large arrays of one kind, so kinds are collected before single values are looked at.
+    Most values are in large arrays of one type, so the types are collected before single values are checked.
     """
     level: list[Any] = [[value]]
     for _ in range(max_depth + 1):

@@ -27,13 +27,13 @@ FIELDS: Final = {
     9: ("nonce", LEN),
     10: ("signature", LEN),
 }
-"""Name and wire type by field number, of `envelope.proto`; `partial` (7) is never read (PC2-FR-10e)."""
+"""Name and wire type by field number of `envelope.proto`; `partial` (7) is never read (PC2-FR-10e)."""
 STATUSES: Final = {1: "ok", 2: "partial", 3: "error"}
 META_CACHED, META_CACHEABLE, META_TTL, META_KEY = 1, 2, 3, 4
 """Field numbers of `CacheMeta`."""
 VARINT_BYTES: Final = 10
 MORE_FOLLOWS: Final = 0x80
-"""The bit of a varint's byte that says that another one follows."""
+"""The bit of a varint's byte that announces another byte."""
 LARGEST_TAG: Final = (1 << 32) - 1
 
 
@@ -43,7 +43,7 @@ class Record:
 
     Attributes:
         begin, end: position of the whole record in the message, tag included.
-        value: of a LEN field its bytes, of a VARINT field the bytes of its number.
+        value: for a LEN field its bytes, for a VARINT field the bytes of its number.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Record:
 
 
 def records_of(body: bytes) -> tuple[Record, ...] | None:
-    """Return the known fields in their order; None if the bytes are no message, or the payload is no JSON text."""
+    """Return the known fields in their order; None if the bytes are not a message, or the payload is not JSON text."""
     records: list[Record] = []
     at = 0
     while at < len(body):
@@ -80,7 +80,7 @@ def text_in(record: Record) -> str | None:
 
 
 def status_word(record: Record) -> str | None:
-    """Return the JSON form of this status; None for an unknown number."""
+    """Return the JSON spelling of this status; None for an unknown number."""
     found = _varint(record.value, 0)
     return None if found is None else STATUSES.get(found[0])
 

@@ -60,7 +60,7 @@ def expectation_of(
     nonce: str | None = None,
     signature: SignatureCheck | None = None,
 ) -> Expectation:
-    """Return what the envelope of a call to `tool` must say; `signature`: None where it need not be signed.
+    """Return the expected values for the envelope of a call to `tool`. `signature` None: it need not be signed.
 
     Raises:
         ValueError: the tool is not data-backed, or echoes nonces and none was given.
@@ -106,7 +106,7 @@ def check_envelope(
 
 
 def _is_for(outside: EnvelopeFields, principal: Principal) -> bool:
-    """Return whether the members name `principal`, exactly once and byte for byte. Missing is none."""
+    """Return whether the members name `principal` exactly once and byte for byte; a missing member does not."""
     named = outside.text("principal")
     return bool(principal) and named is not None and named == principal
 
@@ -125,7 +125,7 @@ def _envelope_of(outside: EnvelopeFields) -> Envelope:
 
 
 def _wrong_reply(outside: EnvelopeFields, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
-    """Return why this is not the genuine answer to this very request."""
+    """Return why the envelope is not the genuine response to exactly this request."""
     if expected.nonce is not None and envelope.nonce != expected.nonce:
         return WithholdReason.NONCE_MISMATCH
     if expected.signature is None:
@@ -136,7 +136,7 @@ def _wrong_reply(outside: EnvelopeFields, envelope: Envelope, expected: Expectat
 
 
 def _wrong_content(envelope: Envelope, expected: Expectation) -> WithholdReason | None:
-    """Return why the answer, though genuine, gives no payload of the expected type."""
+    """Return why a genuine response has no payload of the expected type."""
     if envelope.version is None or not is_compatible(expected.version, envelope.version):
         return WithholdReason.VERSION_MISMATCH
     if envelope.status == STATUS_ERROR:

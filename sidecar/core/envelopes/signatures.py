@@ -21,15 +21,15 @@ NO_KEYS: Final[Mapping[str, bytes]] = MappingProxyType({})
 NO_CONNECTORS: Final[Mapping[Vertical, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SignatureRules:
-    """Which services must sign their answers, and with which keys.
+    """The services that must sign their responses, and the keys. Only the keys can be replaced.
 
     Attributes:
-        keys: by id; a signature by any of them is valid, so that keys can be rotated.
-        connectors, verticals, tools: names; an unsigned answer to a tool of any of them is withheld.
+        keys: by id; a signature with any of them is valid, so that keys can be rotated.
+        connectors, verticals, tools: names; an unsigned response to a tool of any of them is withheld.
         connector_of: the connector of each vertical that has its own, for tools that name no connector.
-        default_connector: of every other vertical.
+        default_connector: the connector of all other verticals.
     """
 
     keys: Mapping[str, bytes] = field(default_factory=lambda: NO_KEYS, repr=False)
@@ -40,13 +40,17 @@ class SignatureRules:
     default_connector: str = ""
 
     def check_for(self, vertical: Vertical, tool: ToolEntry) -> SignatureCheck | None:
-        """Return the check of an answer to `tool`, asked by an agent of `vertical`; None: it need not be signed."""
+        """Return the check for a response to `tool`, called by an agent of `vertical`; None: it need not be signed."""
         connector = tool.connector or self.connector_of.get(vertical, self.default_connector)
         wanted = connector in self.connectors or vertical in self.verticals or tool.id in self.tools
         return self.is_genuine if wanted else None
 
+    def adopt(self, keys: Mapping[str, bytes]) -> None:
+        """Verify with other keys from the next response on."""
+        self.keys = keys
+
     def is_genuine(self, signed: bytes, signature: str | None) -> bool:
-        """Return whether `signature` is that of `signed` under the key it names."""
+        """Return whether `signature` fits `signed` under the key that it names."""
         if signature is None:
             return False
         version, _, rest = signature.partition(":")

@@ -40,15 +40,15 @@ class PayloadSchema:
     validator: "jsonschema_rs.Validator" = field(repr=False, compare=False)
 
     def accepts(self, payload: object) -> bool:
-        """Return whether `payload`, made of plain JSON values, fits the schema."""
+        """Return whether `payload`, which consists of plain JSON values, fits the schema."""
         return self.validator.is_valid(payload)
 
 
 class RegistryProblem(msgspec.Struct, frozen=True):
-    """Why one tool's key cannot be used. Its calls are withheld until the configuration is right.
+    """Why one tool's key cannot be used. Its calls are withheld until the configuration is corrected.
 
     Attributes:
-        message: what is wrong and what to do; names tools and keys, holds no text of another error.
+        message: the problem and its remedy; names tools and keys, and contains no other error's text.
     """
 
     tool_id: ToolId
@@ -56,7 +56,7 @@ class RegistryProblem(msgspec.Struct, frozen=True):
 
 
 class TypingRegistry(msgspec.Struct, frozen=True):
-    """Immutable. An unknown key has no schema, so nothing of its type is released."""
+    """An immutable registry. An unknown key has no schema, so nothing of its type is released."""
 
     schemas: Mapping[TypingKey, PayloadSchema] = msgspec.field(default_factory=dict)
 
@@ -71,11 +71,11 @@ def build_typing_registry(
     """Build the registry of all data-backed `tools`.
 
     Args:
-        tools: in registry order, which decides who is named first in a problem.
-        previous: registry to take unchanged validators from.
+        tools: in registry order, which decides the tool that a problem names first.
+        previous: registry whose unchanged validators are reused.
 
     Returns:
-        The registry and what is wrong. A key with a problem is left out: nothing of its type is released.
+        The registry and its problems. A key with a problem is omitted: nothing of its type is released.
     """
     compiled = {schema.text: schema.validator for schema in (previous or TypingRegistry()).schemas.values()}
     schemas: dict[TypingKey, PayloadSchema] = {}
@@ -119,7 +119,7 @@ def _schema_of_tool(
 
 
 def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | RegistryProblem:
-    """Return `known` if both tools mean the same type, else the problem."""
+    """Return `known` if both tools declare the same type, otherwise the problem."""
     where = f"({known.key.domain_type}, {known.key.enricher_id})"
     if known.text != other.text:
         message = f"Tools {known.declared_by!r} and {other.declared_by!r} declare different payload_schema for {where}."
@@ -131,14 +131,14 @@ def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | Re
 
 
 def _compile(text: str) -> "jsonschema_rs.Validator":
-    """Compile a schema that can neither fetch anything nor run a pattern in more than linear time."""
+    """Compile a schema that cannot fetch anything and cannot run a pattern in more than linear time."""
     import jsonschema_rs  # noqa: PLC0415  only cards with data services need it
 
     return jsonschema_rs.validator_for(from_json(text), offline=True, pattern_options=jsonschema_rs.RegexOptions())
 
 
 class TypingRegistries:
-    """The typing registry of each card's own tools, for the card that the turn was bound to and not the newest one."""
+    """The typing registry of each card's tools. A turn uses the registry of its bound card, not of the newest one."""
 
     KEPT = 1024
 

@@ -1,4 +1,4 @@
-"""What is expected of an envelope, and the two ways it can end."""
+"""The expected values of an envelope, and the two possible results of its checks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Principal
 
 SignatureCheck = Callable[[bytes, str | None], bool]
-"""Takes the signed bytes and the `signature`; says whether it is genuine. Source: PC2-D-35, DESIGN section 6."""
+"""Takes the signed bytes and the `signature`; returns whether it is genuine. Source: PC2-D-35, DESIGN section 6."""
 
 
 @unique
@@ -29,35 +29,35 @@ class WithholdReason(StrEnum):
     """Why there is no payload. For operators and counters; a sub-agent only learns "data unavailable"."""
 
     PRINCIPAL_MISMATCH = "principal_mismatch"
-    """The envelope does not say, once and byte for byte, that it is for the invoking user. Source: PC2-FR-12."""
+    """The envelope does not name the invoking user exactly once and byte for byte. Source: PC2-FR-12."""
     PRINCIPAL_ABSENT = "principal_absent"
-    """No member `principal` at all: likely no envelope. As grave, since no user is confirmed. Source: PC2-AC-6a."""
+    """No member `principal`: probably not an envelope. Equally severe: no user is confirmed. Source: PC2-AC-6a."""
     NONCE_MISMATCH = "nonce_mismatch"
-    """The service echoes nonces, and this one is not the request's: the right user, but another request's answer."""
+    """The nonce is not that of the request: the right user, but the response to another request."""
     SIGNATURE_INVALID = "signature_invalid"
-    """A key is configured and the signature does not fit. Source: PC2-D-35."""
+    """A key is configured, and the signature is invalid. Source: PC2-D-35."""
     VERSION_MISMATCH = "version_mismatch"
-    """Another major version, or none that can be read. Source: PC2-D-26, TN-29."""
+    """Another major version, or an unreadable version. Source: PC2-D-26, TN-29."""
     STATUS_ERROR = "status_error"
-    """The service says `error`. Source: PC2-FR-10d."""
+    """The service returned `error`. Source: PC2-FR-10d."""
     UNKNOWN_KEY = "unknown_key"
-    """`(domain_type, enricher_id)` is not what was asked for, or has no schema. Source: PC2-D-23."""
+    """`(domain_type, enricher_id)` is not the requested one, or has no schema. Source: PC2-D-23."""
     PAYLOAD_INVALID = "payload_invalid"
-    """The payload is missing, ambiguous, too deep, or breaks its schema."""
+    """The payload is missing, ambiguous or nested too deeply, or violates its schema."""
     MALFORMED = "malformed"
     """Not one unambiguous JSON object with a known `status`."""
     TOO_LARGE = "too_large"
-    """The body is over the limit."""
+    """The body exceeds the limit."""
     MISSING_PRINCIPAL = "missing_principal"
     """The service answered 400 missing_principal. Source: PC2-D-32."""
     PRINCIPAL_REFUSED = "principal_refused"
     """The service answered 403 principal_mismatch. Source: PC2-D-33."""
     UNAVAILABLE = "unavailable"
-    """The service could not be reached, or answered with neither an envelope nor a refusal it may give."""
+    """The service could not be reached, or returned neither an envelope nor a defined refusal."""
     TIMEOUT = "timeout"
-    """The exchange did not end in time."""
+    """The response did not arrive in time."""
     ASKS_BACK = "asks_back"
-    """The service needs an answer of the user first."""
+    """The service needs an answer from the user first."""
 
 
 SECURITY_REASONS: Final = frozenset(
@@ -98,18 +98,18 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
         WithholdReason.ASKS_BACK: "nothing: the user is asked",
     }
 )
-"""What an operator can do, where the connector knows no better."""
+"""What an operator can do, if the connector gives no more specific remedy."""
 
 
 class Expectation(Struct, frozen=True):
     """The values that the envelope must have before its payload may be released.
 
     Attributes:
-        principal: on whose behalf the request was made; an empty one matches nothing.
-        nonce: the one sent; None where the service does not echo it.
-        version: semver that this side was written for.
+        principal: the user on whose behalf the request was made; an empty one matches nothing.
+        nonce: of the request; None if the service does not echo it.
+        version: the semver that this sidecar was configured for.
         schema: of `(domain_type, enricher_id)`; None: the typing registry does not know the key.
-        signature: None while no key is configured.
+        signature: None if no key is configured.
     """
 
     principal: Principal
@@ -126,7 +126,7 @@ class Released:
     """The checks passed: the payload may be sent to the sub-agent. The `repr` shows no part of it.
 
     Attributes:
-        status: a `partial` payload is released like an `ok` one; the narration may say that something is missing.
+        status: a `partial` payload is released like an `ok` one; the narration may mention that data is missing.
         cache_meta_json: for traces, never for a decision (PC2-D-28, PC2-D-29); `{}` without cache metadata.
     """
 
@@ -136,10 +136,10 @@ class Released:
 
 
 class Withheld(Struct, frozen=True):
-    """No payload. Holds the reason and nothing that came from the service.
+    """No payload. Contains the reason, and nothing that the service sent.
 
     Attributes:
-        fault: where the way to the service broke, if its connector knows.
+        fault: where the connection to the service broke, if the connector knows.
         never_sent: the connector knows that the request did not reach the service.
     """
 
@@ -149,7 +149,7 @@ class Withheld(Struct, frozen=True):
 
     @property
     def security(self) -> bool:
-        """Whether this is a security incident, to be alerted and recorded as such."""
+        """Whether this is a security incident, which is alerted and recorded as one."""
         return self.reason in SECURITY_REASONS
 
 

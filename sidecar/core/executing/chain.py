@@ -1,4 +1,4 @@
-"""Links the events of a child into a chain, as they are derived from facts; the facts have links of their own."""
+"""Links the events of a child into a chain, as they are derived from facts. Facts have separate links."""
 
 from hashlib import sha256
 
@@ -6,16 +6,16 @@ import msgspec
 
 
 def opening_link(fields: tuple[object, ...]) -> str:
-    """Return what the first event of a child links to: the hash of its row, contract included; 64 hex digits."""
+    """Return the link before a child's first event: the hash of its row, contract included; 64 hex digits."""
     return sha256(b"child\x1f" + msgspec.json.encode(fields)).hexdigest()
 
 
 def event_link(previous: str, contents: tuple[object, ...]) -> str:
-    """Return the link of an event: the hash of its contents and of the link before it; 64 hex digits.
+    """Return the link of an event: the hash of its contents and of the previous link; 64 hex digits.
 
     Args:
-        previous: the link before it.
-        contents: child id, sequence, name, time, actor, summary and details; `run_id` is in the row that the chain
-            begins at.
+        previous: the previous link.
+        contents: child id, sequence, name, time, actor, summary and details; `run_id` is in the row at the begin of the
+            chain.
     """
     return sha256(b"event\x1f" + msgspec.json.encode((previous, *contents))).hexdigest()

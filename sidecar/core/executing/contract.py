@@ -1,6 +1,6 @@
 """What a child may do and for how long: the delegation contract.
 
-Stored as JSON with the field names of SX §2, plus fields of our own beside them.
+Stored as JSON with the field names of SX §2 and some further fields.
 """
 
 from datetime import timedelta
@@ -14,7 +14,7 @@ from sidecar.core.definitions.cards.card import Limits
 from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
 
 GOAL_SUMMARY_LIMIT = 16 * 1024
-"""Characters; a summary is bounded so that a contract does not grow with the conversation (TN-14)."""
+"""Characters. The summary is limited so that a contract does not grow with the conversation (TN-14)."""
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +65,9 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """The limits over all attempts; None: no limit.
 
     Attributes:
-        time_left_ms: from the making of the contract until the child is stopped, whatever else it says; a child that
-            was delegated to ends with the attempt of its parent.
-        idle_timeout_ms: longest silence of the runner; says whether it is alive, and gives no right to anything.
+        time_left_ms: from the creation of the contract until the child is stopped, whatever the other fields say. A
+            delegated child ends with the attempt of its parent.
+        idle_timeout_ms: longest silence of the runner. It only detects dead runners and grants nothing.
     """
 
     wall_clock_ms: int | None
@@ -78,7 +78,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
-    """A waiting caller further up, which may not be called again below itself."""
+    """A waiting caller further up, which may not be called again below itself: it would wait for itself."""
 
     child_id: ChildId
     sub_agent_id: Slot
@@ -89,8 +89,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """The delegation contract of one child. Immutable once the child exists (SX-12).
 
     Attributes:
-        parent_child_id: the child that delegates to it; None if the orchestrator calls it.
-        ancestors: from the orchestrator's call down to the parent child; empty if the orchestrator calls it.
+        parent_child_id: the delegating child; None if the orchestrator calls the child.
+        ancestors: from the orchestrator's call down to the parent child; empty if the orchestrator calls the child.
     """
 
     parent: Parent
@@ -108,17 +108,17 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     ancestors: tuple[Ancestor, ...] = ()
 
     def to_json(self) -> str:
-        """Return the text that is stored in `sub_agents.context_json` and handed to the runner."""
+        """Return the text that is stored in `sub_agents.context_json` and sent to the runner."""
         return msgspec.json.encode(self).decode()
 
     @property
     def attempt_timeout(self) -> timedelta:
-        """Longest one attempt may take."""
+        """The longest time for one attempt."""
         return timedelta(milliseconds=self.execution.attempt_timeout_ms)
 
 
 def contract_from_json(text: str) -> Contract:
-    """Read a stored contract. Raises `DecodeError` naming the field that is missing or wrong. Source: SX-10."""
+    """Read a stored contract. Raises `DecodeError`, which names the missing or wrong field. Source: SX-10."""
     return from_json(text, Contract)
 
 
@@ -139,9 +139,12 @@ class StoredContract(msgspec.Struct, frozen=True):
 class ContractTemplate(msgspec.Struct, frozen=True):
     """The common part of the contracts of all calls of one tool. It contains nothing of a single call.
 
+    Serialising a contract is the largest cost of opening a child, so the JSON around the variable parts is kept as
+    text.
+
     Attributes:
-        common: a contract in which all that is a call's own is empty.
-        texts: the JSON of `common` around what is a call's own: parent, description, time that is left.
+        common: a contract in which the parts of a single call are empty.
+        texts: the JSON of `common` around these parts: parent, description, remaining time.
     """
 
     common: Contract
@@ -153,8 +156,8 @@ class ContractTemplate(msgspec.Struct, frozen=True):
         Args:
             turn_id: becomes `run_id`.
             step_idx: emission index over the turn.
-            text: the same for all children of a dispatch, unless the call brings its own.
-            request: what the call's arguments ask for, in words.
+            text: the same for all children of a dispatch, unless the call has its own.
+            request: the request of the call's arguments, in words.
             seconds: until the child is stopped.
         """
         common, time_left_ms = self.common, max(0, int(seconds * 1000))
@@ -189,7 +192,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
 
 
 def contract_template(tool: SurfaceTool) -> ContractTemplate:
-    """Return what card and surface say of every call of a tool; `SurfaceTool.made_once` keeps it.
+    """Return the part of a tool's contracts that card and surface determine; `SurfaceTool.made_once` caches it.
 
     Source: SX-3, SX-5 .. SX-11, DESIGN section 5, TN-102.
     """
@@ -219,9 +222,9 @@ def contract_template(tool: SurfaceTool) -> ContractTemplate:
 
 
 def _around(common: Contract) -> tuple[str, str, str]:
-    """Return what stands after the parent, after the description, and after the time that is left.
+    """Return the JSON after the parent, after the description, and after the remaining time.
 
-    A quote within a text is escaped, so that a name and its colon can only be a member's; each is there once.
+    A quote within a text is escaped, so a quoted name followed by a colon can only be a member; each occurs once.
     """
     after_parent = common.to_json().removeprefix(f'{{"parent":{_encoded(common.parent).decode()}')
     head, description, rest = after_parent.partition('"description":')

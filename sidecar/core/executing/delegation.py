@@ -1,7 +1,7 @@
 """What a child may delegate: never more than it has itself.
 
-All decisions use the contract of the delegating child and what the sidecar measured of it; the child's own claims do
-not count. Source: SX-14 .. SX-17, TN-101.
+All decisions use the contract of the delegating child and the sidecar's own measurements; the child's claims do not
+count. Source: SX-14 .. SX-17, TN-101.
 """
 
 from datetime import timedelta
@@ -24,7 +24,7 @@ from sidecar.core.executing.contract import (
 from sidecar.core.identifiers import ChildId
 
 MOST_DELEGATIONS = 32
-"""Of one child over all its attempts, whatever its budget: each one is a child of the turn that has to be kept."""
+"""The most delegations of one child over all attempts, whatever its budget: each creates a child to be stored."""
 
 
 @unique
@@ -34,26 +34,26 @@ class DelegationRefusal(StrEnum):
     OFF = "off"
     """Its contract does not allow delegation. The default."""
     DEPTH = "depth"
-    """Delegation has come as far down as its contract allows."""
+    """The depth of delegation that its contract allows is reached."""
     CYCLE = "cycle"
-    """The sub-agent that is to be asked waits for this one, or is this one."""
+    """The requested sub-agent waits for this one, or is this one."""
     NOT_BOUND = "not_bound"
-    """No such sub-agent is on the surface that the turn was bound to."""
+    """The surface of the turn does not have the sub-agent."""
     BUSY = "busy"
-    """Another call holds, or waits for, what it would own. Waiting could deadlock."""
+    """Another call holds, or waits for, the data that it would own. Waiting could deadlock."""
     COST_BUDGET = "cost_budget"
     """The budget in money of the turn, or of the user's day, is used up."""
     BUDGET = "budget"
-    """There is nothing left that could be handed on."""
+    """The remaining budget is too small to share."""
 
 
 class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
     """The remaining budget of a running child. None: no such limit.
 
     Attributes:
-        time_ms: until its attempt ends at the latest.
+        time_ms: until its attempt must end.
         wall_clock_ms: of its budget over all attempts.
-        delegations: made so far, over all attempts.
+        delegations: number so far, over all attempts.
     """
 
     time_ms: int
@@ -64,7 +64,7 @@ class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing can be handed on."""
+        """Whether nothing is left to share."""
         amounts = (self.time_ms, self.wall_clock_ms, self.tool_calls, self.tokens)
         return self.delegations >= MOST_DELEGATIONS or any(each is not None and each <= 0 for each in amounts)
 
@@ -85,14 +85,14 @@ def delegation_refusal(contract: Contract) -> DelegationRefusal | None:
 
 
 def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
-    """Return whether `tool` is the child itself or waits for it: by slot, or by definition under another slot."""
+    """Return whether `tool` is the child itself or waits for it: by slot, or by its definition under another slot."""
     above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
     waiting = [(contract.sub_agent_id, contract.definition_id), *above]
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
 
 
 def delegate_card(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
-    """Return the sub-agents that the child's contract allows it to ask, in the surface's order."""
+    """Return the sub-agents that the child's contract allows as delegates, in the surface's order."""
     if delegation_refusal(contract) is not None:
         return ()
     return tuple(tool for tool in surface.tools if not is_cycle(contract, tool))
@@ -107,15 +107,16 @@ def path_of(child_id: ChildId, contract: Contract) -> tuple[Ancestor, ...]:
 def narrowed_permissions(
     parent: DelegationContext, tool: SurfaceTool, step_idx: int, request: str
 ) -> Contract | DelegationRefusal:
-    """Return the contract of a child that a child delegates to, or why there can be none.
+    """Return the contract of a delegated child, or why there can be none.
 
-    Each permission, budget and bound of time is the smaller one: what the asked card says, and what the parent has.
+    Each permission, budget and time limit is the smaller one of two: the limit of the requested card, and the rest that
+    the parent has.
 
     Args:
-        parent: who delegates.
-        tool: the sub-agent that it asks, as bound.
-        step_idx: place over the turn.
-        request: what it asks, in words.
+        parent: the delegating child.
+        tool: the requested sub-agent, as bound.
+        step_idx: emission index over the turn.
+        request: the request in words.
 
     Source: SX-15, SX-17, DESIGN section 5.
     """
@@ -165,7 +166,7 @@ def _execution(parent: Execution, limits: Limits, left: RemainingBudget) -> Exec
     return Execution(
         attempt_timeout_ms=timeout,
         max_retries=min(limits.max_retries, parent.max_retries),
-        close_on_completion=True,  # the sidecar joins it, and no parent would close it
+        close_on_completion=True,  # the sidecar joins it: the orchestrator does not know the child and cannot close it
     )
 
 

@@ -37,18 +37,18 @@ EFFECT_SENT: Final = "agent.effect_sent"
 EFFECT_SETTLED: Final = "agent.effect_settled"
 
 MOST_OF_A_KIND: Final = 64
-"""Events of one kind that a sub-agent can cause as often as it likes; the rest is counted in one `LEFT_OUT` event."""
+"""The most events of one kind that a sub-agent can cause at will; further ones are counted in one `LEFT_OUT` event."""
 
 PARENT_LOST: Final = "parent_lost"
-"""Why a turn, and what is open in it, is closed if its parent does not end it."""
+"""Close reason of a turn, and of its open children, if the parent does not end it."""
 SIDECAR: Final = "sidecar"
-"""Actor of what the process does on its own, closing for a lost parent included."""
+"""Actor of what the process does by itself, including the end for a lost parent."""
 PARENT: Final = "parent"
-"""Actor of verdicts and closes that the parent asked for."""
+"""Actor of verdicts and closes that the parent requests."""
 OPERATOR: Final = "operator"
-"""Actor of closes that an operator asked for."""
+"""Actor of closes that an operator requests."""
 SUB_AGENT: Final = "sub-agent"
-"""Actor of what the sub-agent asked for itself: data calls, delegations."""
+"""Actor of what the sub-agent itself requests: data calls, delegations."""
 
 COMPLETED_STATUS: Final = "completed"
 FAILED_STATUS: Final = "failed"
@@ -62,8 +62,8 @@ class ChildEvent(msgspec.Struct, frozen=True):
         sequence: from 1, without gaps, per child.
         actor: who caused it: `sidecar`, `parent` or `sub-agent`.
         summary: one line for a condensed timeline.
-        details_json: everything else, for expansion; an object.
-        previous_link: link of the event before; of the first one: what the child's row comes to.
+        details_json: all other data, as an object.
+        previous_link: link of the previous event; for the first event: the digest of the child's row.
         link: hash of this event and of `previous_link`; see `chain`.
     """
 
@@ -81,11 +81,11 @@ class ChildEvent(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
+        """The id under which a store has it."""
         return self.event_id
 
     def relinked(self, previous_link: str) -> str:
-        """Return what the link of this event has to be if it follows `previous_link`."""
+        """Return the link that this event must have if it follows `previous_link`."""
         contents = (self.child_id, self.sequence, self.name, self.time, self.actor, self.summary, self.details_json)
         return event_link(previous_link, contents)
 
@@ -106,4 +106,4 @@ STATE_AFTER: Final[Mapping[str, ExecutionState]] = MappingProxyType(
         CLOSED: ExecutionState.CLOSED,
     }
 )
-"""The state that an event leads to; any other event changes none."""
+"""The state after an event; events that are not listed change no state."""

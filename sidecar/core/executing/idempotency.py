@@ -26,10 +26,10 @@ def idempotency_key(child_id: ChildId, tool_id: ToolId, arguments: str, number: 
     """Return the key of a call; 44 printable ASCII characters.
 
     Args:
-        child_id: of the child that calls; random, hence not to be guessed by another user's child.
+        child_id: of the calling child; random, so that another user's child cannot guess it.
         tool_id: of the tool.
         arguments: see `comparable`.
-        number: from 1: how many calls of the tool with these arguments the attempt has made, this one included.
+        number: from 1: the number of this call among the attempt's calls of the tool with these arguments.
     """
     covered = "\x1f".join((child_id, tool_id, str(number), arguments))
     return PREFIX + sha256(covered.encode()).hexdigest()[:KEY_DIGITS]

@@ -18,11 +18,11 @@ class DispatchOpened(msgspec.Struct, frozen=True):
     """A dispatch was accepted. With this record any sidecar can take the dispatch over. Stored with its first children.
 
     Attributes:
-        claims_json: the claims of the surface token: what the turn was bound to.
+        claims_json: the claims of the surface token: the bound surface.
         request_json: the request of the dispatch, without the token.
         fingerprint: of `request_json`; a request with the same id and another fingerprint is refused.
         first_step: index of the first call among all calls of the turn, in the order in which the model emitted them.
-        places: how many more calls the cap of the turn admitted when the dispatch was accepted.
+        places: number of free places under the cap when the dispatch was accepted.
         settle_by: wall clock; a call that still runs then is stopped.
         turn_expires_at: wall clock; if the parent has not ended the turn by then, the sidecar ends it.
     """

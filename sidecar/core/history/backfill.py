@@ -20,12 +20,12 @@ from sidecar.core.identifiers import DEFINITION_SIDE, CallId, EpisodeId, Princip
 from subagents_legacy import Marker, split_markers
 
 NO_SUB_AGENT: Final = Slot("")
-"""Tag of components that belong to no sub-agent; no slot is empty, so no sub-agent reads them as its own."""
+"""Tag of components that belong to no sub-agent. No slot is empty, so no sub-agent reads them as its own."""
 CALL: Final = "legacy"
 BETWEEN: Final = "\n\n"
 
 Labels = Mapping[str, Slot]
-"""Which sub-agent an intent label of the classifier means."""
+"""The sub-agent that each intent label of the classifier means."""
 Numbered = tuple[int, LegacyRecord]
 
 
@@ -41,11 +41,11 @@ class _Taken:
 
 
 def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, Sequence[Finding]]:
-    """Return one turn, and what there is to say about it.
+    """Return one turn, and the findings about it.
 
     Args:
-        records: all messages of one turn with their line numbers, in their order; at least one.
-        labels: what the classifier's labels mean.
+        records: all messages of one turn with their line numbers, in order; at least one.
+        labels: the sub-agents that the classifier's labels mean.
     """
     taken = _Taken()
     for number, record in records:
@@ -78,7 +78,7 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
 
 
 def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportProblem, str] | None]:
-    """Return the slot that a message belongs to, or `NO_SUB_AGENT` and the reason if the slot is not certain."""
+    """Return the slot of a message, or `NO_SUB_AGENT` and the reason if the slot is uncertain."""
     meant = [labels.get(label) for label in record.intent_labels]
     if record.sub_agent_id:
         slot = Slot(record.sub_agent_id)
@@ -138,7 +138,7 @@ def _attributed(taken: _Taken, number: int, record: LegacyRecord, labels: Labels
 
 
 def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -> str:
-    """Join bodies; what is component data only when they stand together is left out."""
+    """Join the bodies, without what is component data only in combination."""
     joined = BETWEEN.join(text for text in texts if text)
     if not holds_component_data(joined):
         return joined
@@ -151,7 +151,7 @@ def _call_of(slot: Slot) -> CallId:
 
 
 def _input_of(marker: Marker) -> str:
-    """Return a tool input for a component that came without: its type, and the ids that its data names."""
+    """Return a tool input for a component that has none: its type, and the ids in its data."""
     ids = list(component_ids_of(marker.data_json))
     return msgspec.json.encode({"component_type": marker.type, "component_ids": ids}).decode()
 

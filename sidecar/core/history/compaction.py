@@ -16,7 +16,7 @@ from sidecar.core.identifiers import TurnId
 
 @unique
 class CompactionDue(StrEnum):
-    """Whether the orchestrator should compact before this turn. UNKNOWN: it could not be found out in time."""
+    """Whether the orchestrator should compact before this turn. UNKNOWN: the size could not be read in time."""
 
     DUE = "due"
     NOT_DUE = "not_due"
@@ -24,12 +24,12 @@ class CompactionDue(StrEnum):
 
 
 class CompactionRules(Struct, frozen=True):
-    """The operator's settings; the thresholds have no default, because they depend on the traffic (PC1-NFR-5).
+    """The operator's settings. The thresholds have no default, because they depend on the traffic (PC1-NFR-5).
 
     Attributes:
-        above_tokens: an episode that weighs more is due; None: tokens do not matter.
-        above_turns: an episode with more turns after its summary is due; None: turns do not matter.
-        recent_turns: the newest turns, which no summary may stand in for. Source: PC1-FR-11c.
+        above_tokens: an episode with more tokens is due; None: tokens do not count.
+        above_turns: an episode with more turns after its summary is due; None: turns do not count.
+        recent_turns: number of newest turns that no summary may replace. Source: PC1-FR-11c.
     """
 
     above_tokens: int | None = None
@@ -38,7 +38,7 @@ class CompactionRules(Struct, frozen=True):
 
 
 class NewSummary(Struct, frozen=True):
-    """A summary to be written.
+    """A summary to write.
 
     Attributes:
         expected_revision: of the summary that it replaces; 0: there is none.
@@ -50,7 +50,7 @@ class NewSummary(Struct, frozen=True):
 
 
 def is_due(size: EpisodeSize, rules: CompactionRules) -> bool:
-    """Return whether an episode is over a threshold and has anything to compact besides its recent turns."""
+    """Return whether an episode exceeds a threshold and has turns to compact besides its recent ones."""
     if size.turns <= rules.recent_turns:
         return False
     by_tokens = rules.above_tokens is not None and size.tokens > rules.above_tokens
@@ -58,19 +58,19 @@ def is_due(size: EpisodeSize, rules: CompactionRules) -> bool:
 
 
 def due_of(size: EpisodeSize | None, rules: CompactionRules) -> CompactionDue:
-    """Return the signal for an episode; `None`: its size is not known."""
+    """Return the signal for an episode; `size` None: unknown."""
     if size is None:
         return CompactionDue.UNKNOWN
     return CompactionDue.DUE if is_due(size, rules) else CompactionDue.NOT_DUE
 
 
 def tokens_of(turn: TurnHistory) -> int:
-    """Return the estimate of what a turn adds to the orchestrator's context: user message and narration."""
+    """Return the estimated tokens that a turn adds to the orchestrator's context: user message and narration."""
     return estimated_tokens(turn.user_message) + estimated_tokens(turn.narration)
 
 
 def after_summary(turns: Sequence[TurnHistory], summary: Summary | None) -> Sequence[TurnHistory]:
-    """Return the turns that the summary does not stand in for; all, if its newest turn is not among them any more."""
+    """Return the turns that the summary does not replace; all turns if the newest summarised turn no longer exists."""
     if summary is not None:
         for place, turn in enumerate(turns):
             if turn.turn_id == summary.up_to_turn_id:
@@ -79,19 +79,19 @@ def after_summary(turns: Sequence[TurnHistory], summary: Summary | None) -> Sequ
 
 
 def size_of(contents: EpisodeContents) -> EpisodeSize:
-    """Return how much a model would be given of an episode."""
+    """Return the size of an episode for a model."""
     turns = after_summary(contents.turns, contents.summary)
     summary = 0 if contents.summary is None else estimated_tokens(contents.summary.text)
     return EpisodeSize(len(turns), summary + sum(tokens_of(turn) for turn in turns))
 
 
 def size_after(size: EpisodeSize, turn: TurnHistory) -> EpisodeSize:
-    """Return the size with one turn more."""
+    """Return the size with one more turn."""
     return EpisodeSize(size.turns + 1, size.tokens + tokens_of(turn))
 
 
 def is_repeated(summary: Summary | None, new: NewSummary) -> bool:
-    """Return whether `new` is what is written already: a request whose answer was lost."""
+    """Return whether `new` equals the stored summary: a request whose answer was lost."""
     return summary is not None and (summary.revision - 1, summary.text, summary.up_to_turn_id) == (
         new.expected_revision,
         new.text,
@@ -103,10 +103,10 @@ def check_summary(contents: EpisodeContents, new: NewSummary, rules: CompactionR
     """Check that a summary may replace the present one.
 
     Raises:
-        SummaryOutdated: another one was written meanwhile.
+        SummaryOutdated: another summary was written in the meantime.
         InvalidRequest: its newest turn is not one of those after the present summary.
-        CompactionNotDue: the episode is not over a threshold. Source: PC1-FR-11a.
-        RecentTurnsIntact: it would stand in for one of the most recent turns. Source: PC1-FR-11c.
+        CompactionNotDue: the episode does not exceed a threshold. Source: PC1-FR-11a.
+        RecentTurnsIntact: it would replace one of the most recent turns. Source: PC1-FR-11c.
     """
     present = contents.summary.revision if contents.summary else 0
     if present != new.expected_revision:
@@ -127,7 +127,7 @@ def check_summary(contents: EpisodeContents, new: NewSummary, rules: CompactionR
 
 
 def outdated(present: int) -> SummaryOutdated:
-    """Return the error for a summary that replaces another than the present one."""
+    """Return the error for a summary that does not replace the present one."""
     return SummaryOutdated(
         "another summary was written meanwhile; read the episode again", metadata={"revision": str(present)}
     )

@@ -8,7 +8,7 @@ from sidecar.core.identifiers import Slot, TurnId
 
 
 def own_turns_of(turns: Iterable[TurnHistory], slot: Slot) -> tuple[OwnTurn, ...]:
-    """Return what the sub-agent in `slot` said in `turns`, in their order; for adapters that keep whole turns."""
+    """Return the answers of the sub-agent in `slot`, in the order of `turns`; for adapters that store whole turns."""
     return tuple(own for turn in turns for own in _own_of(turn, slot))
 
 
@@ -29,10 +29,10 @@ def _own_of(turn: TurnHistory, slot: Slot) -> Iterable[OwnTurn]:
 
 
 def only_own(found: Sequence[OwnTurn], slot: Slot, current: TurnId) -> tuple[tuple[OwnTurn, ...], int]:
-    """Check what a memory gave for a sub-agent, whatever the memory is.
+    """Check what a memory returned for a sub-agent; no memory is trusted with this.
 
     Returns:
-        (its own earlier turns, how many entries of others were among them).
+        (the sub-agent's own earlier turns, number of entries of others among them).
     """
     own = tuple(each for each in found if _belongs_to(each, slot))
     return tuple(each for each in own if each.turn_id != current), len(found) - len(own)

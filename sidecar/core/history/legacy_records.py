@@ -33,7 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One finding of an import. It contains no text of a conversation.
 
     Attributes:
-        line: of the file, from 1.
+        line: number in the file, from 1.
         offset: in characters of `text_content`; None for a finding about the whole line.
         detail: a label, a kind of damage and its length, or a field.
     """
@@ -50,8 +50,8 @@ class LegacyRecord(msgspec.Struct, frozen=True):
 
     Attributes:
         at: when it was written; with an offset from UTC.
-        sub_agent_id: whose message it is, if it was tagged.
-        intent_labels: of the classifier; what they mean for whom, an operator says.
+        sub_agent_id: the sub-agent of the message, if it was tagged.
+        intent_labels: of the classifier; an operator maps them to sub-agents.
         name: of the `render_*` tool; for tool messages only.
         tool_input, component_data: of tool messages; kept byte for byte.
     """
@@ -70,14 +70,14 @@ class LegacyRecord(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return which turn it belongs to."""
+        """The identity of its turn."""
         return self.episode_id, self.principal, self.turn_id
 
 
 def read_record(line: bytes, number: int) -> LegacyRecord | Finding:
-    """Read one line, or say what is wrong with it."""
+    """Read one line, or return what is wrong with it."""
     try:
-        from_utf8(line)  # fields that are kept byte for byte are not looked into
+        from_utf8(line)  # raw fields are not decoded below, so their encoding is checked here
         record = _DECODER.decode(line)
     except DecodeError as error:
         return Finding(ImportProblem.UNREADABLE, number, _without_values(error))
@@ -98,7 +98,7 @@ def _problem_with(record: LegacyRecord) -> str:
 
 
 def _without_values(error: DecodeError) -> str:
-    """Return what a decoder says; it names fields and types, and quotes only what should have been a role."""
+    """Return a decoder's message. It names fields and types, and quotes at most an unknown role."""
     return str(error) if isinstance(error, SchemaMismatch) else "is not a JSON object"
 
 

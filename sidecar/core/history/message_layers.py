@@ -14,14 +14,17 @@ from sidecar.core.history.records import Reference, ToolMessage, TurnHistory
 Item = TypeVar("Item")
 
 ID_NAMES: Final = frozenset({"id", "ids", "component_id", "component_ids"})
-"""Members of a tool input whose values are component ids; everything else, titles and tags too, stays in its layer."""
+"""Members of a tool input whose values are component ids.
+
+All other members, such as titles and tags, stay in their layer.
+"""
 MOST_IDS: Final = 32
 LONGEST_ID: Final = 128
 DEEPEST: Final = 6
 
 
 def refuse_component_data(field: str, text: str) -> None:
-    """Raise `InlineComponent` if an assistant's body holds component data. Source: PC1-FR-10a."""
+    """Raise `InlineComponent` if an assistant's body contains component data. Source: PC1-FR-10a."""
     if holds_component_data(text):
         raise InlineComponent(
             f"{field} holds component data; send narration only, components travel as tool messages",
@@ -30,14 +33,14 @@ def refuse_component_data(field: str, text: str) -> None:
 
 
 def check_bodies(turn: TurnHistory) -> None:
-    """Raise `InlineComponent` unless every assistant's body of a turn is narration only."""
+    """Raise `InlineComponent` unless every assistant's body of a turn is only narration."""
     refuse_component_data("narration", turn.narration)
     for place, answer in enumerate(turn.answers):
         refuse_component_data(f"answers[{place}].narration", answer.narration)
 
 
 def references_of(tool_messages: Sequence[ToolMessage]) -> tuple[Reference, ...]:
-    """Return the compact annotation of each component: its ids and its position, nothing of its contents."""
+    """Return the compact annotation of each component: its ids and its position, without its contents."""
     return tuple(
         Reference(each.turn_id, each.sub_agent_id, each.name, each.position, component_ids_of(each.tool_input_json))
         for each in tool_messages
@@ -45,13 +48,13 @@ def references_of(tool_messages: Sequence[ToolMessage]) -> tuple[Reference, ...]
 
 
 def newest_that_fit(items: Sequence[Item], most: int, room: int, weight: Callable[[Item], int]) -> tuple[Item, ...]:
-    """Return the newest items that fit, oldest first; what is left out is older than all that is returned.
+    """Return the newest items that fit, oldest first. Omitted items are older than all returned ones.
 
     Args:
         items: oldest first.
-        most: how many at most; 0 or more.
-        room: what their weights may come to together.
-        weight: of one item; 0 or more.
+        most: the largest number; 0 or more.
+        room: the largest sum of weights.
+        weight: returns the weight of one item; 0 or more.
     """
     begin, left = len(items), room
     while begin > max(0, len(items) - most):
@@ -63,7 +66,7 @@ def newest_that_fit(items: Sequence[Item], most: int, room: int, weight: Callabl
 
 
 def component_ids_of(tool_input_json: str) -> tuple[str, ...]:
-    """Return the ids that a tool input, or a component's data, names; empty if it is not JSON."""
+    """Return the ids in a tool input or in a component's data; empty if it is not JSON."""
     try:
         found = _ids_in(from_json(tool_input_json), DEEPEST)
     except DecodeError:

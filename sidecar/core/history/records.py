@@ -73,7 +73,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     Attributes:
         revision: 1 for the first; 0 means that there is none.
-        up_to_turn_id: the newest turn that it stands in for.
+        up_to_turn_id: the newest turn that it replaces.
     """
 
     revision: int

@@ -1,4 +1,4 @@
-"""What a database is asked to store of a turn, and what it returns about its journal."""
+"""The facts that a database must store for a turn, and its information about the journal."""
 
 from datetime import date, datetime
 
@@ -13,7 +13,7 @@ class TurnIndex(msgspec.Struct, frozen=True):
     """The indexed values of a turn; all of them follow from its facts.
 
     Attributes:
-        episode_id: that its first fact says.
+        episode_id: from its first fact.
         expires_at: a turn that has not ended by then is closed for its parent.
         ended_at: None while it is open.
         called: it has ended, and called a sub-agent.
@@ -29,10 +29,10 @@ class TurnAppend(msgspec.Struct, frozen=True):
     """Facts of one turn that were decided together. A database writes all of them or none.
 
     Attributes:
-        day: of the turn's first fact, in UTC; the partition in which all of its facts are.
-        before: version of the head that they were decided on; the database keeps nothing if the turn has another one.
-        head: where they leave the turn.
-        index: as they leave it; None if they leave it as it was.
+        day: of the turn's first fact, in UTC; the partition of all its facts.
+        before: version of the head that the decision was based on; if the turn has another one, nothing is stored.
+        head: the state of the turn with these facts.
+        index: the new index; None if it does not change.
     """
 
     turn_id: TurnId
@@ -48,11 +48,11 @@ class TurnFacts(msgspec.Struct, frozen=True):
     """The facts of a turn, read in one snapshot.
 
     Attributes:
-        facts: in the order of their versions, none left out.
-        living: those of the instances in it that may be alive.
-        versions: of the facts as they are stored; empty if that is not told. They are 1, 2, 3 and so on, unless the
-            record was tampered with. This and what follows is for verifying.
-        day, index: as they are stored beside the facts; None if that is not told.
+        facts: all facts, in the order of their versions.
+        living: the instances in them that may be alive.
+        versions: of the stored facts; empty if unknown. They are 1, 2, 3 and so on, unless the record was tampered
+            with. This field and the following ones are for verification.
+        day, index: as stored beside the facts; None if unknown.
     """
 
     facts: tuple[Stored, ...]
@@ -66,7 +66,7 @@ class RootState(msgspec.Struct, frozen=True):
     """The running root over the facts that an instance appended to turns of one day.
 
     Attributes:
-        number: of these facts.
+        number: number of these facts.
         root: over their links, in the order of the journal; 64 hex digits.
     """
 

@@ -39,7 +39,7 @@ def packed(attempt: RecordedAttempt, narration: str) -> bytes:
     for frame in attempt.frames:
         if isinstance(frame, Narration):
             pieces.append(frame.text)
-            frame = Narration(frame.at, "")  # noqa: PLW2901  its text is in the outcome
+            frame = Narration(frame.at, "")  # noqa: PLW2901  the outcome has the text
         frames.append(frame)
     if not pieces or "".join(pieces) != narration:
         return _ENCODE(_Packed(VERSION, attempt))

@@ -26,12 +26,12 @@ def chained(chain: bytes, link: bytes) -> bytes:
 
 
 def texts_digest(salt: bytes, texts: bytes) -> bytes:
-    """Return the digest that a link covers in the place of texts; 32 bytes."""
+    """Return the digest that a link covers instead of texts; 32 bytes."""
     return sha256(b"texts\x1f" + msgspec.msgpack.encode((salt, texts))).digest()
 
 
 def digest_of_texts(stored: Stored) -> bytes:
-    """Return the digest of a stored fact's texts, whether they are there or were erased."""
+    """Return the digest of a stored fact's texts, whether they exist or were erased."""
     if stored.texts is None or stored.salt is None:
         return stored.texts_digest or b""
     return texts_digest(stored.salt, stored.texts)

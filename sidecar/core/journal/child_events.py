@@ -31,9 +31,9 @@ class ChildSoFar:
 
     Attributes:
         opened: its row.
-        contract: as it was made.
-        parent: step of the child that delegates to it.
-        attempts: number of the newest attempt that an event tells of.
+        contract: the original contract.
+        parent: step of the delegating child.
+        attempts: number of the newest attempt in an event.
     """
 
     def __init__(self, opened: ChildOpened, contract: Contract, parent: int | None) -> None:
@@ -98,10 +98,10 @@ class ChildReading:
         """Derive the next event.
 
         Args:
-            mark: of a fact that was accepted.
+            mark: of an accepted fact.
             values: of the mark; None if they were erased.
             at: the time of its fact.
-            about: what is known of the child.
+            about: the known state of the child.
         """
         form = FORMS[mark.what]
         details = form.around(about) if values is None else details_of(form, values, about)

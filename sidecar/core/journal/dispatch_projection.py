@@ -36,7 +36,7 @@ class DispatchProjection:
     Attributes:
         opened: its record.
         request: as it was sent, without its token.
-        claims: under which it was accepted.
+        claims: the claims under which it was accepted.
     """
 
     def __init__(self, opened: DispatchOpened, request: Request, claims: SurfaceClaims) -> None:
@@ -48,7 +48,7 @@ class DispatchProjection:
         """Return the outcome of a settlement.
 
         Args:
-            settled: one of the dispatch's calls.
+            settled: the settlement of one of the dispatch's calls.
             texts: of the outcome.
             row: of the call's child; None if it has none.
         """
@@ -75,7 +75,7 @@ class DispatchProjection:
         self._outcomes.setdefault(settled.place, {})[settled.revision] = outcome
 
     def standing(self) -> Iterator[SettledCall]:
-        """Yield the outcome of each settled call, by place; of several revisions the highest."""
+        """Yield the valid outcome of each settled call, by place: the one with the highest revision."""
         for place, revisions in sorted(self._outcomes.items()):
             yield SettledCall(place, revisions[max(revisions)])
 
@@ -86,8 +86,8 @@ def routing_of(
     """Return the routing decision.
 
     Args:
-        claims: what the turn was bound to.
-        dispatches: with their outcomes. The decision is about those that the end names calls of, in its order.
+        claims: of the turn.
+        dispatches: with their outcomes. The decision covers the dispatches whose calls the end names, in its order.
         body: the end of the turn.
         at: its time.
     """
@@ -126,7 +126,7 @@ def _routed(
     for standing in dispatch.standing():
         rest, outcome = routed.get((dispatch_id, standing.place)), standing.outcome
         if rest is None:
-            continue  # it settled after the end was laid out
+            continue  # the call settled after the end was prepared, so the end has no values of it
         yield RoutedCall(
             dispatch_id=dispatch_id,
             call_id=outcome.call_id,

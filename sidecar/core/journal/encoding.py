@@ -1,6 +1,6 @@
-"""Facts as bytes: MessagePack without field names, each part behind the number of its format version.
+"""Facts as bytes: MessagePack without field names, each part after the number of its format version.
 
-An unknown version, kind, event or field is refused: to skip a fact would change what the turn is.
+An unknown version, kind, event or field is refused: skipping a fact would change the state of the turn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ from sidecar.core.journal.facts import Body
 from sidecar.core.journal.texts import Texts
 
 VERSION: Final = 1
-"""Of what is written. Every version up to this one is read."""
+"""The version that is written. Every version up to this one can be read."""
 SALT_BYTES: Final = 16
 
 Kind = TypeVar("Kind")
 Readers = Mapping[int, Callable[[msgspec.Raw], Kind]]
-"""Reads what one format version wrote, by version."""
+"""Decoders by format version."""
 
 
 class UnreadableFact(Exception):
@@ -40,11 +40,11 @@ TEXTS: Final[Readers[Texts]] = MappingProxyType({VERSION: MsgpackDecoder[Texts](
 
 
 def fact_of(draft: Draft, links: Sequence[bytes]) -> Fact:
-    """Return a draft as it is appended.
+    """Return a draft as a fact.
 
     Args:
-        draft: what happened.
-        links: what it follows, as `heads.links_of` says.
+        draft: the draft.
+        links: of the facts that it follows, see `heads.links_of`.
     """
     body, texts = _ENCODE((VERSION, draft.body)), _ENCODE((VERSION, draft.texts))
     unlinked = Stored(draft.turn_id, draft.by, draft.at, body, texts, draft.salt, None, b"")
@@ -59,7 +59,7 @@ def draft_of(stored: Stored, bodies: Readers[Body] = BODIES, texts: Readers[Text
 
 
 def body_of(stored: Stored, bodies: Readers[Body] = BODIES) -> Body:
-    """Return what the rules read of a stored fact. Raises `UnreadableFact`."""
+    """Return the body of a stored fact, which the rules read. Raises `UnreadableFact`."""
     return _read(stored.body, bodies, "fact")
 
 
@@ -77,7 +77,7 @@ def erased(stored: Stored, under: str | None = None) -> Stored:
 
 
 def size_of(stored: Stored) -> int:
-    """Return the bytes that a fact takes in a database, its turn's and its sidecar's id left out."""
+    """Return the size of a fact in a database, in bytes, without the ids of its turn and its sidecar."""
     parts = (stored.body, stored.texts, stored.salt, stored.texts_digest, stored.link)
     return sum(len(part) for part in parts if part is not None)
 

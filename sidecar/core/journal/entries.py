@@ -15,7 +15,7 @@ class AttemptFrames(msgspec.Struct, frozen=True):
     Attributes:
         step: of its child.
         number: of the attempt; 0 if none was made.
-        frames: as `attempt_frames.packed` returns them.
+        frames: the result of `attempt_frames.packed`.
     """
 
     turn_id: TurnId
@@ -32,7 +32,7 @@ class Draft(msgspec.Struct, frozen=True):
 
     Attributes:
         by: the sidecar that appends it.
-        at: when it was made; aware, in UTC.
+        at: when it was created; aware, in UTC.
         salt: `SALT_BYTES` random bytes, unique to this fact; empty if they were erased.
         frames: rows that are stored with it.
     """
@@ -50,11 +50,11 @@ class Stored(msgspec.Struct, frozen=True):
     """The stored form of a fact, without its position in the journal.
 
     Attributes:
-        body, texts: MessagePack, each behind its format version; `texts` is None once they were erased.
+        body, texts: MessagePack, each after its format version; `texts` is None once they were erased.
         salt: random; None once the texts were erased.
-        texts_digest: of salt and texts; None while they are there, because it follows from them.
-        link: names the fact; see `chain`.
-        erased_under: id of the marker under which the texts were erased; None while they are there.
+        texts_digest: of salt and texts, once they were erased; before, it can be computed from them.
+        link: identifies the fact; see `chain`.
+        erased_under: id of the marker of the erasure; None while the texts exist.
     """
 
     turn_id: TurnId
@@ -81,5 +81,5 @@ class Fact(msgspec.Struct, frozen=True):
 
     @property
     def link(self) -> bytes:
-        """What names it."""
+        """The identity of the fact."""
         return self.stored.link

@@ -64,12 +64,12 @@ class Settlement(Part, frozen=True):
     Attributes:
         place: index of the call in its dispatch.
         after: microseconds from the fact's time.
-        revision: 0; or 1 for what the parent was told because revision 0 could not be confirmed in time.
+        revision: 0; or 1 for the outcome that the parent got because revision 0 could not be confirmed in time.
         ran: it has a child, the one at the call's step.
         slot: of a call without a child; None for an unknown tool.
         took: microseconds; None if it was never run.
-        tokens: read and written, those read from caches if providers said so (-1: they did not, and the cost follows),
-            and the cost in units of `money` if it is known; None if none were reported.
+        tokens: input, output and cached input tokens (-1: providers reported no cached ones, and the cost follows), and
+            the cost in units of `money` if it is known; None if no tokens were reported.
     """
 
     place: int
@@ -98,10 +98,10 @@ class Routing(Part, frozen=True):
     """The part of the routing decision that no other fact has.
 
     Attributes:
-        calls: dispatch after dispatch; a dispatch that the end did not know of has none here.
+        calls: dispatch by dispatch; without dispatches that the end did not know.
         overhead: microseconds.
         undispatched: intents that the parent declared at the end.
-        binding_digest: empty if it is that of the first dispatch.
+        binding_digest: empty if it equals that of the first dispatch.
     """
 
     calls: tuple[Routed, ...]
@@ -138,10 +138,10 @@ class DispatchOpened(Part, frozen=True, tag=1):
 
 
 class ChildrenOpened(Part, frozen=True, tag=2):
-    """Children that start later: under `max_parallel`, or because a child delegates. Before any of them starts.
+    """Children that start later: because of `max_parallel`, or because a child delegates. Written before they start.
 
     Attributes:
-        progress: of the child that delegates.
+        progress: of the delegating child.
     """
 
     dispatch_id: DispatchId
@@ -150,21 +150,21 @@ class ChildrenOpened(Part, frozen=True, tag=2):
 
 
 class AttemptRepeated(Part, frozen=True, tag=3):
-    """Another attempt of a child. Before that attempt starts: a takeover must not make one too many."""
+    """Another attempt of a child. Written before the attempt starts, so that a takeover counts it."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
 class ChildNoted(Part, frozen=True, tag=4):
-    """Tool calls refused, data withheld, delegations refused, a takeover: worth keeping before the child settles."""
+    """Events to keep before the child settles: refused tool calls, withheld data, delegations, takeovers."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
 class CallsCancelled(Part, frozen=True, tag=5):
-    """Calls are to be stopped. Before the cancel is acknowledged; a takeover does not run them again."""
+    """Calls were cancelled. Written before the cancel is acknowledged; a takeover does not run them again."""
 
     dispatch_id: DispatchId
     places: tuple[int, ...]
@@ -208,11 +208,11 @@ class DispatchTaken(Part, frozen=True, tag=9):
 
 
 class TurnEnded(Part, frozen=True, tag=10):
-    """The turn is over: the verdict on each open child, and the routing. Before `EndTurn` returns.
+    """The end of the turn: the verdict on each open child, and the routing. Written before `EndTurn` returns.
 
     Attributes:
         claims: see `DispatchOpened`.
-        progress: of each child that was open; all of them are closed then.
+        progress: of each child that was open; this fact closes all of them.
     """
 
     claims: BareClaims | None
@@ -222,13 +222,15 @@ class TurnEnded(Part, frozen=True, tag=10):
 
 
 class QuestionAnswered(Part, frozen=True, tag=11):
-    """A call, of this turn or a later one, answers the question of a suspended child. Before that call's child starts.
+    """A call of this turn or a later one answers the question of a suspended child.
 
-    It may follow the end of a turn. There is one for each question at most, on every replica.
+    Written before that call's child starts.
+
+    It may follow the end of a turn. Each question has at most one, over all replicas.
 
     Attributes:
         dispatch_id, step: of the child that asked.
-        by_turn, by_dispatch, by_place: the call that answers.
+        by_turn, by_dispatch, by_place: the answering call.
     """
 
     dispatch_id: DispatchId

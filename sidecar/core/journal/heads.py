@@ -1,4 +1,4 @@
-"""The state of a turn after its facts: everything that the rules need to decide about the next fact. A value.
+"""The state of a turn after its facts: everything that the rules need to decide about the next fact. Immutable.
 
 The head of a turn is derived from bodies alone, so an erasure of texts does not change it.
 """
@@ -17,8 +17,8 @@ class ChildHead(msgspec.Struct, frozen=True, array_like=True):
     """The state of a child after its facts.
 
     Attributes:
-        attempts: number of the newest one on record.
-        delegated: another child asked for it.
+        attempts: number of the newest recorded attempt.
+        delegated: another child delegated to it.
         link: of the newest fact that concerns it.
     """
 
@@ -42,7 +42,7 @@ class DispatchHead(msgspec.Struct, frozen=True, array_like=True):
         owner, epoch: the sidecar that may append to it, and the number of ownership changes.
         first_step, calls: the dispatch owns `calls` steps, beginning with `first_step`.
         settled: places with an outcome, by revision.
-        cancelled: places whose calls are to be stopped.
+        cancelled: places of cancelled calls.
         link: link of the fact that gave the dispatch to its owner: `DispatchOpened` or `DispatchTaken`.
     """
 
@@ -68,13 +68,13 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
     """The state of a turn after its facts.
 
     Attributes:
-        version: how many facts were accepted.
+        version: number of accepted facts.
         chain: running hash over the links of all facts; empty before the first.
-        bound: the claims are on record.
-        steps: emission indexes that are taken or reserved, as a set of bits.
+        bound: the claims are recorded.
+        steps: used or reserved emission indexes, as a set of bits.
         children: by step.
-        asked, answered: steps of children whose question can be answered, and of those whose question was, as sets of
-            bits.
+        asked: steps of children whose question can be answered, as a set of bits.
+        answered: steps of children whose question was answered, as a set of bits.
         scored: ids of its scores.
     """
 
@@ -91,7 +91,7 @@ class TurnHead(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def next_step(self) -> int:
-        """Emission index that nothing on record has, nor any after it."""
+        """The first emission index above all recorded ones."""
         return self.steps.bit_length()
 
     @property
@@ -112,7 +112,7 @@ def progress_of(body: Body) -> tuple[Progress, ...]:
 
 
 def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
-    """Return the steps of children that a fact concerns without telling anything of them: their calls settle."""
+    """Return the steps of children that a fact concerns without having events of them: their calls settle."""
     named: list[int] = []
     if body.dispatch_id not in head.dispatches:
         return named

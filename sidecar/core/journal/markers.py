@@ -18,7 +18,7 @@ class FactsRemoved(msgspec.Struct, frozen=True):
 
     Attributes:
         partition: the day.
-        number: facts of the instance in the partition.
+        number: number of the instance's facts in the partition.
         root: the instance's running root over them; hex.
         ended_before: every turn of the partition had ended before.
         signature: over `payload`, in hex.
@@ -39,17 +39,19 @@ class FactsRemoved(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> RootState:
-        """Where the running root stood."""
+        """The state of the running root."""
         return RootState(self.instance, self.partition, self.number, self.root)
 
 
 class TextsErased(msgspec.Struct, frozen=True):
-    """The texts of one user's facts in one partition were erased. Names no user, in clear or as a hash: ids are short.
+    """The texts of one user's facts in one partition were erased.
+
+    The marker names no user, neither in clear nor as a hash: ids are short, so a hash could be guessed.
 
     Attributes:
-        marker_id: random; each fact without texts has it beside it.
+        marker_id: random; stored beside each fact without texts.
         partition: the day on which their turns began.
-        facts: how many.
+        facts: number of facts.
         root: over their links, in the order of turn and version; hex.
         signature: over `payload`, in hex.
     """
@@ -71,7 +73,7 @@ Marker = TypeVar("Marker", bound=FactsRemoved | TextsErased)
 
 
 class ErasedFact(msgspec.Struct, frozen=True):
-    """A fact whose texts are to go; `texts_digest` takes their place."""
+    """A fact whose texts are erased; `texts_digest` replaces them."""
 
     turn_id: TurnId
     version: int
@@ -98,11 +100,11 @@ class Erasure(msgspec.Struct, frozen=True):
 def erasure_of(
     partition: date, turns: Mapping[TurnId, Sequence[Stored]], marker_id: str, at: datetime, signer: Signer
 ) -> Erasure | None:
-    """Return how to erase the texts of turns of one day, under a signed marker; None if they have none any more.
+    """Return the erasure of the texts of turns of one day, with a signed marker; None if there are no texts any more.
 
     Args:
         partition: the day.
-        turns: all facts of each, in order.
+        turns: all facts of each turn, in order.
         marker_id: random.
         at: now.
         signer: of the marker.
@@ -120,7 +122,7 @@ def erasure_of(
 
 
 def root_over(links: Iterable[bytes]) -> str:
-    """Return the root over some facts; 64 hex digits, or none for no facts."""
+    """Return the root over some facts; 64 hex digits, or an empty text without facts."""
     root = NOTHING
     for link in links:
         root = rooted(root, link)
@@ -128,7 +130,7 @@ def root_over(links: Iterable[bytes]) -> str:
 
 
 def removal_of(state: RootState, ended_before: datetime, made_at: datetime, signer: Signer) -> FactsRemoved:
-    """Return the marker under which the facts of a running root may be removed, signed."""
+    """Return the signed marker for removing the facts of a running root."""
     return signed(FactsRemoved(state.instance, state.day, state.number, state.root, ended_before, made_at), signer)
 
 

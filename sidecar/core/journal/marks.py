@@ -24,7 +24,7 @@ None marks a field that the event does not have.
 SIDECAR_LOST: Final = "sidecar_lost"
 FAULT: Final = ("target", "address", "errno", "remedy")
 ASKED: Final = ("kind", "question", "about_json", "answerer", "expires_at")
-"""Further values of `What.SUSPENDED`, which no event shows: the receipt and the continuation state."""
+"""Values of `What.SUSPENDED` that events show; the receipt and the continuation state follow and are never shown."""
 TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens")
 ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_AGENT)
 """By `Mark.actor`; the first entry means the usual actor of the event."""
@@ -60,7 +60,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """One event of a child, without its values.
 
     Attributes:
-        after: microseconds from the fact's time to the event's; negative if it was before.
+        after: microseconds from the fact's time to the event's; negative if the event was earlier.
         actor: index in `ACTORS`.
     """
 
@@ -70,12 +70,12 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class About(msgspec.Struct, frozen=True):
-    """What earlier facts, and the rest of the same fact, say about a child when one of its events is derived.
+    """The state of a child, from earlier facts and the rest of the same fact, for deriving one of its events.
 
     Attributes:
-        digest: of the definition that its contract names.
+        digest: of the definition in its contract.
         attempt: number of the newest attempt; 0 before the first.
-        final_status: what closing it now would mean.
+        final_status: the final status if it were closed now.
         settled: `outcome`, `components`, `data_unavailable` and tokens of the outcome in the same fact; empty if it has
             none.
         delegated: `child_id`, `sub_agent_id` and `step_idx` of the child that it delegates to in the same fact.
@@ -94,11 +94,11 @@ class Form(msgspec.Struct, frozen=True):
     """How the events of one kind are derived.
 
     Attributes:
-        actor: the usual one.
-        fields: names of the details that the values are, in order; a mark may have fewer values.
-        summary: makes the one line of the details and of what is known of the child.
-        derived: returns values that are not stored, because the rest of the record says them; empty: there are none.
-        around: returns details that come before the fields, or, under names of fields, in their place.
+        actor: the usual actor.
+        fields: names of the details that the values contain, in order; a mark may have fewer values.
+        summary: creates the summary from the details and the state of the child.
+        derived: returns values that are not stored, because they follow from the rest of the record; empty: none.
+        around: returns details that come before the fields, or that replace fields of the same name.
     """
 
     name: str
@@ -117,14 +117,14 @@ def details_of(form: Form, values: Values, about: About) -> dict[str, Any]:
 
 
 def trimmed(values: Values) -> Values:
-    """Return values without those at the end that are not there."""
+    """Return the values without trailing None."""
     while values and values[-1] is None:
         values = values[:-1]
     return values
 
 
 def _place(details: Mapping[str, Any]) -> str:
-    """Return where the way to a host or a service broke, in words."""
+    """Return where the connection to a host or a service broke, in words."""
     return Fault(*(str(details[name]) for name in FAULT)).in_words()
 
 

@@ -16,7 +16,7 @@ class Reason(StrEnum):
     """Every reason for which a fact may not be appended to a turn."""
 
     ON_RECORD = "on_record"
-    """A dispatch, a child, an outcome or an end is there already, and this fact is another one."""
+    """The record already has a dispatch, child, outcome or end with this identity, and this fact is a different one."""
     TURN_ENDED = "turn_ended"
     UNKNOWN_DISPATCH = "unknown_dispatch"
     NOT_OWNER = "not_owner"
@@ -25,7 +25,7 @@ class Reason(StrEnum):
     UNKNOWN_CHILD = "unknown_child"
     CHILD_CLOSED = "child_closed"
     NOT_FOLLOWING = "not_following"
-    """Another fact of one of its children came first."""
+    """Another fact of one of its children was recorded first."""
     OPEN_CHILDREN = "open_children"
     OUTDATED = "outdated"
     """The fact is older than its dispatch's present ownership; or it ends a turn, and newer facts of the turn exist."""
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     ILLEGAL_STATE = "illegal_state"
     UNKNOWN_CALL = "unknown_call"
     CALL_OVER = "call_over"
-    """A call that has its outcome, or is to be stopped, starts nothing any more."""
+    """The call has its outcome or was cancelled, so nothing of it may start."""
     ATTEMPTS = "attempts"
     UNBOUND = "unbound"
     SCORES = "scores"
@@ -69,7 +69,7 @@ class FactRejected(msgspec.Struct, frozen=True):
     """A group of facts is refused because one of them may not be appended; nothing of the group is written.
 
     Attributes:
-        what: in words, such as `about`.
+        what: the object of the rule, in words.
     """
 
     fact: Fact

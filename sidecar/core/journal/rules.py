@@ -54,8 +54,8 @@ class Accepted(msgspec.Struct, frozen=True):
     """The verdict on a group of facts that may be appended.
 
     Attributes:
-        head: where the turn stands with them.
-        new: those that are not on record yet, in order.
+        head: the state of the turn with them.
+        new: the facts that are not recorded yet, in order.
     """
 
     head: TurnHead
@@ -96,7 +96,7 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
 
 
 def _refuse_after_end(body: Body) -> None:
-    """Raise `JournalCorrupt` for what may not follow the end of a turn: all but answers to questions, and scores."""
+    """Raise `JournalCorrupt` unless a fact may follow the end of a turn: answers to questions and scores may."""
     if not isinstance(body, QuestionAnswered | ScoreRecorded):
         raise JournalCorrupt(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
 
@@ -154,7 +154,7 @@ def _calls_settled(head: TurnHead, body: CallsSettled, fact: Fact) -> TurnHead:
         dispatch = with_outcome(head, body, dispatch, each)
         if each.outcome is Outcome.SUSPENDED and each.ran and not each.revision:
             asked |= 1 << dispatch.first_step + each.place
-        elif each.revision:  # the parent was told that the outcome could not be recorded: it has no receipt
+        elif each.revision:  # the parent got "could not be recorded" instead of the question, so it has no receipt
             asked &= ~(1 << dispatch.first_step + each.place)
     head = with_dispatch(with_progress(head, fact, WORK_OVER), body.dispatch_id, dispatch)
     return head if asked == head.asked else msgspec.structs.replace(head, asked=asked)

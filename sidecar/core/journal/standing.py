@@ -22,10 +22,10 @@ class RecordedState:
     """A turn, fact by fact.
 
     Attributes:
-        head: what the rules need.
+        head: the state that the rules need.
         day: of the first fact; None before it.
-        index: what the turn is looked for by; None before the first fact.
-        salts: of its facts, by which drafts are known; without those that were erased.
+        index: the indexed values of the turn; None before the first fact.
+        salts: of its facts, which identify repeated drafts; without erased ones.
     """
 
     def __init__(self, turn_id: TurnId) -> None:
@@ -38,7 +38,7 @@ class RecordedState:
         self._called = False
 
     def stand(self, facts: Iterable[Stored]) -> None:
-        """Take facts that are on record. Raises `UnreadableFact`."""
+        """Add recorded facts. Raises `UnreadableFact`."""
         for stored in facts:
             body = body_of(stored)
             draft = Draft(stored.turn_id, stored.by, stored.at, body, NO_TEXTS, stored.salt or b"")
@@ -49,13 +49,13 @@ class RecordedState:
                 raise self.misfit(error) from None
 
     def misfit(self, error: Exception) -> UnreadableFact:
-        """Return what to raise for a fact that the next one on record cannot be."""
+        """Return the error for a recorded fact that cannot follow the facts before it."""
         return UnreadableFact(
             f"fact {self.head.version + 1} of turn {self.turn_id} does not fit the facts before it: {error}"
         )
 
     def move(self, fact: Fact, head: TurnHead) -> None:
-        """Take a fact that was accepted, and left the turn at `head`."""
+        """Add an accepted fact, with the resulting `head`."""
         draft, self.head = fact.draft, head
         if draft.salt:
             self.salts.add(draft.salt)

@@ -1,4 +1,4 @@
-"""The steps that the rules of several kinds of facts share: checks, and how a head changes."""
+"""The checks and changes of heads that the rules of several kinds of facts share."""
 
 from collections.abc import Mapping, Set
 from types import MappingProxyType
@@ -32,7 +32,7 @@ STATE_AFTER: Final[Mapping[What, ExecutionState]] = MappingProxyType(
         What.CLOSED: ExecutionState.CLOSED,
     }
 )
-"""The state that an event leads to; any other event changes none."""
+"""The state after an event; events that are not listed change no state."""
 FIRST_AND_LAST: Final = frozenset({What.CREATED, What.STARTED, What.ACCEPTED, What.REJECTED, What.CLOSED})
 POSSIBLE: Final[Mapping[ExecutionState, Set[What]]] = MappingProxyType(
     {
@@ -61,7 +61,7 @@ def dispatch_of(head: TurnHead, dispatch_id: DispatchId) -> DispatchHead:
 
 
 def owned(head: TurnHead, dispatch_id: DispatchId, fact: Fact) -> DispatchHead:
-    """Return a dispatch that belongs to the sidecar that appends. Raises `JournalCorrupt`."""
+    """Return a dispatch that belongs to the appending sidecar. Raises `JournalCorrupt`."""
     dispatch = dispatch_of(head, dispatch_id)
     if dispatch.owner != fact.draft.by:
         raise JournalCorrupt(Reason.NOT_OWNER, dispatch_id)
@@ -69,7 +69,7 @@ def owned(head: TurnHead, dispatch_id: DispatchId, fact: Fact) -> DispatchHead:
 
 
 def child_of(head: TurnHead, step: int, dispatch_id: DispatchId | None) -> ChildHead:
-    """Return a child of a dispatch, or of any. Raises `JournalCorrupt`."""
+    """Return a child, of the given dispatch or of any. Raises `JournalCorrupt`."""
     child = head.children.get(step)
     if child is None:
         raise JournalCorrupt(Reason.UNKNOWN_CHILD, f"step {step}")
@@ -79,7 +79,7 @@ def child_of(head: TurnHead, step: int, dispatch_id: DispatchId | None) -> Child
 
 
 def _named(head: TurnHead, step: int, dispatch_id: DispatchId) -> ChildHead:
-    """Return a child that a fact names without telling anything of it. Raises `JournalCorrupt`."""
+    """Return a child that a fact names without having events of it. Raises `JournalCorrupt`."""
     child = head.children.get(step)
     if child is None or child.dispatch_id != dispatch_id:
         raise JournalCorrupt(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
@@ -87,14 +87,17 @@ def _named(head: TurnHead, step: int, dispatch_id: DispatchId) -> ChildHead:
 
 
 def bound(head: TurnHead, body: DispatchOpened | TurnEnded) -> TurnHead:
-    """Return the head of a turn whose claims are on record, or come now. Raises `JournalCorrupt` otherwise."""
+    """Return the head if the claims of the turn are recorded, or are part of this fact.
+
+    Raises `JournalCorrupt` otherwise.
+    """
     if body.claims is None and not head.bound:
         raise JournalCorrupt(Reason.UNBOUND)
     return head if head.bound else msgspec.structs.replace(head, bound=True)
 
 
 def refuse_over(dispatch: DispatchHead, step: int) -> None:
-    """Raise `JournalCorrupt` if the call at a step has its outcome or is to be stopped."""
+    """Raise `JournalCorrupt` if the call at a step has its outcome or was cancelled."""
     place = dispatch.place_of(step)
     if place is not None and (dispatch.settled[0] | dispatch.settled[1] | dispatch.cancelled) >> place & 1:
         raise JournalCorrupt(Reason.CALL_OVER, f"step {step}")
@@ -117,7 +120,7 @@ def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHea
 
 
 def with_steps(head: TurnHead, steps: int) -> TurnHead:
-    """Return the head with more steps taken or reserved. Raises `JournalCorrupt` if any of them is."""
+    """Return the head with more steps used or reserved. Raises `JournalCorrupt` if one of them already is."""
     twice = head.steps & steps
     if twice:
         raise JournalCorrupt(Reason.STEP_RESERVED, f"step {(twice & -twice).bit_length() - 1}")
@@ -140,7 +143,7 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
 
 
 def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: Fact) -> TurnHead:
-    """Return the head with the children that start. Raises `JournalCorrupt`."""
+    """Return the head with the starting children. Raises `JournalCorrupt`."""
     dispatch, children, link = head.dispatches[body.dispatch_id], dict(head.children), fact.stored.link
     known = {child.child_id for child in children.values()} if children else set[ChildId]()
     for start in body.children:
@@ -160,7 +163,7 @@ def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: F
 
 
 def _delegated(head: TurnHead, body: DispatchOpened | ChildrenOpened, start: ChildStart) -> TurnHead:
-    """Return the head if the child that delegates runs, in the same dispatch. Raises `JournalCorrupt`."""
+    """Return the head if the delegating child runs, in the same dispatch. Raises `JournalCorrupt`."""
     parent = _named(head, start.parent if start.parent is not None else -1, body.dispatch_id)
     if parent.state is not ExecutionState.RUNNING:
         raise JournalCorrupt(Reason.ILLEGAL_STATE, f"step {start.parent} is {parent.state}")
@@ -168,13 +171,13 @@ def _delegated(head: TurnHead, body: DispatchOpened | ChildrenOpened, start: Chi
 
 
 def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats: int = 0) -> TurnHead:
-    """Return the head with what happened to children that were there before. Raises `JournalCorrupt`.
+    """Return the head with the new events of existing children. Raises `JournalCorrupt`.
 
     Args:
         head: before.
-        fact: any kind that concerns children, and may concern none.
-        ends: states in which it may leave them.
-        repeats: attempts that it repeats.
+        fact: of any kind that concerns children; may concern none.
+        ends: states that the children may have afterwards.
+        repeats: number of repeated attempts.
     """
     body = fact.draft.body
     dispatch_id = None if isinstance(body, TurnEnded) else body.dispatch_id

@@ -39,7 +39,7 @@ from sidecar.core.journal.opening.requests import RequestTexts, fingerprint_of, 
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
-"""The events that each child has when it is on record."""
+"""The events of every recorded child."""
 NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
 
 
@@ -47,7 +47,7 @@ class TurnProjection:
     """One turn, read fact by fact.
 
     Attributes:
-        claims: what it was bound to last; None before the first fact.
+        claims: the newest claims; None before the first fact.
         dispatches, children: in order of opening; children by step.
         steps: of the children, by id.
         scores: of the calls, in order.
@@ -63,7 +63,7 @@ class TurnProjection:
         self.scores: list[ScoreRecorded] = []
 
     def take(self, draft: Draft) -> list[Record]:
-        """Derive what one more accepted fact adds, in order."""
+        """Derive the records that one more accepted fact adds, in order."""
         body, texts = draft.body, draft.texts
         records: list[Record] = []
         match body:

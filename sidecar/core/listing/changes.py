@@ -10,11 +10,11 @@ from sidecar.core.journal.entries import Stored
 
 
 class ReadPosition(Struct, frozen=True):
-    """A place in a sequence of facts.
+    """A position in a sequence of facts.
 
     Attributes:
         number: of a fact in its sequence, from 1.
-        link: of that fact, so that another journal is noticed.
+        link: of that fact, which reveals a different journal.
     """
 
     number: int
@@ -22,12 +22,12 @@ class ReadPosition(Struct, frozen=True):
 
 
 class Watermarks(Struct, frozen=True):
-    """Up to where everything is in the lists.
+    """The positions up to which the lists are complete.
 
     Attributes:
-        reached: by sequence, of which a journal has one or more; one that is not named was not begun.
-        alterations: changes with every removal and erasure; of those that are taken into account.
-        generation: how often everything was forgotten, where several processes project.
+        reached: by sequence; a journal has one or more. A sequence that is missing has not begun.
+        alterations: number of removals and erasures that are already applied.
+        generation: how often everything was removed, if several processes project.
     """
 
     reached: Mapping[str, ReadPosition] = field(default_factory=dict)
@@ -36,10 +36,10 @@ class Watermarks(Struct, frozen=True):
 
 
 class ChangedTurn(Struct, frozen=True):
-    """A turn that has facts after a place, with those of them up to another one.
+    """A turn that has facts after a position, with those of them up to another position.
 
     Attributes:
-        first: place of the first of these facts in the turn, from 1; the others follow it without a gap.
+        first: position of the first of these facts in the turn, from 1; the others follow without a gap.
     """
 
     turn_id: TurnId
@@ -48,7 +48,7 @@ class ChangedTurn(Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """How many facts the turn has with them."""
+        """The number of facts of the turn, including these."""
         return self.first - 1 + len(self.facts)
 
 
@@ -56,10 +56,10 @@ class Changes(Struct, frozen=True):
     """The changes after some watermarks, read in one snapshot.
 
     Attributes:
-        turns: each once; a turn that changes again behind `reached` may be left out, it comes later.
-        reached: the watermarks behind them; `alterations` are those of the journal.
-        behind: facts that come after `reached`.
-        as_of: what was appended before this time is before `reached`; None if nothing is behind.
+        turns: each once; a turn that changes again after `reached` may be omitted, because it follows later.
+        reached: the watermarks after these changes; `alterations` are those of the journal.
+        behind: number of facts after `reached`.
+        as_of: facts that were appended before this time are before `reached`; None if there are none behind.
     """
 
     turns: tuple[ChangedTurn, ...]

@@ -24,11 +24,11 @@ class PageTokenInvalid(ValueError):
 
 
 def page_token(scope: bytes, place: Any) -> str:
-    """Return the token of a place.
+    """Return the token of a position.
 
     Args:
         scope: the list and its filters.
-        place: of the last row of a page; anything that is JSON.
+        place: of the last row of a page; any JSON value.
     """
     of, said = sha256(scope).digest()[:DIGEST], msgspec.json.encode(place)
     return base64url(of + sha256(of + said).digest()[:DIGEST] + said)

@@ -1,4 +1,7 @@
-"""The columns of a turn's row in databases, in order. Lists are JSON text; times are what a database compares."""
+"""The columns of a turn's row in databases, in order.
+
+Lists are JSON text; times are in a form that the database compares.
+"""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,13 +22,13 @@ Time = TypeVar("Time")
 
 
 def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], Time], never: Time) -> tuple[Any, ...]:
-    """Return the values of a row; of a turn that lists leave out, values that say nothing.
+    """Return the values of a row; for a turn that lists omit, placeholder values.
 
     Args:
-        turn_id: of the row, if there is one.
-        row: as lists show it.
-        time: turns a time into that of the database.
-        never: any time, for a turn that is left out.
+        turn_id: of the row.
+        row: as lists show it; None if lists omit the turn.
+        time: converts a time to the database's form.
+        never: any time, for an omitted turn.
     """
     if row is None:
         return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]")
@@ -37,11 +40,11 @@ def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], 
 
 
 def row_from(values: tuple[Any, ...], time: Callable[[Any], datetime]) -> TurnRow:
-    """Return the row that was kept.
+    """Return the stored row.
 
     Args:
         values: of `COLUMNS`.
-        time: turns a time of the database into one of ours.
+        time: converts a time from the database's form.
     """
     turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
         values
@@ -63,5 +66,5 @@ def row_from(values: tuple[Any, ...], time: Callable[[Any], datetime]) -> TurnRo
 
 
 def slots_from(text: str) -> tuple[Slot, ...]:
-    """Return the slots that a column holds."""
+    """Return the slots in a column."""
     return from_json(text, tuple[Slot, ...])

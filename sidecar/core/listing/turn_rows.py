@@ -1,6 +1,6 @@
-"""The line of a turn in lists, and the line of an episode, derived from facts.
+"""The row of a turn in lists, and the row of an episode, derived from facts.
 
-Lists are long, so a line is derived only from what it shows: no event is created, and no link is verified.
+Lists are long, so a row is derived only from what it shows: no event is created, and no link is verified.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ class TurnLine(Struct, frozen=True):
     """A turn as lists show it after some of its facts.
 
     Attributes:
-        version: how many facts.
-        day: of the first one, in UTC; the partition of the turn.
-        row: None if lists leave the turn out: it has neither a dispatch nor an end.
+        version: number of facts.
+        day: of the first fact, in UTC; the partition of the turn.
+        row: None if lists omit the turn, because it has neither a dispatch nor an end.
     """
 
     turn_id: TurnId
@@ -37,7 +37,7 @@ class TurnLine(Struct, frozen=True):
 
 
 def turn_line(turn_id: TurnId, facts: Sequence[Stored]) -> TurnLine:
-    """Return the line of a turn after its first facts, of which there is one at least. Raises `UnreadableFact`."""
+    """Return the row of a turn after its first facts, at least one. Raises `UnreadableFact`."""
     reading = TurnLineBuilder(turn_id)
     for stored in facts:
         reading.take(stored)
@@ -45,13 +45,13 @@ def turn_line(turn_id: TurnId, facts: Sequence[Stored]) -> TurnLine:
 
 
 class TurnLineBuilder:
-    """Builds the line of a turn fact by fact.
+    """Builds the row of a turn fact by fact.
 
     Attributes:
-        version: how many facts were taken.
+        version: number of facts.
         slots: of its children, by step.
-        accepted, failed: steps of children whose result the parent took, and of those that were closed without.
-        outcomes: by call, with the revision that stands.
+        accepted, failed: steps of children whose result the parent accepted, and of those that were closed without.
+        outcomes: by call, with the valid revision.
         definitions: of its children.
     """
 
@@ -76,14 +76,14 @@ class TurnLineBuilder:
         return self._ended_at is not None
 
     def copy(self) -> "TurnLineBuilder":
-        """Return another one that stands where this one does."""
+        """Return a copy of this state."""
         other = copy(self)
         other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
         other.outcomes, other.definitions = dict(self.outcomes), set(self.definitions)
         return other
 
     def take(self, stored: Stored) -> None:
-        """Take the next fact. Raises `UnreadableFact`, and is of no use any more then."""
+        """Add the next fact. Raises `UnreadableFact`, after which the builder must not be used."""
         body = body_of(stored)
         self.version += 1
         self._day = self._day or stored.at.astimezone(UTC).date()
@@ -111,7 +111,7 @@ class TurnLineBuilder:
             self._state = TurnState.LOST if body.close_reason == PARENT_LOST else TurnState.ENDED
 
     def line(self) -> TurnLine:
-        """Return the line after the facts so far. Raises `ValueError` before the first one."""
+        """Return the row after the facts so far. Raises `ValueError` before the first one."""
         if self._day is None:
             raise ValueError(f"nothing is known of turn {self.turn_id}")
         return TurnLine(self.turn_id, self.version, self._day, self._row())
@@ -140,7 +140,7 @@ class TurnLineBuilder:
 
 
 def labels_of(row: TurnRow) -> list[str]:
-    """Return what a list finds a turn by, beside its own columns; each kind has a prefix of its own."""
+    """Return the labels by which lists find a turn, besides its own columns; each kind has its own prefix."""
     return [
         *[f"slot:{slot}" for slot in row.slots],
         *[f"outcome:{outcome}" for outcome in row.outcomes],
@@ -149,23 +149,23 @@ def labels_of(row: TurnRow) -> list[str]:
 
 
 def labels_asked(query: TurnQuery) -> list[str]:
-    """Return the labels that a turn must have, the one that probably fewest have first."""
+    """Return the labels that a turn must have, the probably rarest first."""
     asked = (("definition", query.definition), ("slot", query.slot), ("outcome", query.outcome))
     return [f"{kind}:{value}" for kind, value in asked if value is not None]
 
 
 Newer = Mapping[TurnId, TurnRow | None]
-"""Rows that count in the place of others of the same turn; None: the turn is in no list."""
+"""Rows that replace others of the same turn; None: the turn is in no list."""
 
 
 def listed(rows: Iterable[TurnRow], newer: Newer, query: TurnQuery) -> list[TurnRow]:
-    """Return the rows that a query asks for, newest first."""
+    """Return the rows of a query, newest first."""
     found = [row for row in with_newer(rows, newer) if _fits(row, query)]
     return sorted(found, key=_newest, reverse=True)[: query.limit]
 
 
 def with_newer(rows: Iterable[TurnRow], newer: Newer) -> list[TurnRow]:
-    """Return rows, with the newer ones in the place of others of the same turn."""
+    """Return the rows, with newer ones replacing others of the same turn."""
     return [*(row for row in rows if row.turn_id not in newer), *(row for row in newer.values() if row is not None)]
 
 
@@ -191,9 +191,9 @@ class EpisodeActivity(Struct, frozen=True):
     """Some turns of one episode and user that called the same slots in the same order.
 
     Attributes:
-        first: when the oldest of them began, and its id.
-        last_at: when the newest of them began.
-        turns: how many.
+        first: begin of the oldest of them, and its id.
+        last_at: begin of the newest of them.
+        turns: their number.
     """
 
     episode_id: EpisodeId
@@ -205,12 +205,12 @@ class EpisodeActivity(Struct, frozen=True):
 
 
 def use_of(row: TurnRow) -> EpisodeActivity:
-    """Return what one turn says of its episode."""
+    """Return the activity of one turn."""
     return EpisodeActivity(row.episode_id, row.principal, _newest(row), row.began_at, 1, row.slots)
 
 
 def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMark | None = None) -> list[EpisodeRow]:
-    """Return the episodes that were used last, newest first, from all of their turns; only those after `before`."""
+    """Return the most recently used episodes, newest first, from all their turns; with `before` only those after it."""
     episodes: dict[tuple[str, str], list[EpisodeActivity]] = {}
     for use in uses:
         episodes.setdefault((use.episode_id, use.principal), []).append(use)
@@ -220,7 +220,7 @@ def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMar
 
 
 def mark_of(row: EpisodeRow) -> EpisodeMark:
-    """Return the place of an episode in lists, which are newest first."""
+    """Return the position of an episode in lists, which are newest first."""
     return EpisodeMark(row.last_at, row.episode_id, row.principal)
 
 

@@ -20,9 +20,9 @@ class KeyLimits(msgspec.Struct, frozen=True):
     """The limits of one key.
 
     Attributes:
-        name: what the settings call it.
+        name: in the settings.
         roles: that its tokens may have.
-        subjects: the subjects that they may name, in the form of `PATTERN`.
+        subjects: that its tokens may name, in the form of `PATTERN`.
     """
 
     name: str

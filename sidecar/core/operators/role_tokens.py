@@ -20,7 +20,7 @@ from sidecar.core.signatures import SignatureVerifier, Verification
 
 VERSION: Final = "rt1"
 LONGEST: Final = 2048
-"""Characters; more is refused unread."""
+"""The most characters; a longer token is refused without parsing."""
 PARTS: Final = 3
 LONGEST_LIFE: Final = timedelta(hours=1)
 SKEW: Final = timedelta(seconds=30)
@@ -34,8 +34,8 @@ class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     Attributes:
         kid: id of the signing key: 16 hex digits of the SHA-256 of its public half.
-        aud: the deployment that the token is for.
-        sub: the subject, which goes into the audit.
+        aud: the deployment of the token.
+        sub: the subject, for the audit.
         nbf, exp: whole seconds since 1970; at most an hour apart.
         jti: unique id of the token, for logs.
     """
@@ -50,12 +50,12 @@ class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def key(self) -> str:
-        """What authenticates the subject: the key that signed."""
+        """What authenticates the subject: the signing key."""
         return self.kid
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller that a verified token names; `RoleClaims` has these attributes, too.
+    """The caller of a verified token; `RoleClaims` has these attributes, too.
 
     Attributes:
         sub, role: empty and None if only the key is known.
@@ -73,11 +73,11 @@ def seal(claims: RoleClaims, sign: Callable[[bytes], str]) -> str:
     """Return the token.
 
     Args:
-        claims: what it is to say.
+        claims: its claims.
         sign: returns an Ed25519 signature in hex.
 
     Raises:
-        ValueError: it would live longer than an hour, or not at all, or the subject is not 1 to 128 visible ASCII
+        ValueError: the lifetime is not positive or exceeds an hour, or the subject is not 1 to 128 visible ASCII
             characters.
     """
     if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds():
@@ -92,9 +92,9 @@ class RoleTokens:
     """Opens the tokens of one deployment.
 
     Args:
-        judge: knows the public keys that are accepted; taking one away revokes all its tokens.
-        deployment: what a token has to be for.
-        limits: by the id of a key, what its tokens may say; one without limits may say anything.
+        judge: has the accepted public keys; removing a key revokes all its tokens.
+        deployment: the required audience of a token.
+        limits: by the id of a key; a key without limits may sign any role and subject.
     """
 
     def __init__(
@@ -104,14 +104,14 @@ class RoleTokens:
         self._accepted = judge, limits or {}
 
     def accept(self, judge: SignatureVerifier, limits: Mapping[str, KeyLimits]) -> None:
-        """Accept other keys from the next call on, and no token of a key that is not among them."""
+        """Replace the accepted keys from the next call on; tokens of removed keys are refused."""
         self._accepted = judge, limits
 
     def open(self, token: str, now: datetime) -> RoleClaims:
-        """Return what a token says.
+        """Return the claims of a token.
 
         Raises:
-            RoleTokenInvalid: it does not hold now, or is none; `metadata` has the `cause`.
+            RoleTokenInvalid: it is not a token, or not valid now; `metadata` has the `cause`.
         """
         parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
         if len(parts) != PARTS or parts[0] != VERSION or not SIGNATURE.match(parts[2]):
@@ -127,7 +127,7 @@ class RoleTokens:
         return claims
 
     def _check(self, claims: RoleClaims, now: datetime, limits: KeyLimits | None) -> None:
-        """Look at what a genuine token says."""
+        """Check the claims of a genuine token."""
         if claims.aud != self._deployment:
             raise invalid("audience", "it is for another deployment; mint one for this one")
         if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
@@ -159,5 +159,5 @@ def _signed(head: str) -> bytes:
 
 
 def invalid(cause: str, what: str, **more: str) -> RoleTokenInvalid:
-    """Return the refusal of a token; `cause` is one of `CAUSES`, `more` goes into the metadata beside it."""
+    """Return the refusal of a token; `cause` is one of `CAUSES`, `more` is added to the metadata."""
     return RoleTokenInvalid(f"the role token cannot be used: {what}", metadata={"cause": cause, **more})

@@ -9,19 +9,19 @@ from sidecar.core.identifiers import DispatchId
 from subagents_errors import CallFailure
 
 NOT_OF_THE_DISPATCH = (CallFailure.RECORD_UNAVAILABLE, CallFailure.SIDECAR_LOST, CallFailure.COST_BUDGET)
-"""What was told because a store or a process failed: no replay of the sub-agents can come to it."""
+"""Reasons of a failed store or process, or of other turns. A replay of the sub-agents cannot reproduce them."""
 SHOWN = 60
-"""Characters of a text that differs."""
+"""The most characters of a differing text that are shown."""
 
 
 def compared(
     told: Mapping[DispatchId, Sequence[CallOutcome]], replayed: Mapping[DispatchId, Sequence[CallOutcome]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (differences, notes) in words: nothing differs if there are no differences.
+    """Return (differences, notes) in words; without differences the results are equal.
 
     Args:
-        told: outcomes on record, by dispatch, in any order: the parent got them in emission order.
-        replayed: joined results, as they were joined now.
+        told: recorded outcomes, by dispatch, in any order: the parent got them in emission order.
+        replayed: the joined results of the replay.
 
     A note names a call that cannot be compared. Source: SX-50.
     """
@@ -55,7 +55,7 @@ def _note(told: CallOutcome | None) -> str:
 
 
 def _tokens(usage: Usage | None) -> Usage | None:
-    """Return tokens without their cost: prices may have changed since."""
+    """Return tokens without their cost, because prices may have changed."""
     return None if usage is None else replace(usage, cost=None)
 
 

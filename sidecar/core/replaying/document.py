@@ -1,4 +1,4 @@
-"""Everything that a replay of one turn needs, as one JSON document: it can be replayed elsewhere, and later."""
+"""Everything that a replay of one turn needs, as one JSON document, so that it can be replayed elsewhere and later."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,8 +27,8 @@ class ReplayDocument(msgspec.Struct, frozen=True):
     Attributes:
         dispatches: in order of opening.
         children: those that the orchestrator called, in order of opening.
-        attempts: what the runners sent.
-        told: outcomes that the parent was told, by dispatch. For the comparison only.
+        attempts: the runners' messages.
+        told: the outcomes that the parent received, by dispatch. Only for the comparison.
     """
 
     turn_id: TurnId
@@ -39,7 +39,7 @@ class ReplayDocument(msgspec.Struct, frozen=True):
     version: int = VERSION
 
     def claims(self) -> SurfaceClaims:
-        """Return what the turn was bound to. Raises `CannotReplay`."""
+        """Return the claims of the turn. Raises `CannotReplay`."""
         if not self.dispatches:
             raise CannotReplay(
                 f"turn {self.turn_id} has no dispatch, so there is nothing to replay; export another turn"
@@ -56,7 +56,7 @@ Recorded = Mapping[RecordedCall, tuple[RecordedAttempt, ...]]
 
 
 def document_of(turn: StoredTurn, attempts: tuple[AttemptRecorded, ...]) -> ReplayDocument:
-    """Return the document of a turn that is on record."""
+    """Return the document of a recorded turn."""
     dispatches = tuple(each.opened for each in turn.dispatches)
     told = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
     children = tuple(each.opened for each in turn.children if each.opened.parent_child_id is None)
@@ -69,7 +69,7 @@ def document_to_json(document: ReplayDocument) -> bytes:
 
 
 def document_from_json(raw: bytes) -> ReplayDocument:
-    """Read a document. Raises `CannotReplay` if it is none, or of another version."""
+    """Read a document. Raises `CannotReplay` if it is invalid, or of another version."""
     try:
         document = from_json(raw, ReplayDocument)
     except DecodeError as error:
@@ -93,7 +93,7 @@ def recorded_of(document: ReplayDocument) -> Recorded:
 
 
 def commits_of(document: ReplayDocument) -> Mapping[Digest, tuple[str, str]]:
-    """Return definition id and commit of each digest that the turn's contracts name."""
+    """Return definition id and commit of each digest in the turn's contracts."""
     contracts = [contract_from_json(child.context_json) for child in document.children]
     return {Digest(each.definition_digest): (each.definition_id, each.definition_commit) for each in contracts}
 

@@ -13,11 +13,11 @@ from sidecar.core.decoding import DecodeError, JsonDecoder, from_json
 
 VERSION: Final = 1
 LARGEST: Final = 256 * 1024
-"""Bytes of one attempt's frames; what is larger is cut, and cannot be replayed."""
+"""The most bytes of one attempt's frames. A larger attempt is truncated, and cannot be replayed."""
 
 
 Microseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""At most what a float holds exactly: a replay computes with floats, and larger numbers raise there."""
+"""At most what a float represents exactly: a replay computes with floats."""
 
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +48,7 @@ class ComponentFrame(_Frame, frozen=True, array_like=True, tag="component"):
 
 
 class UsageFrame(_Frame, frozen=True, array_like=True, tag="usage"):
-    """Tokens so far; attempts that were recorded before providers' caches were counted have None for cached ones."""
+    """The token counts so far. Recordings from before cached tokens were counted have None for these."""
 
     input_tokens: int
     output_tokens: int
@@ -74,7 +74,7 @@ class AskedFrame(_Frame, frozen=True, array_like=True, tag="asked"):
 
 
 class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
-    """Something that no runner may report; `what` is its class."""
+    """An object that runners may not report; `what` is its class."""
 
     what: str
 
@@ -87,19 +87,19 @@ class Effect(StrEnum):
     RELEASED = "released"
     WITHHELD = "withheld"
     BARRED = "barred"
-    """Withheld, and the tool may not be asked again: another attempt is not made."""
+    """Data was withheld and the tool may not be called again, so no other attempt is made."""
     BUDGET = "budget"
     """A call was refused because the budget of tool calls was used up."""
     SENT = "sent"
-    """A call that changes something goes out; its result is not known from here on."""
+    """A call with an effect is sent; from here on its result is unknown."""
     SETTLED = "settled"
     """The result of such a call is known."""
     FINAL = "final"
-    """The answer of such a call is too large to be kept for another attempt, hence none is made."""
+    """The answer of such a call is too large to be kept for another attempt, so none is made."""
 
 
 class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
-    """The tool gateway did something for the child."""
+    """An action of the tool gateway for the child."""
 
     effect: Effect
     tool: str
@@ -109,7 +109,7 @@ class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
     """The begin or the end of a delegation: its usage, and whether its data was withheld.
 
     Attributes:
-        sent, unknown: how many effects it sent, and of how many of them the result is unknown.
+        sent, unknown: number of effects that it sent, and how many of them have an unknown result.
     """
 
     child_id: str
@@ -132,8 +132,8 @@ class EndFrame(_Frame, frozen=True, array_like=True, tag="end"):
     """The end of the runner's stream, if it came before the sidecar ended the attempt.
 
     Attributes:
-        how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (itself), `raised` (anything else).
-        what: the error's detail, or the class of what was raised.
+        how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (itself), `raised` (any other exception).
+        what: the error's detail, or the class of the exception.
     """
 
     how: str
@@ -158,7 +158,7 @@ Frame = (
 
 
 class StoppedCall(msgspec.Struct, frozen=True):
-    """A call that was stopped, whether it ran or not; `at` microseconds since its dispatch came."""
+    """A call that was stopped, whether it ran or not; `at`: microseconds since the begin of its dispatch."""
 
     dispatch_id: str
     call_id: str
@@ -167,15 +167,15 @@ class StoppedCall(msgspec.Struct, frozen=True):
 
 
 class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The inputs from outside in one attempt.
+    """The recorded inputs of one attempt.
 
     Attributes:
-        began: microseconds since the dispatch came.
-        frames: in order; without an `EndFrame` or `FinishedFrame` the runner was still at work when it was stopped.
-        pause: microseconds drawn as the wait before the next attempt; None if none was drawn.
-        refused: why the next attempt was not made (`breaker`, `retry_budget`); depends on what other turns did.
+        began: microseconds since the begin of the dispatch.
+        frames: in order; without an `EndFrame` or `FinishedFrame` the runner was still running when it was stopped.
+        pause: the random wait before the next attempt in microseconds; None if there was none.
+        refused: why the next attempt was not made (`breaker`, `retry_budget`); this depends on other turns.
         stopped_calls: of the turn, so far.
-        incomplete: why the frames are not all there; empty if they are.
+        incomplete: why frames are missing; empty if they are complete.
     """
 
     version: int = VERSION
@@ -192,12 +192,12 @@ class _Version(msgspec.Struct):
 
 
 def attempt_to_json(attempt: RecordedAttempt) -> str:
-    """Return what is kept. Raises `UnicodeEncodeError` or `TypeError` for what is not JSON."""
+    """Return the stored form. Raises `UnicodeEncodeError` or `TypeError` for values that JSON cannot express."""
     return _ENCODER.encode(attempt).decode()
 
 
 def attempt_from_json(text: str) -> RecordedAttempt:
-    """Read what is kept. Raises `ValueError` if it is of another version, or broken."""
+    """Read the stored form. Raises `ValueError` if it is damaged or of another version."""
     try:
         found = from_json(text, _Version).version
         if found != VERSION:

@@ -32,12 +32,12 @@ def bucket_of(salt: str, key: str) -> int:
 
 
 def in_ramp(salt: str, key: str, basis_points: int) -> bool:
-    """Return whether a key is served at a ramp. No key is outside, at 100 % too (DESIGN section 8)."""
+    """Return whether a ramp includes a key. An empty key is outside, even at 100 % (DESIGN section 8)."""
     return bool(key) and bucket_of(salt, key) < basis_points
 
 
 def moved_buckets(golden: Iterable[tuple[str, str, int]] = GOLDEN) -> tuple[str, ...]:
-    """Return what the golden vectors find wrong: a sidecar that would move users must not start. Empty: nothing."""
+    """Return the golden vectors that do not match. A sidecar that would move users must not start."""
     return tuple(
         f"bucketing {VERSION}: key {key[:20]!r} with salt {salt!r} is in {bucket_of(salt, key)}, not in {bucket}"
         for salt, key, bucket in golden

@@ -9,14 +9,14 @@ from typing import Final
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 
 MODULES: Final = "src/consumer_agent/agents"
-"""Where the consumer-agent keeps the modules of its sub-agents. Source: PF1-D-53."""
+"""The folder of the consumer-agent's sub-agent modules. Source: PF1-D-53."""
 MANIFEST: Final = "evaluation_manifest.yaml"
 MARK: Final = "# status: deprecated"
-"""How a module says that it is kept for a while only; one of its first lines begins so."""
+"""Marks a deprecated module; one of its first lines begins with it."""
 
 
 class CheckoutRefused(Exception):
-    """The checkout cannot be read, or not be changed line by line; the text has the remedy."""
+    """The checkout cannot be read, or cannot be changed line by line; the text has the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class CleanupPatch:
     """The changes of a patch.
 
     Attributes:
-        diff: as `git apply` takes it at the top of the checkout; empty: there is nothing to change.
-        does: what it does, a phrase each.
-        notes: what a person has to see to besides, a sentence each.
+        diff: for `git apply` at the top of the checkout; empty: there is nothing to change.
+        does: the changes, a phrase each.
+        notes: further tasks for a person, a sentence each.
     """
 
     diff: str
@@ -72,11 +72,11 @@ class CleanupPatch:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something that a checkout still holds.
+    """A part of the definition that is still in a checkout.
 
     Attributes:
-        step: that sees to it.
-        where: file, from the top of the checkout, and line where there is one.
+        step: the step that removes it.
+        where: file, from the top of the checkout, and line if there is one.
         what: a phrase.
     """
 
@@ -90,8 +90,8 @@ class CheckoutReport:
     """The findings in a checkout.
 
     Attributes:
-        left: empty: nothing of what was asked about.
-        state: which state was looked at: the commit, and whether files differ from it.
+        left: empty: nothing that was searched for is left.
+        state: the examined state: the commit, and whether files differ from it.
     """
 
     left: tuple[Leftover, ...]

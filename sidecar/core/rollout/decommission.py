@@ -49,8 +49,8 @@ class StepCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """The statement that a step is complete.
 
     Attributes:
-        code: of step 3, else None.
-        confirmed: the operator's word; needed for the steps of `ON_THEIR_WORD`.
+        code: for step 3, otherwise None.
+        confirmed: the operator's statement; required for the steps of `ON_THEIR_WORD`.
     """
 
     step: CleanupStep
@@ -110,10 +110,10 @@ def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, 
 
 
 def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice, by: Actor) -> Change:
-    """Record what becomes of the eval suite, or of the tools; the same again changes nothing. Source: PF1-D-42.
+    """Record the decision about the eval suite or the tools; repeating a decision changes nothing. Source: PF1-D-42.
 
     Raises:
-        TransitionRefused: not begun, or step 5 has carried another decision out already.
+        TransitionRefused: not begun, or step 5 has already carried out a different decision.
     """
     facts, record = _begun(rollout, digest)
     before = record.decided(matter)
@@ -128,10 +128,10 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice
 
 
 def undo(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Take a decommission back; the definition stays in `rollback`. Source: PF1-D-44, TN-91.
+    """Undo a decommission; the definition stays in `rollback`. Source: PF1-D-44, TN-91.
 
     Raises:
-        TransitionRefused: not begun, or code or prompt blocks are deleted already.
+        TransitionRefused: not begun, or code or prompt blocks are already deleted.
     """
     facts, record = _begun(rollout, digest)
     name = facts.definition_id

@@ -23,7 +23,7 @@ class CleanupStep(StrEnum):
     BLOCKS = "blocks"
     """The prompt blocks that only it used are deleted, and with them the entry that named them."""
     EVALS_AND_TOOLS = "evals_and_tools"
-    """What an operator decided of its eval suite and its tools is done."""
+    """The decisions about its eval suite and its tools are carried out."""
 
     @property
     def number(self) -> int:
@@ -57,17 +57,17 @@ class CodeStatus(StrEnum):
     """The state of the Python modules after step 3. Source: PF1-FR-6b."""
 
     GONE = "gone"
-    """None is left; there may never have been one."""
+    """There are no modules (any more)."""
     DEPRECATED = "deprecated"
-    """Marked, for a while: the step has to be taken again before the decommission can end (PF1-AC-7b)."""
+    """Marked for a limited time: the step must be repeated before the decommission can end (PF1-AC-7b)."""
 
 
 class CompletedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One completed step.
 
     Attributes:
-        confirmed: an operator's word for what the sidecar cannot see; empty where it saw for itself.
-        definition_version: of the configuration in which the sidecar saw it.
+        confirmed: an operator's statement about what the sidecar cannot check; empty if it checked everything.
+        definition_version: of the configuration in which the sidecar checked it.
         code: of step 3; None for the others.
     """
 
@@ -107,16 +107,16 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
     tools: Decision | None = None
 
     def taken(self, step: CleanupStep) -> CompletedStep | None:
-        """Return what is on record of a step; None: it was not taken."""
+        """Return the record of a step; None: it was not completed."""
         return next((each for each in self.steps if each.step is step), None)
 
     def decided(self, matter: Subject) -> Decision | None:
-        """Return what was decided of a matter."""
+        """Return the decision about a subject."""
         return self.evals if matter is Subject.EVALS else self.tools
 
     @property
     def next_step(self) -> CleanupStep | None:
-        """The first step that was not taken; None: all were."""
+        """The first step that was not completed; None: all were."""
         return next((step for step in CleanupStep if self.taken(step) is None), None)
 
     @property
@@ -126,13 +126,16 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def code_gone(self) -> bool:
-        """Return whether step 3 left no code: from there on nothing is undone."""
+        """Return whether step 3 left no code. From then on, a decommission cannot be undone."""
         taken = self.taken(CleanupStep.MODULES)
         return taken is not None and taken.code is CodeStatus.GONE
 
     @property
     def finished_at(self) -> datetime | None:
-        """When the last of it was done; None: it has not ended. Code that is only deprecated is not done with."""
+        """The time at which the last part was completed; None: not completed.
+
+        Deprecated code does not count as completed.
+        """
         if self.next_step is not None or not self.code_gone:
             return None
         return max(each.at for each in self.steps)

@@ -1,4 +1,4 @@
-"""What a new state of the configuration means for the rollout of a slot. Source: PF1-FR-12, DESIGN section 8, TN-66.
+"""The effect of a new configuration on the rollout of a slot. Source: PF1-FR-12, DESIGN section 8, TN-66.
 
 An unknown digest is a new definition, a minor revision of a known definition, or a major change. A minor revision
 inherits everything, including the flags. A major change starts at `dev`; the sidecar continues to serve the previous
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
-from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
@@ -20,19 +20,19 @@ from sidecar.core.rollout.step import Actor, Change
 from sidecar.core.rollout.view import RolloutView, revised_by
 
 AT_ONCE: Final = "without a flag: served at once, as rollout.auto_promote_unflagged says"
-"""What the audit says of a definition that no operator promoted."""
+"""The audit's detail for a definition that no operator promoted."""
 
 
 def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_once: bool) -> Change:
-    """Return what seeing `card` makes of the rollout of its slot; without events nothing is new.
+    """Return the effect of loading `card` on the rollout of its slot; a change without events means no effect.
 
     Args:
-        rollout: as it stands; None: the slot has none yet.
-        slot: that the card fills.
+        rollout: the present rollout; None: the slot has none yet.
+        slot: the slot of the card.
         card: as loaded.
-        by: when, and on whose behalf.
-        at_once: without a flag it serves every user at once if nothing in the slot was promoted yet: the settings say
-            so, and no other entry of the configuration fills the slot.
+        by: actor and time.
+        at_once: a definition without a flag immediately serves every user, if no definition of the slot was ever
+            promoted. The settings allow it, and no other entry of the configuration fills the slot.
     """
     before = rollout or SlotRollout(slot=slot, salt=slot)
     known = revised_by(before, card.definition.id, card.shape)
@@ -65,6 +65,39 @@ class PendingPromotion(msgspec.Struct, frozen=True):
     definition_id: DefinitionId
     slot: Slot
     needs_flag: bool
+
+
+class MajorChange(msgspec.Struct, frozen=True):
+    """A loaded definition whose id serves with another, recorded content until an operator takes a step.
+
+    Attributes:
+        serving: digest of the recorded content.
+        loaded: digest of the configuration's content.
+        state: of the loaded content, `dev` or `test`.
+    """
+
+    definition_id: DefinitionId
+    slot: Slot
+    serving: Digest
+    loaded: Digest
+    state: LifecycleState
+
+
+def major_changes(catalogue: Catalogue, view: RolloutView) -> tuple[MajorChange, ...]:
+    """Return the definitions whose new content waits for a promotion while the recorded one serves."""
+    return tuple(
+        MajorChange(card.definition.id, card.definition.slot, serving, card.digest, facts.state)
+        for card in catalogue.cards.values()
+        if (facts := _facts(card, view)) is not None and facts.state in {LifecycleState.DEV, LifecycleState.TEST}
+        if (serving := _serving_of(card, view)) is not None
+    )
+
+
+def _serving_of(card: Card, view: RolloutView) -> Digest | None:
+    """Return the digest of the active definition of the card's slot, if it has the card's id."""
+    rollout = view.slots[card.definition.slot]
+    active = None if rollout.active is None else rollout.definitions.get(rollout.active)
+    return active.digest if active is not None and active.definition_id == card.definition.id else None
 
 
 def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[PendingPromotion, ...]:
@@ -116,9 +149,9 @@ def fresh_facts(card: Card) -> DefinitionFacts:
 
 
 def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) -> Change:
-    """Let a definition without a flag serve every user, if nothing in its slot has ever left `dev`.
+    """Let a definition without a flag serve every user, if no definition in its slot has ever left `dev`.
 
-    So it is also served if it was on record before the setting was on.
+    This also applies to a definition that was recorded before the setting was switched on.
     """
     rollout = change.rollout
     facts = rollout.definitions.get(card.digest)
@@ -134,9 +167,9 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) 
 
 
 def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor) -> Change:
-    """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised.
+    """Replace a definition by its minor revision, unless it is being decommissioned.
 
-    It inherits everything but the overrides: each was granted for a content.
+    The revision inherits everything but the overrides, because each override was granted for a content.
     """
     if known.decommission_began_at is not None:
         return Change(rollout)
@@ -171,12 +204,12 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor
 
 
 def _pair_of(known: DefinitionFacts, named: str | None, *, moved: bool) -> tuple[str | None, FlagPair]:
-    """Return the flag of a revision whose entry names `named`, and how far its pair has come.
+    """Return the flag of a revision whose entry names `named`, and the stage of its pair.
 
-    A flag that gates stays until it is retired, whatever the entry names: else a change of the configuration would end
-    a pause and disarm the kill switch, and no gate would be asked. A flag that is named first, or anew after the flags
-    were retired, gates again, or the entry would promise a switch that does nothing (TN-59). Neither it nor the flags
-    of a definition that has moved to another vertical were switched on by the ramp there.
+    A flag that gates stays until it is retired, whatever the entry names. Otherwise a change of the configuration would
+    end a pause and disarm the kill switch without any gate. A flag that is named for the first time, or again after the
+    flags were retired, gates again; otherwise the entry would promise a switch that does nothing (TN-59). The ramp has
+    switched on neither that flag nor the flags of a definition that has moved to another vertical.
     """
     if known.gated:
         return known.flag, FlagPair.NAMED if moved else known.flags

@@ -13,7 +13,7 @@ from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
 from sidecar.core.rollout.states import LifecycleState, Trigger
 
 RENEWED_SALT: Final = "salt "
-"""Detail of an activation that gave the slot another salt, which follows."""
+"""Begin of the detail of an activation that gave the slot a new salt; the salt follows."""
 
 
 @unique
@@ -29,16 +29,16 @@ class RolloutEventKind(StrEnum):
     GATE_OVERRIDDEN = "gate_overridden"
     ACTIVATED = "activated"
     SLOT_EMPTIED = "slot_emptied"
-    """By a rollback that was asked to leave the slot empty, although a target was recorded."""
+    """A rollback left the slot empty on request, although a target was recorded."""
     FLAGS_NAMED = "flags_named"
-    """By a revision, for the first time, again, or in another vertical: they have not been switched on yet."""
+    """A revision names flags for the first time, again, or in another vertical; they are not switched on yet."""
     FLAGS_KEPT = "flags_kept"
     """A revision no longer names them; they gate the definition until they are retired."""
     FLAGS_CREATED = "flags_created"
     FLAGS_ON = "flags_on"
     FLAGS_RETIRED = "flags_retired"
     FLAG_SWITCHED = "flag_switched"
-    """By hand, one of the two; the ramp's own switches are `flags_on`."""
+    """An operator switched one of the two flags; the ramp's own switches are `flags_on`."""
     KILLED = "killed"
     DECOMMISSION_BEGUN = "decommission_begun"
     DECOMMISSION_STEP = "decommission_step"
@@ -82,12 +82,12 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def event_id(self) -> str:
-        """What makes it one event over all replicas and repetitions."""
+        """The identity of the event over all replicas and repetitions."""
         return f"{self.digest}/{self.target_state}"
 
 
 class DecommissionMark(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes an event one of a decommission's: the fields of PF1-FR-10; its states are `rollback`. Source: TN-87.
+    """Marks an event of a decommission, with the fields of PF1-FR-10; its states are `rollback`. Source: TN-87.
 
     Attributes:
         step: `begin`, `decide`, `undo`, or the name of one of the five steps.
@@ -110,7 +110,7 @@ class GateVerdict(StrEnum):
     PENDING = "pending"
     INCONCLUSIVE = "inconclusive"
     UNAVAILABLE = "unavailable"
-    """No verdict that counts: no client, an outage, an expired verdict, or one about another step."""
+    """No valid verdict: no client, an outage, an expired verdict, or a verdict about another step."""
 
 
 class GateResult(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class GateResult(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the step may be taken as far as this gate is concerned."""
+        """Whether this gate lets the step pass."""
         return self.overridden or self.verdict is GateVerdict.PASS
 
     @property
@@ -140,15 +140,15 @@ class GateResult(msgspec.Struct, frozen=True):
 
 
 class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything else that happened to a rollout.
+    """Any other event of a rollout.
 
     Attributes:
-        actor_key, actor_role: as of a transition.
-        before, after: ramps in basis points, where it is about one.
-        sought: of a refused or held request, what exactly was wanted; see `Asked.sought`.
-        mode: of the rollout, if this changed it.
-        decommission: of an event of a decommission, else None.
-        gate_results: what the gates answered that were asked about the step, in order.
+        actor_key, actor_role: as in a transition.
+        before, after: ramps in basis points, if the event is about a ramp.
+        sought: for a refused or held request, the requested change; see `StepRequest.sought`.
+        mode: of the rollout, if this event changed it.
+        decommission: for an event of a decommission, otherwise None.
+        gate_results: the answers of the gates, in order.
     """
 
     slot: Slot

@@ -45,7 +45,7 @@ class FlagPair(StrEnum):
 
 
 class Tombstone(msgspec.Struct, frozen=True):
-    """A kill. It stays for the definition's life: `rollback` is terminal. Source: PF1-FR-9d, TN-61."""
+    """A kill. It is permanent, because `rollback` is terminal. Source: PF1-FR-9d, TN-61."""
 
     killed_at: datetime
     killed_by: str
@@ -53,7 +53,10 @@ class Tombstone(msgspec.Struct, frozen=True):
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """An automatic ramp-down that is not acknowledged yet, or that is waiting for `pre_ramp`. Source: PF1-D-31."""
+    """An automatic ramp-down that is not acknowledged yet, or after which `pre_ramp` has not passed.
+
+    Source: PF1-D-31.
+    """
 
     breach_id: str
     at: datetime
@@ -62,7 +65,10 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 class Override(msgspec.Struct, frozen=True):
-    """An operator lets one `fail` of one step pass; never an outage, never a policy's denial. Source: PF1-FR-4c."""
+    """An operator's permission for one `fail` of one step; never for an outage or a policy's denial.
+
+    Source: PF1-FR-4c.
+    """
 
     gate: str
     from_ramp: int
@@ -115,17 +121,17 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cohort_flag(self) -> str | None:
-        """The flag that carries the cohort. Source: TN-58."""
+        """The flag that controls the cohort. Source: TN-58."""
         return None if self.flag is None else f"{self.flag}_cohort"
 
     @property
     def gated(self) -> bool:
-        """Return whether its flags decide anything. Source: PF1-D-75, TN-59."""
+        """Return whether its flags have an effect. Source: PF1-D-75, TN-59."""
         return self.flag is not None and self.flags is not FlagPair.RETIRED
 
     @property
     def withdrawn(self) -> bool:
-        """Return whether flags that the sidecar has made decide nothing any more, because it is in `rollback`."""
+        """Return whether it is in `rollback`, so that flags created by the sidecar have no effect any more."""
         return self.state is LifecycleState.ROLLBACK and self.flags in {FlagPair.CREATED, FlagPair.ON}
 
     @property
@@ -147,11 +153,11 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
     """The rollout of one slot.
 
     Attributes:
-        revision: grows by one with each change; writes are compared with it.
+        revision: grows by one with each change; writes compare it.
         definitions: by digest; every definition that was ever loaded for the slot and is not forgotten.
         active: at most one, in `promote`; None: no user is served. Source: TN-62.
         curve: declared steps in basis points, ascending; empty: none declared, any step is allowed (PF1-D-40).
-        salt: what the buckets of its users are made with; `salt_of_first_step` says when it changes.
+        salt: input of the buckets of its users; `salt_of_first_step` says when it changes.
     """
 
     slot: Slot
@@ -168,17 +174,17 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.active is None else self.definitions[self.active].target
 
     def salt_of_first_step(self, digest: Digest) -> str:
-        """Return the salt once `digest` is active for the first time, so that other users are the first to get it.
+        """Return the salt once `digest` is active for the first time. A new salt lets other users be the first.
 
-        It stays for the first definition that is ever active in the slot, and while another one has a ramp between 0 %
-        and 100 % to return to: that one's users would change.
+        The salt stays for the first definition that is ever active in the slot. It also stays while another definition
+        has a ramp between 0 % and 100 % to return to, because that definition's users would change.
         """
         others = [each for each in self.definitions.values() if each.digest != digest and each.activated_at is not None]
         partial = any(each.state is LifecycleState.PROMOTE and 0 < each.ramp < WHOLE for each in others)
         return self.salt if partial or not others else f"{self.slot}/{digest.rpartition(':')[2][:SALT_DIGITS]}"
 
     def with_facts(self, facts: DefinitionFacts) -> "SlotRollout":
-        """Return it with one definition's facts replaced or added; the revision stays."""
+        """Return the rollout with one definition's facts replaced or added; the revision stays."""
         return msgspec.structs.replace(self, definitions={**self.definitions, facts.digest: facts})
 
     def of_id(self, definition_id: DefinitionId) -> tuple[DefinitionFacts, ...]:

@@ -21,7 +21,7 @@ class DecommissionScope(msgspec.Struct, frozen=True):
 
     Attributes:
         facts: of the definition.
-        card: as it was kept: it says which blocks and tools were its own.
+        card: the stored card, which names the definition's own blocks and tools.
         catalogue: the configuration as last loaded.
     """
 
@@ -45,13 +45,13 @@ def blockers(scene: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
 
 
 def leftovers(scene: DecommissionScope) -> tuple[str, ...]:
-    """Return everything that has to be gone, or decided, before a decommission has ended, a sentence each."""
+    """Return everything that must be removed or decided before a decommission ends, one sentence each."""
     seen = [said for check in (_entry_there, references, _blocks, _tools_to_remove) for said in check(scene)]
     return (*seen, *pending_steps(scene.facts))
 
 
 def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
-    """Yield what the record itself says is still to be done."""
+    """Yield the steps that are still to do according to the record."""
     record = facts.decommission
     if record is None:
         return
@@ -68,7 +68,7 @@ def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
 
 
 def references(scene: DecommissionScope) -> Iterator[str]:
-    """Yield who still names its slot in `sub_agents`, unless another definition fills that."""
+    """Yield the entries that still name its slot in `sub_agents`, unless another definition fills the slot."""
     slot = scene.rollout.slot
     if any(_fills(scene, scene.catalogue.cards[name]) for name in scene.catalogue.slots.get(slot, ())):
         return
@@ -94,7 +94,7 @@ def own_tools(card: Card, catalogue: Catalogue) -> tuple[ToolId, ...]:
 
 
 def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]]) -> frozenset[str]:
-    """Return what every other entry uses, whatever its state: each has to load."""
+    """Return what all other entries use, in any state, because each of them must load."""
     others = (each for name, each in catalogue.cards.items() if name != card.definition.id)
     return frozenset(name for each in others for name in names_of(each))
 
@@ -102,8 +102,8 @@ def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]
 def _fills(scene: DecommissionScope, card: Card) -> bool:
     """Return whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
 
-    A minor revision that is not on record (yet, or ever: what is being decommissioned is not revised) stands where the
-    definition does that it revises.
+    A minor revision that is not recorded counts as the definition that it revises. (A definition that is being
+    decommissioned is not revised, so its revisions may never be recorded.)
     """
     known = [
         each

@@ -1,8 +1,8 @@
-"""Which flag of a definition may be switched by hand, and what that means for the definitions that share it.
+"""Which flag of a definition an operator may switch, and the effect on the definitions that share it.
 
 Switching off reduces exposure, so it is allowed wherever the flag has an effect. Switching on restores users, so it
 must not exceed what the gates have passed. The ramp decides that: a flag that the ramp never switched on cannot be
-switched on by hand. Source: TN-56, TN-61, TN-82, PF1-D-7.
+switched on by an operator. Source: TN-56, TN-61, TN-82, PF1-D-7.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ class FlagKind(StrEnum):
 
 
 class FlaggedDefinition(msgspec.Struct, frozen=True):
-    """A definition that a flag decides about; `kind`: as which of its two flags."""
+    """A definition that a flag gates; `kind`: as which of its two flags."""
 
     slot: Slot
     facts: DefinitionFacts
@@ -47,9 +47,9 @@ class FlagSwitched(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of a manual switch on a flag.
 
     Attributes:
-        backend: that has it, by name.
-        after: as `before` where nothing was changed.
-        version: of the flag now; 0: its backend keeps none.
+        backend: the name of its backend.
+        after: equal to `before` if nothing was changed.
+        version: the present version of the flag; 0: its backend has no versions.
         affected: all definitions with the flag.
     """
 
@@ -63,7 +63,7 @@ class FlagSwitched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flag_of(facts: DefinitionFacts, kind: FlagKind) -> str:
-    """Return the name of a flag. Raises `TransitionRefused` if none decides about the definition."""
+    """Return the name of a flag. Raises `TransitionRefused` if no flag gates the definition."""
     name = facts.flag if kind is FlagKind.KILL else facts.cohort_flag
     if name is None:
         raise TransitionRefused(f"{facts.definition_id} names no flag: none decides about it")
@@ -75,12 +75,12 @@ def flag_of(facts: DefinitionFacts, kind: FlagKind) -> str:
 def definitions_using(
     rollouts: Iterable[SlotRollout], name: str, is_there: Callable[[Vertical], bool]
 ) -> tuple[FlaggedDefinition, ...]:
-    """Return every definition that a flag decides about, by slot.
+    """Return every definition that a flag gates, by slot.
 
     Args:
-        rollouts: all of them.
+        rollouts: all rollouts.
         name: of the flag.
-        is_there: says whether the flags of a vertical are in the backend that is meant.
+        is_there: returns whether the flags of a vertical are in the backend of this flag.
     """
     found = [
         FlaggedDefinition(rollout.slot, facts, FlagKind.KILL if facts.flag == name else FlagKind.COHORT)
@@ -103,10 +103,10 @@ def refuse_off(name: str, kind: FlagKind, others: Iterable[FlaggedDefinition]) -
 def refuse_on(
     facts: DefinitionFacts, kind: FlagKind, others: Iterable[FlaggedDefinition], before: FlagValue | None
 ) -> None:
-    """Raise `TransitionRefused` if a flag may not be switched on by hand.
+    """Raise `TransitionRefused` if an operator may not switch a flag on.
 
     Args:
-        facts: the definition that was named.
+        facts: the named definition.
         kind: which of its flags.
         others: the other definitions with that flag.
         before: the flag's value; None: the flag was never created.
@@ -135,7 +135,7 @@ def refuse_on(
 
 
 def affected(everybody: Iterable[FlaggedDefinition], *, on: bool) -> tuple[SwitchEffect, ...]:
-    """Return what a switch means for each definition behind a flag."""
+    """Return the effect of a switch on each definition with the flag."""
     return tuple(
         SwitchEffect(each.slot, each.facts.definition_id, each.facts.digest, each.facts.state, _words(each, on=on))
         for each in everybody

@@ -28,9 +28,9 @@ def as_of(
     """Return the rollout after `rows`.
 
     Args:
-        present: the rollout as it is now.
-        rows: of its slot, oldest first, up to the moment that is asked about.
-        beginning: as it stood before the first of them; None: there was nothing.
+        present: the present rollout.
+        rows: of its slot, oldest first, up to the requested time.
+        beginning: the rollout before the first row; None: there was none.
     """
     began = RolloutMode.EXPERIMENT
     then = beginning or SlotRollout(slot=present.slot, mode=began, salt=present.slot)
@@ -41,7 +41,7 @@ def as_of(
 
 
 def _unheard_of(present: SlotRollout, row: TransitionEvent | RolloutEvent) -> DefinitionFacts:
-    """Return a definition as it is when first seen; what was revised since is known by its id."""
+    """Return a definition in its first state; a definition that was revised since is identified by its id."""
     known = present.definitions.get(row.digest) or next(iter(present.of_id(row.subagent_id)), None)
     flag = known.flag if known else None
     return DefinitionFacts(
@@ -86,7 +86,7 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
             after = change(dead, active=None if then.active == row.digest else then.active)
         case what if what in PAIRS:
             after = then.with_facts(change(facts, flags=PAIRS[what]))
-        case _:  # refused, held, acknowledged, overridden: no change of who is served
+        case _:  # refused, held, acknowledged, overridden: the served users do not change
             pass
     return after
 

@@ -15,7 +15,10 @@ from sidecar.core.rollout.serving import FlagReader, flag_share
 from sidecar.core.rollout.view import RolloutView
 
 Sides = tuple[int, ...] | None
-"""For each divide, how many of its ramps a user is inside of. None: without a key, outside of all, 100 % included."""
+"""For each boundary, the number of its ramps that include the user.
+
+None: a user without a key is outside all ramps, even at 100 %.
+"""
 
 
 class RampBoundary(msgspec.Struct, frozen=True):
@@ -37,7 +40,7 @@ def boundaries_of(slots: Iterable[Slot], view: RolloutView, flags: FlagReader) -
 
 
 def membership_of(divides: Iterable[RampBoundary], key: str) -> Sides:
-    """Return where the user with `key` stands; about 1 µs a divide."""
+    """Return the ramps that include the user with `key`; about 1 µs per boundary."""
     if not key:
         return None
     sides = []

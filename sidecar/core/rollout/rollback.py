@@ -20,20 +20,22 @@ class Successor(msgspec.Struct, frozen=True):
 
 
 def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor | None = None) -> Change:
-    """Move a definition to `rollback`; if it was active, who is named, else its recorded target, is active again.
+    """Move a definition to `rollback`.
+
+    If it was active, the named successor or the recorded target becomes active again.
 
     The successor serves at its own last ramp, and makes no transition.
 
     Args:
         rollout: of the slot.
-        digest: which definition.
-        by: who takes it back, and why.
-        named: instead of the recorded target; None: that.
+        digest: the definition to roll back.
+        by: actor and reason.
+        named: replaces the recorded target; None: the recorded target.
 
     Raises:
-        TransitionRefused: it is in `dev` or in `rollback`; its successor cannot serve; or one is named for a definition
-            that is not active.
-        RevisionConflict: the slot does not have who is named (any more).
+        TransitionRefused: the definition is in `dev` or in `rollback`; the successor cannot serve; or a successor is
+            named for a definition that is not active.
+        RevisionConflict: the slot does not have the named successor (any more).
     """
     facts = facts_of(rollout, digest)
     moved(facts.state, LifecycleState.ROLLBACK)
@@ -75,7 +77,7 @@ def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor 
 
 
 def cannot_succeed(rollout: SlotRollout, facts: DefinitionFacts, digest: Digest, why: str) -> TransitionRefused:
-    """Return the refusal of a successor that cannot serve; it names who can."""
+    """Return the refusal of a successor that cannot serve; it names the definitions that can."""
     who = _recorded(rollout, facts) if digest == facts.target else _name(rollout, digest)
     others = [each for each in _may_succeed(rollout) if each.digest not in {facts.digest, digest}]
     could = ", ".join(_name(rollout, each.digest) for each in others) or "no other definition of the slot"
@@ -94,7 +96,7 @@ def _may_succeed(rollout: SlotRollout) -> Iterator[DefinitionFacts]:
 
 
 def _why_not(facts: DefinitionFacts) -> str:
-    """Say why a definition cannot serve again; empty: it can."""
+    """Return why a definition cannot serve again; empty: it can."""
     if facts.killed is not None:
         return "it was killed"
     if facts.decommission_began_at is not None:

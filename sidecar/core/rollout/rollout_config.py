@@ -20,7 +20,7 @@ from sidecar.core.rollout.transitions import PRE_FULL, PRE_RAMP
 MOST_STEPS: Final = 100
 
 MODES: Final = {"experiment": RolloutMode.EXPERIMENT, "cohort": RolloutMode.EXPERIMENT, "full": RolloutMode.FULL}
-"""What an operator may write. Source: TN-72."""
+"""The modes that an operator may write. Source: TN-72."""
 
 
 def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tuple[int, ...], by: Actor) -> Change:
@@ -60,7 +60,7 @@ def admits_control(rollout: SlotRollout, mode: RolloutMode) -> bool:
 
 
 def gates_of_mode(rollout: SlotRollout, mode: RolloutMode) -> tuple[str, ...]:
-    """Return the gates that a mode needs: that of the present ramp, if the control arm comes in to it; else none."""
+    """Return the gates of a mode: the gate of the present ramp if the mode admits the control arm, otherwise none."""
     if rollout.active is None or not admits_control(rollout, mode):
         return ()
     ramp = rollout.definitions[rollout.active].ramp
@@ -68,7 +68,7 @@ def gates_of_mode(rollout: SlotRollout, mode: RolloutMode) -> tuple[str, ...]:
 
 
 def curve_problems(curve: tuple[int, ...]) -> Iterator[str]:
-    """Yield what is wrong with a curve, as ends of sentences; empty is fine: none is declared."""
+    """Yield the problems of a curve, as ends of sentences. An empty curve is valid: none is declared."""
     if len(curve) > MOST_STEPS:
         yield f"has {len(curve)} steps; {MOST_STEPS} are the most"
     if any(not 0 < step <= WHOLE for step in curve):
@@ -80,5 +80,5 @@ def curve_problems(curve: tuple[int, ...]) -> Iterator[str]:
 
 
 def curve_words(curve: tuple[int, ...]) -> str:
-    """Return a curve for people."""
+    """Return a curve for display."""
     return ", ".join(f"{step / 100:g} %" for step in curve) or "none"

@@ -51,11 +51,11 @@ class FlagReader(Protocol):
 
 
 class BindSubject(msgspec.Struct, frozen=True):
-    """For whom a turn is bound.
+    """The user of a turn.
 
     Attributes:
-        key: what is bucketed: the principal; empty: outside every ramp.
-        arm: of the experiment, as the caller says; empty: bucketing decides.
+        key: input of the bucketing: the principal; empty: outside every ramp.
+        arm: of the experiment, as the caller states; empty: bucketing decides.
     """
 
     key: str
@@ -75,7 +75,10 @@ class ServingDecision(msgspec.Struct, frozen=True):
 
 
 PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, CandidateVerdict.FLAG_OFF})
-"""Verdicts on the active definition that leave the user to the target. A stale flag does not: absent is safe."""
+"""Verdicts on the active definition after which the target may serve.
+
+A stale flag is none: serving no definition is safe.
+"""
 
 UNDECIDED = frozenset({CandidateVerdict.CHOSEN, CandidateVerdict.FLAG_STALE})
 """Verdicts after which arm and ramp are still evaluated. A definition that arm or ramp excludes is no candidate,
@@ -85,13 +88,13 @@ whatever its flags say: an outage of the flags of a replacement then affects onl
 def serving_definition(
     rollout: SlotRollout, asker: BindSubject, flags: FlagReader, deprecated: frozenset[Digest]
 ) -> ServingDecision:
-    """Return who serves `asker`.
+    """Return the definition that serves a user.
 
     Args:
         rollout: of the slot.
-        asker: for whom.
+        asker: the user.
         flags: as last fetched.
-        deprecated: digests whose entry says so.
+        deprecated: digests of deprecated entries.
     """
     if rollout.active is None:
         return ServingDecision(None, tuple((digest, _idle(facts)) for digest, facts in rollout.definitions.items()))
@@ -110,7 +113,7 @@ def serving_definition(
 def verdict_on(
     rollout: SlotRollout, facts: DefinitionFacts, asker: BindSubject, flags: FlagReader, deprecated: frozenset[Digest]
 ) -> CandidateVerdict:
-    """Return the verdict on one definition, by the one rule that holds for the active one and the target alike."""
+    """Return the verdict on one definition. The same rule applies to the active definition and the target."""
     verdict = CandidateVerdict.CHOSEN
     if facts.killed is not None:
         verdict = CandidateVerdict.KILLED

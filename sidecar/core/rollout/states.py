@@ -33,10 +33,10 @@ MOVES: Final[Mapping[LifecycleState, frozenset[LifecycleState]]] = MappingProxyT
 
 
 def moved(source: LifecycleState, target: LifecycleState) -> LifecycleState:
-    """Return `target` if the move is allowed.
+    """Return `target` if the transition is allowed.
 
     Raises:
-        TransitionRefused: it is not an edge; says which moves there are.
+        TransitionRefused: it is not; the message lists the allowed ones.
     """
     if target not in MOVES[source]:
         possible = ", ".join(sorted(MOVES[source])) or "nothing: it is terminal; author a new definition"

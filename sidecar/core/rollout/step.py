@@ -46,7 +46,7 @@ def transition(
     """Return the change that moves a definition to `target`, with its audit event."""
     after = msgspec.structs.replace(facts, state=moved(facts.state, target))
     if target is LifecycleState.ROLLBACK:
-        after = msgspec.structs.replace(after, ramp=0)  # a ramp is of what is in `promote`; the event has the last one
+        after = msgspec.structs.replace(after, ramp=0)  # only `promote` has a ramp; the event keeps the last one
     event = TransitionEvent(
         slot=rollout.slot,
         subagent_id=facts.definition_id,
@@ -113,7 +113,7 @@ def next_revision(rollout: SlotRollout) -> SlotRollout:
 
 
 def facts_of(rollout: SlotRollout, digest: Digest) -> DefinitionFacts:
-    """Return the facts of a definition. Raises `TransitionRefused` if the slot has none such."""
+    """Return the facts of a definition. Raises `TransitionRefused` if the slot does not have it."""
     facts = rollout.definitions.get(digest)
     if facts is None:
         raise TransitionRefused(f"{rollout.slot} has no definition with that digest", metadata={"digest": digest})

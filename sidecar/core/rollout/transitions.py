@@ -36,7 +36,7 @@ BEFORE = {
     LifecycleState.TEST: Remedy.PROMOTE,
     LifecycleState.ROLLBACK: Remedy.NEW_DEFINITION,
 }
-"""What comes before a step that only a definition in `promote` can take."""
+"""The state before a step that only a definition in `promote` can take."""
 
 
 def to_test(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
@@ -64,12 +64,12 @@ def promote(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 
 def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
-    """Return the gates that a step to `to` basis points needs: none to lower, else by where it leads. Source: TN-73."""
+    """Return the gates of a step to `to` basis points: none to lower, otherwise by the new ramp. Source: TN-73."""
     if to <= facts.ramp:
         return ()
     needed = [PRE_FULL if to == WHOLE else PRE_RAMP]
     if facts.breach is not None and PRE_RAMP not in needed:
-        needed.insert(0, PRE_RAMP)  # after a breach it is needed again, whatever the step
+        needed.insert(0, PRE_RAMP)  # after a breach this gate must pass again, at any ramp
     return tuple(needed)
 
 
@@ -81,8 +81,8 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
 
     Raises:
         RoleRequired: a raise by another role.
-        TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
-            the declared curve does not have; an open breach that is not acknowledged.
+        TransitionRefused: not in `promote`; inactive although it was active before; a first step to 100 %; a step that
+            is not on the declared curve; an open breach that is not acknowledged.
     """
     facts = facts_of(rollout, digest)
     refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
@@ -127,7 +127,7 @@ def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -
 
 
 def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -> Change:
-    """Take note of a breach, which the next non-zero step needs. Raises `TransitionRefused` if there is none such."""
+    """Acknowledge a breach, which the next non-zero step requires. Raises `TransitionRefused` if there is none."""
     facts = facts_of(rollout, digest)
     breach = facts.breach
     if breach is None:
@@ -145,10 +145,10 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor)
 
 
 def activate(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Put a definition that is still in `promote` back into an empty slot, at its own last ramp.
+    """Make a definition in `promote` active again in an empty slot, at its own last ramp.
 
     Raises:
-        TransitionRefused: the slot is not empty, another state, killed, or it was never active.
+        TransitionRefused: the slot is not empty, or the definition is in another state, killed, or was never active.
     """
     facts = facts_of(rollout, digest)
     refuse_unless(rollout.active is None, f"{rollout.slot} is not empty; roll its active definition back first")
@@ -208,21 +208,20 @@ def _flags_created(facts: DefinitionFacts) -> bool:
 
 
 def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: int, expires_at: datetime) -> Change:
-    """Let one `fail` of one gate pass for the step to a ramp, once, until it expires.
+    """Permit one `fail` of one gate for the step to a ramp, once, until it expires.
 
     Source: PF1-FR-4c, DESIGN section 8.
 
     Args:
         rollout: of the slot.
-        digest: which definition.
-        by: who lets it pass, and why.
-        gate: whose `fail` passes.
+        digest: the definition.
+        by: actor and reason.
+        gate: the gate whose `fail` is permitted.
         to: ramp of the step in basis points.
-        expires_at: until when.
+        expires_at: end of the permission.
 
     Raises:
-        TransitionRefused: the step does not need that gate, there is no such step from the definition's state, or it
-            has expired already.
+        TransitionRefused: the step does not need that gate, the state has no such step, or the override has expired.
     """
     facts = facts_of(rollout, digest)
     steps = {LifecycleState.TEST: (PRE_MERGE,), LifecycleState.PROMOTE: gates_of_step(facts, to)}
@@ -239,7 +238,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Let the flags go: they have served. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
+    """Release the flags, which then have no effect. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
     facts = facts_of(rollout, digest)
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)
@@ -255,7 +254,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 
 def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) -> DefinitionFacts:
-    """Return the facts of a newly active definition: its target is the one that it displaces, and its flags are on."""
+    """Return the facts of a newly active definition: the replaced one is its target, and its flags are on."""
     return msgspec.structs.replace(
         facts,
         activated_at=at,
@@ -268,7 +267,7 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
 
 
 def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
-    """Return the overrides that are left once a step is taken: each lets one step pass."""
+    """Return the overrides that remain after a step: each permits one step."""
     return tuple(each for each in facts.overrides if (each.from_ramp, each.to_ramp) != (facts.ramp, to))
 
 

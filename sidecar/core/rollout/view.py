@@ -14,7 +14,7 @@ Stopped = tuple[Slot, Digest, DefinitionId]
 
 
 class RolloutView(msgspec.Struct, frozen=True):
-    """All rollouts as of one version of the store; a definition that is not on record is not served.
+    """All rollouts as of one version of the store; a definition that is not recorded is not served.
 
     Attributes:
         version: the version of the store.
@@ -27,7 +27,7 @@ class RolloutView(msgspec.Struct, frozen=True):
 
 
 def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
-    """Return the definitions that a kill flag would kill, too: a major change keeps the flag of its id."""
+    """Return the definitions that a kill flag would also kill: a major change keeps the flag of its id."""
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest
@@ -35,7 +35,7 @@ def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> t
 
 
 def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) -> Mapping[Slot, SlotRollout]:
-    """Return rollouts in which `down` are at 0 %, as they are on record soon; the same object if none is there."""
+    """Return the rollouts with the definitions of `down` at 0 %; the same object if the slots have none of them."""
     changed = {
         slot: msgspec.structs.replace(
             rollout,
@@ -51,13 +51,14 @@ def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) 
 
 
 def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]) -> frozenset[Digest]:
-    """Return what has taken the place of definitions that were stopped here, and revised on record meanwhile.
+    """Return the revisions of definitions that were stopped here and revised in the record in the meantime.
 
-    A minor revision inherits; a stop that is not on record yet is of the definition, whatever its content is by now.
+    A minor revision inherits everything. A stop that is not recorded yet applies to the definition, whatever its
+    present content is.
 
     Args:
-        slots: as they are on record.
-        stopped: slot, digest and id of each stop that is not on record yet.
+        slots: the recorded rollouts.
+        stopped: slot, digest and id of each stop that is not recorded yet.
     """
     found: dict[Digest, bool] = {}
     for slot, digest, definition_id in stopped:
@@ -71,7 +72,7 @@ def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]
 
 
 def revised_by(rollout: SlotRollout, definition_id: DefinitionId, shape: str) -> DefinitionFacts | None:
-    """Return the definition of which a content with this id and shape is a minor revision; None: it is a new one."""
+    """Return the definition that a content with this id and shape revises; None: the content is a new definition."""
     known = [each for each in rollout.of_id(definition_id) if each.shape == shape]
     return known[-1] if known else None
 

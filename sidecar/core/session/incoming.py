@@ -11,15 +11,15 @@ from sidecar.core.errors import AdmissionRefused, FieldProblem, SessionInvalid
 
 SESSION_FEATURE: Final = "session"
 MARGIN: Final = timedelta(minutes=1)
-"""By how much the deadline of a lane may be further away than its life can last."""
+"""How much longer the deadline of a lane may be than its lifetime."""
 ROUNDING: Final = 1.02
-"""gRPC rounds deadlines up on their way: those of half an hour to ten seconds."""
+"""gRPC rounds deadlines up when it sends them: those of half an hour to ten seconds."""
 OPERATIONS_LIMIT: Final = "lane_operations"
 RETRY_AFTER: Final = timedelta(milliseconds=100)
 MOST_ENTRIES: Final = 4096
-"""Operations, credits and abandons that one message may hold: the whole message is taken without a pause.
+"""The most operations, credits and abandons in one message, because a message is processed without a pause.
 
-4 MiB of them would be a million, and keep every other client waiting for many seconds.
+4 MiB of them would be a million, and would delay every other client for many seconds.
 """
 
 
@@ -27,19 +27,19 @@ class LaneStage(Enum):
     """The stage of a lane."""
 
     OPENING = auto()
-    """The client's hello has not come."""
+    """The client's hello has not arrived."""
     OPEN = auto()
     DRAINING = auto()
-    """The client was asked to open another lane; what it sends here is still carried out."""
+    """The client was asked to open another lane; its operations on this one are still executed."""
     CLOSING = auto()
-    """The client has closed its side: what is in flight ends, then the lane does."""
+    """The client has closed its side: the running operations end, then the lane."""
 
 
 class IncomingValidator(Struct):
     """The client's side of one lane.
 
     Attributes:
-        most_operations: in flight at a time.
+        most_operations: the most concurrent operations.
         newest: largest correlation id so far.
     """
 
@@ -48,7 +48,7 @@ class IncomingValidator(Struct):
     newest: int = 0
 
     def hello(self, contract_version: int, credit_bytes: int = 0) -> None:
-        """Take the client's hello. Raises `SessionInvalid`."""
+        """Accept the client's hello. Raises `SessionInvalid`."""
         if self.stage is not LaneStage.OPENING:
             raise _invalid("hello", "was sent before; it belongs into the first message only")
         if contract_version < 1:
@@ -58,14 +58,14 @@ class IncomingValidator(Struct):
         self.stage = LaneStage.OPEN
 
     def check_open(self, entries: int = 0) -> None:
-        """Raise `SessionInvalid` unless the client has said hello, or if its message holds more than it may."""
+        """Raise `SessionInvalid` before the client's hello, or if its message has too many entries."""
         if self.stage is LaneStage.OPENING:
             raise _invalid("hello", "is missing; the first message of a lane has one")
         if entries > MOST_ENTRIES:
             raise _invalid("operations", f"credits and abandons of one message must be at most {MOST_ENTRIES}")
 
     def begin(self, correlation_id: int, credit_bytes: int = 0) -> None:
-        """Take note of an operation. Raises `SessionInvalid`, which ends the lane: ids tell results apart."""
+        """Register an operation. Raises `SessionInvalid`, which ends the lane: ids must identify results."""
         if credit_bytes < 0:
             raise _invalid("operations.credit_bytes", "must not be negative")
         if correlation_id <= self.newest:
@@ -73,7 +73,7 @@ class IncomingValidator(Struct):
         self.newest = correlation_id
 
     def full(self) -> AdmissionRefused:
-        """Return the error of an operation that is one too many; it ends the operation alone."""
+        """Return the error of an operation beyond the limit; it ends only this operation."""
         return AdmissionRefused(
             f"{self.most_operations} operations are in flight on this lane; come back when one has ended",
             metadata={"limit": OPERATIONS_LIMIT},
@@ -81,17 +81,17 @@ class IncomingValidator(Struct):
         )
 
     def granted(self, more: int) -> None:
-        """Raise `SessionInvalid` unless a client grants something."""
+        """Raise `SessionInvalid` unless the client grants a positive amount."""
         if more <= 0:
             raise _invalid("credits.bytes", "must be more than 0")
 
     def drain(self) -> bool:
-        """Ask for another lane; returns whether this is the first request, and the client can still hear it."""
+        """Request another lane; return whether this is the first request and the client can still receive it."""
         asked, self.stage = self.stage is LaneStage.OPEN, _after(self.stage, LaneStage.DRAINING)
         return asked
 
     def close(self) -> None:
-        """The client has closed its side."""
+        """Note that the client has closed its side."""
         self.stage = LaneStage.CLOSING
 
 
@@ -100,21 +100,21 @@ def _after(stage: LaneStage, wanted: LaneStage) -> LaneStage:
 
 
 def longest_deadline(max_age: timedelta, drain_time: timedelta) -> timedelta:
-    """Return the longest deadline that a lane may have: as long as it can live, and a margin."""
+    """Return the longest deadline of a lane: its longest lifetime, and a margin."""
     return max_age + drain_time + MARGIN
 
 
 def check_deadline(left: timedelta | None, most: timedelta) -> None:
     """Raise `SessionInvalid` unless a lane has a deadline, of at most `most`.
 
-    A client that does not read cannot be told anything, not even that its lane is over; the deadline ends the stream.
+    A client that does not read cannot receive anything, not even that its lane is over; the deadline ends the stream.
     """
     if left is None or left > most * ROUNDING:
         raise _invalid("deadline", f"set a deadline of at most {most.total_seconds():g} s on the call of Session")
 
 
 def lifetime(max_age: timedelta, uniform: Callable[[float, float], float]) -> timedelta:
-    """Return when a lane is asked to drain: up to a tenth before its greatest age, so that not all do so at once."""
+    """Return when a lane is drained: up to a tenth before its maximum age, so that lanes are drained one by one."""
     return max_age * (1 - uniform(0.0, 0.1))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 MESSAGE_BYTES: Final = 1024 * 1024
-"""Results are put together into messages of at most that many bytes; a larger one goes alone."""
+"""Results are combined into messages of at most this size; a larger result is sent alone."""
 
 ONE_BYTE, TWO_BYTES, THREE_BYTES = 2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 << 21) - 1
 """Largest message of a result whose length takes so many bytes."""
@@ -28,22 +28,22 @@ class Credit(StrEnum):
 
 
 def cost(framed: bytes) -> int:
-    """Return what a result costs: its own size, without the tag and the length that make it a part of a message.
+    """Return the cost of a result: its own size, without the tag and length that embed it in a message.
 
     Args:
-        framed: a serialised message with one result and nothing else.
+        framed: a serialised message with exactly one result.
     """
     size = len(framed)
     return size - 2 - (size > ONE_BYTE) - (size > TWO_BYTES) - (size > THREE_BYTES)
 
 
 class OutgoingLimits(Struct, frozen=True):
-    """Bounds on what waits, in bytes.
+    """Limits of waiting results, in bytes.
 
     Attributes:
         operation_queue: of one operation without credit.
         lane_queue: of all operations without credit together.
-        most_credit: that a client can have granted, to the lane or to one operation; more is cut.
+        most_credit: the most credit of the lane or of one operation; more is ignored.
         message_bytes: see `MESSAGE_BYTES`.
     """
 
@@ -62,7 +62,7 @@ class _Flow(Struct):
 
 
 class OutgoingQueue:
-    """The results of one lane that have not left yet, as serialised messages.
+    """The unsent results of one lane, as serialised messages.
 
     Args:
         credit: of the lane, in bytes.
@@ -79,41 +79,41 @@ class OutgoingQueue:
 
     @property
     def size(self) -> int:
-        """How many bytes have not left yet."""
+        """The number of unsent bytes."""
         return self._waiting_bytes + self._ready_bytes
 
     @property
     def crowded(self) -> bool:
-        """Whether so much can leave already that nothing should be asked for until some of it has.
+        """Whether so many bytes could be sent already that no further work should be accepted until some are.
 
-        Credit does not bound this: the ends of operations cost none, and a client can grant what it never reads.
+        Credit does not limit this: the ends of operations cost none, and a client can grant credit and never read.
         """
         return self._ready_bytes > self._limits.lane_queue
 
     @property
     def ready(self) -> bool:
-        """Whether something can leave now."""
+        """Whether a message can be sent now."""
         return bool(self._ready)
 
     def open(self, correlation_id: int, credit: int) -> None:
-        """Begin to take results of an operation."""
+        """Accept results of an operation."""
         self._flows[correlation_id] = _Flow(min(credit, self._limits.most_credit), deque())
 
     @property
     def blocked(self) -> list[int]:
-        """The operations of which something waits for credit."""
+        """The operations whose results wait for credit."""
         return list(self._blocked)
 
     def is_blocked(self, correlation_id: int) -> bool:
-        """Return whether something of an operation waits for credit."""
+        """Return whether a result of an operation waits for credit."""
         return correlation_id in self._blocked
 
     def add(self, correlation_id: int, result: bytes, *, last: bool = False) -> Credit | None:
-        """Take a result of an open operation.
+        """Queue a result of an open operation.
 
         Returns:
-            None; or whose credit is missing, where more waits for it than may: then nothing was taken, and the caller
-            ends the operation with `cut`.
+            None; or the missing credit, if too much already waits for it: then the result was not queued, and the
+            caller ends the operation with `cut`.
         """
         flow = self._flows[correlation_id]
         if not flow.waiting and flow.credit > 0 and self._credit > 0:
@@ -130,19 +130,19 @@ class OutgoingQueue:
         return None
 
     def cut(self, correlation_id: int, end: bytes) -> None:
-        """End an open operation with a status that costs nothing; what waits of it is dropped."""
+        """End an open operation with a status that costs nothing; its waiting results are dropped."""
         flow = self._flows.pop(correlation_id)
         self._blocked.pop(correlation_id, None)
         self._waiting_bytes -= flow.waiting_bytes
         self.tell(end)
 
     def tell(self, message: bytes) -> None:
-        """Take what is of the lane itself: it costs nothing."""
+        """Queue a message of the lane itself, which costs nothing."""
         self._ready.append(message)
         self._ready_bytes += len(message)
 
     def grant(self, correlation_id: int, more: int) -> None:
-        """Take in more credit, of an operation or (0) of the lane; what it is enough for can leave."""
+        """Add credit to an operation, or (0) to the lane; results that it covers can be sent."""
         if more <= 0:
             return
         if correlation_id == 0:
@@ -155,7 +155,7 @@ class OutgoingQueue:
             self._unblock(correlation_id)
 
     def take(self) -> bytes:
-        """Return what leaves in one message: serialised messages, one after the other, are the message of them all."""
+        """Return the next message. Serialised messages, concatenated, are the message of all their fields."""
         ready, most = self._ready, self._limits.message_bytes
         taken = [ready.popleft()]
         size = len(taken[0])
@@ -166,7 +166,7 @@ class OutgoingQueue:
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def clear(self) -> int:
-        """Drop everything; returns how many bytes."""
+        """Drop everything; return the number of bytes."""
         dropped = self.size
         self._flows.clear()
         self._ready.clear()

@@ -13,8 +13,8 @@ class Stall(Struct, frozen=True):
     """One lane that was closed because its client did not read.
 
     Attributes:
-        correlation_ids: operations whose results did not leave any more; at most `MOST_IDS`.
-        dropped_bytes: what was queued.
+        correlation_ids: operations whose results were not sent any more; at most `MOST_IDS`.
+        dropped_bytes: size of the queued results.
     """
 
     lane_id: str
@@ -34,7 +34,7 @@ class Stalls:
         self._kept: dict[str, Stall] = {}
 
     def add(self, stall: Stall) -> None:
-        """Keep a report; the oldest gives way."""
+        """Store a report, replacing the oldest if there are too many."""
         if len(self._kept) >= MOST_REPORTS:
             del self._kept[next(iter(self._kept))]
         self._kept[stall.lane_id] = stall

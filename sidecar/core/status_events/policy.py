@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 TYPE_FORM: Final = re.compile(r"[a-z][a-z0-9_]{2,63}\Z")
-"""An identifier; anything else is taken for prose and dropped (PC2-FR-13a, TN-37)."""
+"""An identifier. Any other type is considered prose and dropped (PC2-FR-13a, TN-37)."""
 ATTRIBUTES_AT_MOST: Final = 16
 ATTRIBUTE_LENGTH: Final = 256
 
@@ -33,8 +33,8 @@ class EventRule(Struct, frozen=True):
     """The rule for one type.
 
     Attributes:
-        becomes: the type it is passed on as, with TRANSFORM.
-        window: how long reports are gathered, with BATCH.
+        becomes: the type that is forwarded instead, with TRANSFORM.
+        window: how long reports are collected, with BATCH.
     """
 
     handling: Handling = Handling.FORWARD
@@ -43,12 +43,12 @@ class EventRule(Struct, frozen=True):
 
 
 class Vocabulary(Struct, frozen=True):
-    """The known event types and their rules, and how fast one child may report.
+    """The known event types and their rules, and the rate limit of each child.
 
     Attributes:
         rules: by type.
-        per_second, burst: of a token bucket per child; what is over is dropped and counted.
-        silence: of a sub-agent that runs; after so long `still_working` is reported for it. None: never.
+        per_second, burst: of a token bucket per child; further reports are dropped and counted.
+        silence: the time without a report after which `still_working` is reported for a running sub-agent. None: never.
     """
 
     rules: Mapping[str, EventRule]
@@ -57,9 +57,9 @@ class Vocabulary(Struct, frozen=True):
     silence: timedelta | None = None
 
     def __post_init__(self) -> None:
-        """Drop rules whose type is no identifier: a report of one is unknown."""
+        """Drop rules whose type is not an identifier: reports of such a type are unknown."""
         rules = {name: rule for name, rule in self.rules.items() if TYPE_FORM.match(name)}
-        force_setattr(self, "rules", rules)  # frozen for everybody else
+        force_setattr(self, "rules", rules)  # the struct is frozen; this is part of its construction
 
 
 def bounded_attributes(attributes: Mapping[str, str]) -> dict[str, str]:

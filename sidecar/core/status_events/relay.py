@@ -13,7 +13,7 @@ from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary, b
 
 
 class TokenBucket(msgspec.Struct):
-    """Allows `burst` at once and `per_second` in the long run."""
+    """Allows `burst` reports at once and `per_second` in the long run."""
 
     per_second: float
     burst: float
@@ -33,7 +33,7 @@ class TokenBucket(msgspec.Struct):
 
 
 class _Batch(msgspec.Struct):
-    """Reports of one type, gathered until `due`."""
+    """Reports of one type, collected until `due`."""
 
     due: float
     reports: list[tuple[int, CallId, Slot]] = msgspec.field(default_factory=list)
@@ -49,7 +49,7 @@ class ChildReporter(msgspec.Struct, frozen=True):
 
 
 class StatusRelay:
-    """The policy at work for one dispatch."""
+    """The policy applied to one dispatch."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Begin with empty batches and full buckets."""
@@ -60,10 +60,10 @@ class StatusRelay:
     def offer(
         self, reporter: ChildReporter, event_type: str, attributes: Mapping[str, str], now: float
     ) -> tuple[str, StatusUpdate | None]:
-        """Take one report.
+        """Process one report.
 
         Returns:
-            (what was decided, what to pass on at once). The decision is a `Handling`, `unknown` or `rate_limited`.
+            (decision, update to send now). The decision is a `Handling`, `unknown` or `rate_limited`.
         """
         rule = self._rules.get(event_type)
         if rule is None:
@@ -83,11 +83,11 @@ class StatusRelay:
         return rule.handling, StatusUpdate(reporter.call_id, passed_on, (reporter.slot,), 1, bounded)
 
     def next_due(self) -> float | None:
-        """Return when the first batch is due; None if nothing is gathered."""
+        """Return when the first batch is due; None if there is none."""
         return min((batch.due for batch in self._batches.values()), default=None)
 
     def flush(self, now: float) -> Sequence[StatusUpdate]:
-        """Return the batches that are due, collapsed across siblings, the earliest first."""
+        """Return the batches that are due, combined across siblings, the earliest first."""
         ripe = sorted([(batch.due, name) for name, batch in self._batches.items() if batch.due <= now])
         return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
 
@@ -100,7 +100,7 @@ class StatusRelay:
 
 
 def _collapsed(event_type: str, batch: _Batch) -> StatusUpdate:
-    """Return one update for all reports: sub-agents once each, in emission order (PC2-D-20)."""
+    """Return one update for all reports: each sub-agent once, in emission order (PC2-D-20)."""
     in_order = sorted(batch.reports, key=lambda report: report[0])
     slots = tuple(dict.fromkeys(slot for _, _, slot in in_order))
     calls = list(dict.fromkeys(call_id for _, call_id, _ in in_order))

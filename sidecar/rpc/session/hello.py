@@ -11,14 +11,14 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 def server_hello(
     rules: SessionRules, instance_id: str, lane_id: str, age: timedelta, stall: Stall | None
 ) -> pb.SessionResponse:
-    """Return it.
+    """Return the message.
 
     Args:
-        rules: of the operator.
+        rules: the operator's settings.
         instance_id: of this run of the sidecar.
         lane_id: of this lane.
-        age: after which it is asked to drain.
-        stall: of the lane before it.
+        age: the age at which the lane is drained.
+        stall: the report about the previous lane.
     """
     response = pb.SessionResponse()
     hello = response.hello

@@ -55,11 +55,11 @@ class Lane:
         self.lane_id = parts.around.ids.new("lane")
 
     async def serve(self, messages: AsyncIterator[pb.SessionRequest]) -> None:
-        """Serve until the client has closed its side and everything has ended.
+        """Serve until the client has closed its side and every operation has ended.
 
         Raises:
-            SessionInvalid, MalformedMessage: the client does not keep to the contract.
-            SessionOver: the lane's time is over, or it was not read.
+            SessionInvalid, MalformedMessage: the client violates the contract.
+            SessionOver: the lane's time is over, or the client did not read.
         """
         reading = self._parts.around.spawner.spawn(self._read(messages), "lane")
         self._later(SILENT_INTERVALS * self._rules.heartbeat_interval.total_seconds(), self._require_hello)
@@ -85,12 +85,12 @@ class Lane:
             self._later(within.total_seconds(), self._writer.fail, _over(cause, "the lane's time is over"))
             self._writer.tell(message.SerializeToString())
 
-    # --- what comes in
+    # --- incoming messages
 
     async def _read(self, messages: AsyncIterator[pb.SessionRequest]) -> None:
         try:
             async for message in messages:
-                if self._writer.over:  # given up, but the stream has not ended yet: what begins now could not answer
+                if self._writer.over:  # the lane is abandoned: an operation that began now could not answer
                     return
                 self._heard_at = self._clock.monotonic()
                 self._take(message, self._heard_at)
@@ -99,11 +99,11 @@ class Lane:
             self._incoming.check_open()
             self._incoming.close()
             self._end_if_idle()
-        except Exception as error:  # noqa: BLE001  whatever it is, the lane ends with it
+        except Exception as error:  # noqa: BLE001  any error ends the lane
             self._writer.fail(error)
 
     async def _until_there_is_room(self) -> None:
-        """Read nothing more until the client has read some of what waits for it. That is not silence on its side."""
+        """Stop reading until the client has read some results. This does not count as silence of the client."""
         self._heard_at = math.inf
         while self._outgoing.crowded:
             await self._writer.written()
@@ -118,7 +118,7 @@ class Lane:
             self._outgoing.grant(credit.correlation_id, credit.bytes)
         for operation in message.operations:
             self._begin(operation, now)
-        # After the operations: one that is sent and abandoned in the same message is never begun.
+        # Abandons are handled after the operations: an operation that the same message abandons never begins.
         for correlation_id in message.abandons:
             if correlation_id in self._operations:
                 self._operations[correlation_id].leave(LeaveReason.ABANDONED)
@@ -146,7 +146,7 @@ class Lane:
         self._incoming.begin(message.correlation_id, message.credit_bytes)
         operation = Operation(message, self._metadata, self, now)
         method = self._parts.methods.get(operation.kind)
-        # Refused here, without a task: else one message could hold more of them than there is memory.
+        # Refused without a task: otherwise one message with many operations could exhaust the memory.
         if method is None:
             missing = [FieldProblem("request", "is missing")]
             self._refuse(operation, SessionInvalid("the operation holds no request", fields=missing), "")
@@ -160,7 +160,7 @@ class Lane:
         before = must_begin_before(operation, opening) if opening else ()
         if operation.kind == "dispatch":
             self._opening.setdefault(operation.token, []).append(operation)
-        operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, method, before), "operation")
+        operation.task = self._parts.around.spawner.spawn(self._run(operation, method, before), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
             operation.timer = loop.call_later(operation.seconds, operation.leave, LeaveReason.EXPIRED)
@@ -171,7 +171,7 @@ class Lane:
         self._outgoing.tell(response.SerializeToString())
         self._count(operation, name, code, error.reason)
 
-    async def _carry_out(self, operation: Operation, method: Method, before: Sequence[Operation]) -> None:
+    async def _run(self, operation: Operation, method: Method, before: Sequence[Operation]) -> None:
         answer: Any = None
         operation.started = True
         try:
@@ -199,10 +199,10 @@ class Lane:
                     del self._opening[operation.token]
             self._end(operation, answer, method.name)
 
-    # --- what goes out
+    # --- outgoing messages
 
     def add(self, operation: Operation, response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
-        """Take a result of an operation; see `Queue.add`."""
+        """Queue a result of an operation; see `OutgoingQueue.add`."""
         framed = response.SerializeToString()
         if len(framed) > self._rules.message_bytes:
             return Overloaded("the result is larger than a message may be; see server.limits.message_bytes")
@@ -238,7 +238,7 @@ class Lane:
         if not self._writer.over:
             self._parts.around.counts.operations[name, code] += 1
 
-    # --- its life
+    # --- lifetime
 
     def _require_hello(self) -> None:
         try:
@@ -281,7 +281,7 @@ class Lane:
 
     def _end_if_idle(self) -> None:
         if self._incoming.stage is LaneStage.CLOSING and not self._operations:
-            for correlation_id in self._outgoing.blocked:  # no credit can arrive any more
+            for correlation_id in self._outgoing.blocked:  # the client has closed its side: no more credit can arrive
                 unpaid, _ = ended(correlation_id, exhausted(Credit.LANE))
                 self._outgoing.cut(correlation_id, unpaid.SerializeToString())
             self._writer.over = True
@@ -290,7 +290,7 @@ class Lane:
     def _later(self, seconds: float, what: Callable[..., None], *arguments: Any) -> None:
         now = self._clock.monotonic()
         self._timers = [(at, timer) for at, timer in self._timers if at > now and not timer.cancelled()]
-        # The time is kept beside the handle: for less than half a millisecond uvloop returns one without `when()`.
+        # The time is stored separately: for less than half a millisecond, uvloop returns a handle without `when()`.
         timer = asyncio.get_running_loop().call_later(seconds, what, *arguments)
         self._timers.append((now + seconds, timer))
 

@@ -28,18 +28,18 @@ def names_of(enum: Any) -> dict[int, str]:
 
 
 def numbers_of(enum: Any, prefix: str, ours: Iterable[Ours]) -> dict[Ours, Any]:
-    """Pair our values with the proto's by name: `over` is `<PREFIX>_OVER`."""
+    """Pair the sidecar's values with the proto's by name: `over` is `<PREFIX>_OVER`."""
     return {value: enum.Value(f"{prefix}_{value.name}") for value in ours}
 
 
 def numbers_by_word(enum: Any, prefix: str) -> Mapping[str, Any]:
-    """Pair words of ours with the proto's names: `parent_lost` with `<PREFIX>_PARENT_LOST`, the empty word with 0."""
+    """Pair words with the proto's names: `parent_lost` with `<PREFIX>_PARENT_LOST`, the empty word with 0."""
     names = {name.removeprefix(f"{prefix}_").lower(): number for name, number in enum.items()}
     return {"": 0, **names}
 
 
 def values_of(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
-    """Return our values by number."""
+    """Return the sidecar's values by number."""
     return {number: value for value, number in numbers.items()}
 
 
@@ -56,7 +56,7 @@ VERDICTS: Final[Mapping[int, Verdict]] = {
 QUESTION_KIND: Final = numbers_of(question_pb2.QuestionKind, "QUESTION_KIND", QuestionKind)
 ANSWERER: Final = numbers_of(question_pb2.Answerer, "ANSWERER", Answerer)
 ANSWERED_BY: Final[Mapping[int, Answerer]] = values_of(ANSWERER)
-"""Unspecified is refused: a client that does not say who answered could have the model approve."""
+"""Unspecified is refused: a client that does not say who answered could let the model approve."""
 DECISIONS: Final[Mapping[int, Decision | None]] = {
     question_pb2.DECISION_UNSPECIFIED: None,
     **values_of(numbers_of(question_pb2.Decision, "DECISION", Decision)),
@@ -70,13 +70,13 @@ TURN_STATES: Final[Mapping[int, TurnState | None]] = {
     record_pb2.TURN_STATE_UNSPECIFIED: None,
     **values_of(TURN_STATE),
 }
-"""As a filter: unspecified is any."""
+"""As a filter: unspecified means any."""
 
 COMPACTION_DUE: Final = numbers_of(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
 CALL_STATE: Final = numbers_of(dispatch_pb2.CallState, "CALL_STATE", CallState)
 OUTCOME: Final = numbers_of(outcome_pb2.Outcome, "OUTCOME", Outcome)
 OUTCOMES_ASKED: Final[Mapping[int, Outcome | None]] = {outcome_pb2.OUTCOME_UNSPECIFIED: None, **values_of(OUTCOME)}
-"""As a filter: unspecified is any."""
+"""As a filter: unspecified means any."""
 CAP: Final = numbers_of(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
 CANDIDATE: Final = numbers_of(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
 REASON: Final = numbers_of(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)

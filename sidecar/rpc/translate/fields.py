@@ -35,18 +35,18 @@ def fill_timestamp(message: Timestamp, moment: datetime) -> None:
 
 def fill_duration(message: Duration, length: timedelta) -> None:
     """Fill a duration of 0 or more into a message in place."""
-    message.SetInParent()  # 0 has no field to set, and is not the same as unknown
+    message.SetInParent()  # for 0 no field is set, and the message would look like an unknown duration
     message.seconds, message.nanos = length.days * 86_400 + length.seconds, length.microseconds * 1000
 
 
 Value = TypeVar("Value")
 
 LONGEST_DURATION: Final = timedelta(days=1)
-"""The longest duration that a request may ask for; more is taken for a mistake in the unit."""
+"""The longest duration that a request may name; a longer one is probably a mistake in the unit."""
 MOST_COUNT: Final = 1000
 KIB: Final = 1024
 INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories that could forge a line of a log or of a prompt, or hide in it: controls, formats, separators."""
+"""Unicode categories that could forge a line in a log or prompt, or hide in it: controls, formats, separators."""
 NANOS: Final = 1_000_000_000
 
 
@@ -68,7 +68,7 @@ class Fields:
         self._problems: list[FieldProblem] = []
 
     def refuse(self, field: str, what: str) -> None:
-        """Note that a field is wrong."""
+        """Note a problem of a field."""
         self._problems.append(FieldProblem(field, what))
 
     def check(self) -> None:
@@ -83,7 +83,7 @@ class Fields:
         )
 
     def run_side_id(self, field: str, value: str) -> str:
-        """An id that the client made."""
+        """An id that the client created."""
         problem = problem_with_run_side_id(field, value)
         if problem is not None:
             self._problems.append(problem)
@@ -96,7 +96,7 @@ class Fields:
         return value
 
     def moment(self, field: str, value: Timestamp) -> datetime | None:
-        """A time; None if it is none."""
+        """A time; None if it is invalid."""
         try:
             return (EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)).astimezone(UTC)
         except (OverflowError, ValueError):
@@ -104,13 +104,13 @@ class Fields:
             return None
 
     def principal(self, field: str, value: str) -> Principal:
-        """On whose behalf something happens; kept byte for byte."""
+        """The user on whose behalf the request is made; kept byte for byte."""
         if not value:
             self.refuse(field, "is empty; say on whose behalf the turn happens")
         return Principal(self.one_line(field, value, 256))
 
     def required(self, field: str, value: str, most: int, where_from: str) -> str:
-        """An opaque text that came from somewhere; at most `most` characters."""
+        """An opaque text of at most `most` characters that the client got from `where_from`."""
         if not value:
             self.refuse(field, f"is empty; send {where_from}")
         elif len(value) > most:
@@ -118,8 +118,8 @@ class Fields:
         return value
 
     def text(self, field: str, value: str, most_kib: int) -> str:
-        """A text in any words; at most `most_kib` KiB of UTF-8."""
-        # Characters first: a text of at most a quarter as many needs no encoding to know that it fits.
+        """A free text; at most `most_kib` KiB of UTF-8."""
+        # A character has at most four bytes: a text with at most a quarter as many characters fits without encoding it.
         if len(value) * 4 > most_kib * KIB and len(value.encode()) > most_kib * KIB:
             self.refuse(field, f"is over {most_kib} KiB of UTF-8")
         return value
@@ -145,7 +145,7 @@ class Fields:
         return value
 
     def member(self, field: str, number: int, values: Mapping[int, Value], names: Mapping[int, str]) -> Value:
-        """A value of an enum; enums are open in proto3, so any number may come."""
+        """A value of an enum. Enums are open in proto3, so the number may be unknown."""
         if number not in values:
             known = ", ".join(names[each] for each in values)
             self.refuse(field, f"must be one of {known}; was {names.get(number, number)}")

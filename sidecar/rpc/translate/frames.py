@@ -26,7 +26,10 @@ from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2
 
 Told = dict[CallId, outcome_pb2.CallOutcome]
-"""Outcomes already sent as events of this stream. The result copies these messages, cheaper than a translation."""
+"""Outcomes already sent as events of this stream.
+
+The result copies these messages, which is cheaper than a translation.
+"""
 NONE_TOLD: Final[Told] = {}
 
 
@@ -60,7 +63,7 @@ def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult, to
 
 def fill_intents(message: outcome_pb2.IntentReport, intents: IntentReport) -> None:
     """Fill in the intent counts of one response."""
-    message.SetInParent()  # if all counts are 0, no assignment marks the message as present
+    message.SetInParent()  # if all counts are 0, no field is set and the message would look absent
     message.declared, message.emitted, message.failsafe = intents.declared, intents.emitted, intents.failsafe
     message.switched, message.prior_context_missing = intents.switched, intents.prior_context_missing
 

@@ -16,12 +16,12 @@ MOST: Final = 200
 
 
 class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
-    """Which page.
+    """The requested page.
 
     Attributes:
-        size: most rows, at most 200 whatever was asked for; 0: the usual number.
-        after: place of the last row before it; None: it is the first page.
-        scope: what its tokens are good for: the list and its filters.
+        size: the most rows, at most 200; 0: the default.
+        after: position of the last row before it; None: it is the first page.
+        scope: the list and its filters, for which its tokens are valid.
     """
 
     size: int
@@ -53,14 +53,14 @@ def asked_page(fields: Fields, message: Any, form: type[Place]) -> AskedPage[Pla
 
 
 def page_of(rows: Iterable[Row], message: Any, place: Callable[[Row], str]) -> tuple[list[Row], str]:
-    """Return the page of a list that is at hand, and the token of the next one. Raises `InvalidRequest`.
+    """Return the page of a complete list, and the token of the next one. Raises `InvalidRequest`.
 
-    A row that comes or goes between two pages moves no other row to another page.
+    A row that is added or removed between two pages moves no other row to another page.
 
     Args:
         rows: in any order.
         message: with `page_size` and `page_token`; every other field is a filter.
-        place: what rows are ordered by; each has one of its own.
+        place: returns the sort key of a row, which is unique.
     """
     fields = Fields(message.DESCRIPTOR.name)
     asked = asked_page(fields, message, str)

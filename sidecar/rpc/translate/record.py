@@ -48,7 +48,7 @@ class EpisodePlace(NamedTuple):
 
 
 class _Proof(msgspec.Struct):
-    """What of a turn's claims says how its principal is known."""
+    """The part of a turn's claims that says how its principal is known."""
 
     verified: bool = False
 
@@ -57,7 +57,7 @@ class _Proof(msgspec.Struct):
 
 
 def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnPlace]]:
-    """Return which turns, and which page of them. Raises `InvalidRequest`."""
+    """Return the query and the requested page. Raises `InvalidRequest`."""
     fields = Fields("ListTurnsRequest")
     episode_id = fields.run_side_id("episode_id", message.episode_id) if message.episode_id else None
     slot = fields.one_line("sub_agent_id", message.sub_agent_id, LONGEST_SLOT) if message.sub_agent_id else None
@@ -80,7 +80,7 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
 
 
 def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
-    """Return which turn, and which children of it. Raises `InvalidRequest`."""
+    """Return the turn, and the requested children. Raises `InvalidRequest`."""
     fields = Fields("GetTurnRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.child_ids) > MOST_CHILDREN_NAMED:
@@ -92,7 +92,7 @@ def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
 
 
 def export_replay(message: pb.ExportReplayRequest) -> TurnId:
-    """Return which turn. Raises `InvalidRequest`."""
+    """Return the turn. Raises `InvalidRequest`."""
     fields = Fields("ExportReplayRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     fields.check()
@@ -116,7 +116,7 @@ def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildI
 
 
 def list_episodes(message: pb.ListEpisodesRequest) -> tuple[EpisodeMark | None, AskedPage[EpisodePlace]]:
-    """Return from where on, and which page. Raises `InvalidRequest`."""
+    """Return the first position and the requested page. Raises `InvalidRequest`."""
     fields = Fields("ListEpisodesRequest")
     page = asked_page(fields, message, EpisodePlace)
     fields.check()

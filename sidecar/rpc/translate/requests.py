@@ -44,7 +44,7 @@ FROM_BIND: Final = "what BindTurn returned"
 
 
 def bind_turn(message: pb.BindTurnRequest, *, verified: bool = False) -> BindTurnRequest:
-    """Return what to bind; without the user token. Raises `InvalidRequest`."""
+    """Return the request, without the user token. Raises `InvalidRequest`."""
     fields = Fields("BindTurnRequest")
     request = BindTurnRequest(
         turn_id=TurnId(fields.run_side_id("turn_id", message.turn_id)),
@@ -63,7 +63,7 @@ def bind_turn(message: pb.BindTurnRequest, *, verified: bool = False) -> BindTur
 
 
 def dispatch(message: pb.DispatchRequest, within: str = "") -> DispatchRequest:
-    """Return what to run. `within` names the field that holds the message. Raises `InvalidRequest`."""
+    """Return the request. `within` is the field that contains the message. Raises `InvalidRequest`."""
     fields = Fields("DispatchRequest")
     policy = fields.member(f"{within}on_disconnect", message.on_disconnect, enums.ON_DISCONNECTS, ON_DISCONNECT_NAMES)
     request = DispatchRequest(
@@ -83,7 +83,7 @@ def dispatch(message: pb.DispatchRequest, within: str = "") -> DispatchRequest:
 
 
 def resume(message: pb.ResumeDispatchRequest) -> ResumeRequest:
-    """Return what to listen to. Raises `InvalidRequest`."""
+    """Return the request. Raises `InvalidRequest`."""
     fields = Fields("ResumeDispatchRequest")
     if message.after_sequence < 0:
         fields.refuse("after_sequence", f"must be 0 or more, was {message.after_sequence}")
@@ -97,7 +97,7 @@ def resume(message: pb.ResumeDispatchRequest) -> ResumeRequest:
 
 
 def cancel(message: pb.CancelCallRequest) -> CancelRequest:
-    """Return what to cancel. Raises `InvalidRequest`."""
+    """Return the request. Raises `InvalidRequest`."""
     fields = Fields("CancelCallRequest")
     request = CancelRequest(
         surface_token=_token(fields, message.surface_token),
@@ -117,7 +117,7 @@ def close_child(message: pb.CloseChildRequest) -> CloseChildRequest:
 
 
 def end_turn(message: pb.EndTurnRequest) -> EndTurnRequest:
-    """Return how to end a turn. Raises `InvalidRequest`."""
+    """Return the request. Raises `InvalidRequest`."""
     fields = Fields("EndTurnRequest")
     if len(message.integrations) > MOST_INTEGRATIONS:
         fields.refuse("integrations", f"are more than {MOST_INTEGRATIONS}")
@@ -128,7 +128,7 @@ def end_turn(message: pb.EndTurnRequest) -> EndTurnRequest:
     _refuse_repeated(fields, [each.child_id for each in integrations], "integrations[{}].child_id")
     request = EndTurnRequest(
         surface_token=_token(fields, message.surface_token),
-        # Verdicts come in any order: the same ones in another order are the same request.
+        # Sorted, so that a repeated request with the verdicts in another order equals the first one.
         integrations=tuple(sorted(integrations, key=lambda each: each.child_id)),
         narration=fields.text("narration", message.narration, 256),
         declared_intent_count=fields.count("declared_intent_count", message.declared_intent_count),

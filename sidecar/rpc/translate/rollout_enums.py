@@ -1,6 +1,6 @@
-"""Numbers of the proto enums about rollouts to our values and back; each table is whole, which a test holds.
+"""Maps proto enums about rollouts to the sidecar's values and back; a test checks that each table is complete.
 
-Apart from the others, so that a sidecar without operators does not load these messages.
+Separate from the other enums, so that a sidecar without operators does not load these messages.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ FLAG_PAIR: Final[Mapping[FlagPair, Any]] = {
     FlagPair.ON: reading_pb2.FLAG_PAIR_SWITCHED_ON,
     **numbers_of(reading_pb2.FlagPair, "FLAG_PAIR", [each for each in FlagPair if each is not FlagPair.ON]),
 }
-"""How far they have come, and not what they are: `on` would be said beside flags that are off."""
+"""The stage of the flags, not their values: `on` would be shown next to flags that are off."""
 FLAG_KIND: Final = numbers_of(flags_pb2.FlagKind, "FLAG_KIND", FlagKind)
 FLAG_KINDS: Final = values_of(FLAG_KIND)
 FLAG_VALUE: Final = numbers_of(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
@@ -39,7 +39,7 @@ CODE_STATUSES: Final[Mapping[int, CodeStatus | None]] = {
     reading_pb2.CODE_STATUS_UNSPECIFIED: None,
     **values_of(CODE_STATUS),
 }
-"""Of a step that is about no code: unspecified."""
+"""Unspecified for steps without code."""
 TRIGGER: Final = numbers_of(reading_pb2.Trigger, "TRIGGER", Trigger)
 GATE_VERDICT: Final = numbers_of(reading_pb2.GateVerdict, "GATE_VERDICT", GateVerdict)
 ROLLOUT_EVENT_KIND: Final = numbers_by_word(reading_pb2.RolloutEventKind, "ROLLOUT_EVENT_KIND")
@@ -48,5 +48,5 @@ ACTOR_ROLE: Final = numbers_by_word(reading_pb2.ActorRole, "ACTOR_ROLE")
 
 
 def flag_pair(facts: DefinitionFacts) -> Any:
-    """Return how far the flags of a definition have come."""
+    """Return the stage of a definition's flags."""
     return reading_pb2.FLAG_PAIR_WITHDRAWN if facts.withdrawn else FLAG_PAIR[facts.flags]

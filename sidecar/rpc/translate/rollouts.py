@@ -26,14 +26,14 @@ MOST_NUMBER: Final = 2**53
 LONGEST_PRINCIPAL: Final = 256
 LONGEST_ARM: Final = 128
 LARGEST_ANSWER: Final = 60 * 1024
-"""Bytes; below the least that `limits.message_bytes` may be."""
+"""Bytes; below the minimum of `limits.message_bytes`."""
 
 
 # --- requests
 
 
 def get(message: pb.GetRolloutRequest) -> str:
-    """Return which slot or definition. Raises `InvalidRequest`."""
+    """Return the slot or definition. Raises `InvalidRequest`."""
     fields = Fields("GetRolloutRequest")
     slot = fields.definition_name("slot", message.slot)
     fields.check()
@@ -52,7 +52,7 @@ def explain(message: pb.ExplainServingRequest) -> tuple[str, BindSubject, dateti
 
 
 def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
-    """Return which slot, which digest, and the ramp. Raises `InvalidRequest`."""
+    """Return slot, digest and ramp. Raises `InvalidRequest`."""
     fields = Fields("PreviewRampRequest")
     slot = fields.definition_name("slot", message.slot)
     digest = fields.one_line("digest", message.digest, steps.LONGEST_DIGEST)
@@ -62,7 +62,7 @@ def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
 
 
 def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
-    """Return which rows. Raises `InvalidRequest`."""
+    """Return the query. Raises `InvalidRequest`."""
     fields = Fields("WatchAuditRequest")
     slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else None
     named = message.definition_id
@@ -100,7 +100,7 @@ def slot_message(reading: SlotReading) -> pb.SlotStatus:
 
 
 def explanation_message(found: Explanation) -> pb.ExplainServingResponse:
-    """Return why."""
+    """Return the explanation."""
     message = pb.ExplainServingResponse(
         slot=found.slot,
         served_digest=found.served or "",
@@ -138,7 +138,7 @@ def replica_message(replica: Replica) -> pb.Replica:
 
 
 def audit_messages(rows: Sequence[AuditRow]) -> Iterator[pb.WatchAuditResponse]:
-    """Yield a page of audit rows in messages below the size limit: a transition names every flag that is on."""
+    """Yield a page of audit rows in messages below the size limit: a transition names every active flag."""
     answer, size = pb.WatchAuditResponse(), 0
     for message in map(audit_message, rows):
         size += message.ByteSize()

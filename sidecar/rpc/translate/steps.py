@@ -29,7 +29,7 @@ FURTHEST: Final = timedelta(days=31)
 STOP_REACH: Final = enums.numbers_by_word(pb.StopReach, "STOP_REACH")
 STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
 SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.SwitchFlagOff)
-"""Steps in the safe direction; they may go without a revision."""
+"""Steps in the safe direction, which may omit the revision."""
 
 
 def transition(message: pb.TransitionRequest) -> requests.Transition:
@@ -117,7 +117,7 @@ def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
 
 
 def request_to_plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
-    """Return a step that has nothing but a header. Raises `InvalidRequest`."""
+    """Return a step that has only a header. Raises `InvalidRequest`."""
     fields = Fields(named)
     asked = header(fields, message.header, kind)
     fields.check()
@@ -148,7 +148,7 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
 
 
 def gate_message(result: GateResult) -> reading_pb2.GateAnswer:
-    """Return what one gate answered."""
+    """Return the answer of one gate."""
     return reading_pb2.GateAnswer(
         gate=result.gate,
         verdict=rollout_enums.GATE_VERDICT[result.verdict],

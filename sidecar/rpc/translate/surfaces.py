@@ -14,7 +14,7 @@ MOST_SURFACES: Final = 256
 
 
 class BoundTurns:
-    """Builds answers to BindTurn. The part that a whole cohort shares is built once and cached as bytes.
+    """Builds responses to BindTurn. The part that a whole cohort shares is built once and cached as bytes.
 
     Args:
         contract: what this sidecar offers.
@@ -44,7 +44,7 @@ class BoundTurns:
         return answer
 
     def _of_cohort(self, surface: Surface) -> bytes:
-        """Return the surface's message; by identity, for binds share surfaces and comparing one costs more."""
+        """Return the surface's message, cached by identity: binds share surfaces, and comparing surfaces costs more."""
         made = self._made.get(id(surface))
         if made is None:
             if len(self._made) >= MOST_SURFACES:
@@ -54,7 +54,7 @@ class BoundTurns:
 
 
 def start_state(*, attached: bool) -> dispatch_pb2.StartState:
-    """Return whether a request began the work or found it begun."""
+    """Return whether a request began the work, or found that it had begun."""
     return dispatch_pb2.START_STATE_ATTACHED if attached else dispatch_pb2.START_STATE_STARTED
 
 
@@ -80,7 +80,7 @@ def candidate_message(candidate: Candidate) -> surface_pb2.Candidate:
 
 
 def _surface(surface: Surface) -> surface_pb2.Surface:
-    """Return what all turns of a cohort have in common."""
+    """Return the part that all turns of a cohort share."""
     card = surface.orchestrator
     return surface_pb2.Surface(
         sub_agent_tools=[_sub_agent_tool(tool) for tool in surface.tools],

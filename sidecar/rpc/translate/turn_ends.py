@@ -38,7 +38,7 @@ class ClosedTurns:
         return answer
 
     def _of_cohort(self, record: RoutingRecord) -> bytes:
-        """Return the shared part; by identity of the candidates, for turns share surfaces and comparing costs more."""
+        """Return the shared part, cached by identity of the candidates: comparing them would cost more."""
         made = self._made.get(id(record.candidates))
         if made is None or made[1] is not record.cohort:
             if len(self._made) >= MOST_SURFACES:
@@ -69,7 +69,7 @@ def routing_message(record: RoutingRecord) -> routing_pb2.RoutingDecision:
 
 
 def _fill_shared(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> None:
-    """Fill in what the turns of a cohort have in common."""
+    """Fill in the part that the turns of a cohort share."""
     message.candidates.extend([candidate_message(candidate) for candidate in record.candidates])
     message.cohort.CopyFrom(cohort_message(record.cohort))
 

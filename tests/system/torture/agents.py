@@ -68,12 +68,17 @@ class Agents:
 async def pause(seconds: float) -> None:
     """Let so much time go by: processes are tortured in real time, there is no event to wait for."""
     loop = asyncio.get_running_loop()
-    passed = loop.create_future()
-    timer = loop.call_later(seconds, passed.set_result, None)
+    passed: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(seconds, _pass, passed)
     try:
         await passed
     finally:
         timer.cancel()
+
+
+def _pass(passed: asyncio.Future[None]) -> None:
+    if not passed.done():  # whoever waited may have been cancelled in this pass
+        passed.set_result(None)
 
 
 @asynccontextmanager
