@@ -196,8 +196,8 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
     from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
-    from sidecar.cli.subagent.new_command import add_new  # noqa: PLC0415  the same holds
 
     group = add_subagent(
         app,
