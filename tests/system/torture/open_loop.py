@@ -23,6 +23,7 @@ from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.handler_guard import SENT_AT_KEY
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
+from tests.system.torture.agents import pause
 
 SERVICE: Final = "/subagents.dispatch.v1.DispatchService"
 OPTIONS: Final = (
@@ -145,7 +146,7 @@ async def opened(turns: Turns, rate: float, warm_up: float, seconds: float, dead
     for number in range(len(requests)):
         due = start + number / rate
         if (left := due - clock()) > SOON:
-            await asyncio.sleep(left)
+            await pause(left)
         elif due >= measured:
             tally.late = max(tally.late, -left)
         task = asyncio.create_task(turn(number, due))
