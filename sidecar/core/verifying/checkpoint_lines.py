@@ -1,7 +1,7 @@
-"""Lines of the second place: signed statements about running roots, each linked to the line before it.
+"""Lines of the second place: signed statements about running roots, each linked to the previous line.
 
-A line is one JSON object. Its signature covers every other field, so that no line can be altered; its sequence and the
-hash of the line before show a line that was taken out. What a line cannot show is that it was the last one.
+A line is one JSON object. Its signature covers every other field, so no line can be altered. Its sequence and the hash
+of the previous line reveal a removed line. Lines cannot show whether further lines followed the last one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,12 +21,12 @@ from sidecar.core.signatures import Signer
 from sidecar.core.verifying.audit_chain import AuditHead
 
 NO_LINE: Final = "0" * 64
-"""What the first line has in the place of the hash of a line before it."""
+"""The hash of the previous line in the first line."""
 NO_CLAIMS: Final[Mapping[int, str]] = MappingProxyType({})
 
 
 class RootKey(NamedTuple):
-    """Names a running root: the facts that an instance appended to turns of a day."""
+    """Identifies a running root: the facts that an instance appended to turns of a day."""
 
     instance: InstanceId
     day: date
@@ -47,7 +47,7 @@ class LineKind(StrEnum):
 
 
 OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
-"""Lines that say where a running root stood."""
+"""Kinds of lines with the state of a running root."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,12 +97,12 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def key(self) -> RootKey:
-        """The running root that it is about."""
+        """The identity of its running root."""
         return RootKey(self.instance, self.day)
 
     @property
     def state(self) -> RootState:
-        """Where that root stood."""
+        """The state of that root."""
         return RootState(self.instance, self.day, self.number, self.root)
 
 
@@ -114,12 +114,12 @@ def signed_line(statement: Statement, sequence: int, previous: str, signer: Sign
 
 
 def line_text(line: CheckpointLine) -> bytes:
-    """Return the line as it is written, without its end."""
+    """Return the line in its written form, without its end."""
     return msgspec.json.encode(line)
 
 
 def line_hash(text: bytes) -> str:
-    """Return the hash by which the next line names this one; 64 hex digits."""
+    """Return the hash with which the next line refers to this one; 64 hex digits."""
     return sha256(text).hexdigest()
 
 
@@ -132,12 +132,12 @@ def line_from(text: bytes) -> CheckpointLine | None:
 
 
 def checkpoint_of(state: RootState, at: datetime) -> Statement:
-    """Return the statement about where a running root stands."""
+    """Return the statement about the state of a running root."""
     return Statement(kind=LineKind.CHECKPOINT, time=at, **msgspec.structs.asdict(state))
 
 
 def retention_of(marker: FactsRemoved) -> Statement:
-    """Return the statement about what is to be removed."""
+    """Return the statement about facts that will be removed."""
     return Statement(
         kind=LineKind.RETENTION,
         instance=marker.instance,
@@ -150,11 +150,11 @@ def retention_of(marker: FactsRemoved) -> Statement:
 
 
 def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
-    """Return the statement about what is to be erased.
+    """Return the statement about texts that will be erased.
 
     Args:
-        marker: under which.
-        instance: that erases.
+        marker: of the erasure.
+        instance: the erasing instance.
     """
     return Statement(
         kind=LineKind.ERASURE,
@@ -168,19 +168,19 @@ def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
 
 
 def audit_statement(head: AuditHead, instance: InstanceId, at: datetime) -> Statement:
-    """Return the statement about where the audit of rollouts stands; `instance` looked."""
+    """Return the statement about the head of the audit of rollouts, as `instance` read it."""
     day = at.astimezone(UTC).date()
     return Statement(kind=LineKind.AUDIT, instance=instance, day=day, number=head.number, root=head.link, time=at)
 
 
 def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
-    """Return how far the audit of rollouts reaches, as some lines say."""
+    """Return the newest head of the audit of rollouts in some lines."""
     heads = [AuditHead(line.number, line.root) for line in lines if line.kind is LineKind.AUDIT]
     return max(heads, key=lambda head: head.number, default=AuditHead())
 
 
 def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
-    """Return how far each running root reaches, as some lines say."""
+    """Return the newest state of each running root in some lines."""
     of_roots = (line for line in lines if line.kind in OF_ROOTS)
     by_number = sorted(of_roots, key=lambda line: line.number)
     return {line.key: line.state for line in by_number}
@@ -190,9 +190,9 @@ class CheckpointClaims(msgspec.Struct):
     """The statements of the second place, collected from its lines.
 
     Attributes:
-        roots: of each running root, by number of facts. The first line about a number stands.
-        removed: where roots stood that were to be removed.
-        erased: how many facts, of which day and with which root, were to be erased, by marker.
+        roots: of each running root, by number of facts. The first line about a number counts.
+        removed: states of roots whose facts were about to be removed.
+        erased: number, day and root of facts that were about to be erased, by marker.
         audit: links of the audit of rollouts, by number of the row.
     """
 
@@ -202,7 +202,7 @@ class CheckpointClaims(msgspec.Struct):
     audit: dict[int, str] = msgspec.field(default_factory=dict)
 
     def add(self, line: CheckpointLine) -> bool:
-        """Take in a line whose signature fits; say whether it agrees with those before."""
+        """Add a line with a valid signature; return whether it agrees with earlier ones."""
         if line.kind is LineKind.AUDIT:
             return self.audit.setdefault(line.number, line.root) == line.root
         if line.kind is LineKind.ERASURE:
@@ -214,5 +214,5 @@ class CheckpointClaims(msgspec.Struct):
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:
-        """Return what is said of a running root, by number."""
+        """Return the claims about a running root, by number."""
         return self.roots.get(key, NO_CLAIMS)
