@@ -63,7 +63,7 @@ def _socket(setting: str, path: Path) -> Finding:
 
 
 def _folder(about: str, folder: Path) -> Finding | None:
-    """Return why the sidecar would refuse the directory of a socket; None: it would not."""
+    """Return why the sidecar would refuse the directory of a socket; None if it would accept it."""
     found = folder.stat()
     if found.st_uid != os.geteuid():
         return error("sockets", about, f"{folder} belongs to another user", "run as that user, or choose another path")
@@ -104,7 +104,7 @@ def _public_key(path: Path) -> Finding:
 
 
 def _cannot_make(folder: Path) -> str:
-    """Return why a folder can be neither used nor made; empty if it can."""
+    """Return why a folder can be neither used nor created; empty if it can."""
     there = folder
     while not there.exists():
         there = there.parent
