@@ -1,4 +1,4 @@
-"""Decides which targets are on this machine, and which addresses of HTTP services are valid."""
+"""Decides which targets are on this machine and which addresses of HTTP services are valid."""
 
 import ipaddress
 from typing import Final
@@ -9,14 +9,14 @@ ADDRESS_SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
 
 
 def is_local(target: str) -> bool:
-    """Say whether a target is a Unix socket, `localhost` or a loopback address."""
+    """Return whether a target is a Unix socket, `localhost` or a loopback address."""
     if target.startswith(UNIX_SCHEMES):
         return True
     return is_this_machine(_host_of(target))
 
 
 def is_this_machine(host: str) -> bool:
-    """Say whether a host, without port or brackets, is `localhost` or a loopback address."""
+    """Return whether a host, without port or brackets, is `localhost` or a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -26,11 +26,11 @@ def is_this_machine(host: str) -> bool:
 
 
 def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
-    """Return what is wrong with the address of a service, or None; never the address, which may hold a password.
+    """Return the problem with the address of a service, or None. The text never contains the address or its password.
 
     Args:
         url: from settings.
-        risk: what plain HTTP to another machine would allow; ends the message that refuses it.
+        risk: the attack that plain HTTP to another machine would allow; the end of the message.
         query: whether the address may have one.
     """
     try:
