@@ -15,7 +15,8 @@ from typing import Final
 
 from examples.consumer_agent.agent import Conversation
 from examples.demo.chat import Chat
-from examples.demo.environment import DemoEnvironment, started_environment
+from examples.demo.environment import ALL_SLOTS, DemoEnvironment, started_environment
+from examples.demo.host_users import choose_users
 from examples.demo.orchestrator_choice import (
     LANGCHAIN,
     PLAIN,
@@ -124,8 +125,9 @@ async def _demo(options: argparse.Namespace, screen: Screen, folder: Path) -> in
 
 async def _show(options: argparse.Namespace, screen: Screen, folder: Path, processes: Processes) -> int:
     casting = choose_orchestrator(options.orchestrator, options.model)
-    _opening(screen, casting)
-    async with started_environment(folder, processes, options.pace, screen) as stage:
+    users = choose_users(folder, ALL_SLOTS)
+    _opening(screen, casting, users.remark)
+    async with started_environment(folder, processes, options.pace, screen, users) as stage:
         async with SidecarClient.connect(stage.sidecar, boot_secret_file=stage.boot_secret_file) as client:
             conversation = casting.begin(client, KIM, screen)
             if options.chat:
@@ -193,7 +195,7 @@ def _verdict(screen: Screen, played: Sequence[Played], stepped: Sequence[Step], 
     return AS_SCRIPTED if passed and taken == steps else NOT_AS_SCRIPTED
 
 
-def _opening(screen: Screen, casting: OrchestratorChoice) -> None:
+def _opening(screen: Screen, casting: OrchestratorChoice, about_users: str) -> None:
     screen.rule("the dispatch sidecar, live")
     screen.paragraph(
         "A shopping assistant calls sub-agents with tools such as ask_shop. The sidecar decides which version of a "
@@ -206,6 +208,7 @@ def _opening(screen: Screen, casting: OrchestratorChoice) -> None:
         screen.paragraph(casting.remark, "bold yellow")
     screen.paragraph(f"Model: {casting.model}.", "yellow")
     screen.paragraph("The sub-agents are scripts around a small data service. Everything runs on this machine.")
+    screen.paragraph(about_users)
     screen.rule("starting the processes")
 
 

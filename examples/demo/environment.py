@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2
 
 from examples.demo.definitions import DATA_SOCKET
 from examples.demo.evaluations import MANIFEST, configure, decisions_in
+from examples.demo.host_users import HostUsers
 from examples.demo.processes import Processes, Running, ready
 from examples.demo.sidecar_settings import Neighbours, operator_socket, sidecar_toml
 from examples.demo.typed_commands import answer_of
@@ -22,6 +23,7 @@ from examples.demo.typed_commands import answer_of
 SLOTS: Final = ("shop", "rewards", "support")
 """Which can be broken."""
 NEW_SLOT: Final = "travel"
+ALL_SLOTS: Final = (*SLOTS, NEW_SLOT)
 ASK_SECONDS: Final = 2.0
 LONGEST_FOLDER: Final = 75
 """Bytes; the sidecar takes at most 100 for the path of a socket."""
@@ -92,7 +94,7 @@ class Progress(Protocol):
 
 @asynccontextmanager
 async def started_environment(
-    folder: Path, processes: Processes, pace: float, progress: Progress
+    folder: Path, processes: Processes, pace: float, progress: Progress, users: HostUsers
 ) -> AsyncIterator[DemoEnvironment]:
     """Start everything in order and yield when it is all ready; `processes` stops it.
 
@@ -118,10 +120,11 @@ async def started_environment(
         progress.started(what, addresses[-1], running, clock() - begun)
     data_service, gates = addresses
 
-    set_up(folder, gates)
+    set_up(folder, gates, users)
     begun = clock()
-    slots = (*SLOTS, NEW_SLOT)
-    hosts = {slot: await processes.start(f"host-{slot}", _host_arguments(folder, slot, pace)) for slot in slots}
+    hosts = {
+        slot: await processes.start(f"host-{slot}", _host_arguments(folder, slot, pace, users)) for slot in ALL_SLOTS
+    }
     for slot, running in hosts.items():
         await ready(running, _healthy(_host_target(folder, slot)))
         progress.started(f"sub-agent host: {slot}", _host_target(folder, slot), running, clock() - begun)
@@ -138,13 +141,14 @@ async def started_environment(
     )
 
 
-def set_up(folder: Path, gates: str) -> None:
+def set_up(folder: Path, gates: str, users: HostUsers) -> None:
     """Write the sidecar's settings, and make the folders of the sub-agents."""
-    targets = {slot: _host_target(folder, slot) for slot in (*SLOTS, NEW_SLOT)}
-    neighbours = Neighbours(targets, gates, operator_key(folder).with_suffix(".pub"))
+    targets = {slot: _host_target(folder, slot) for slot in ALL_SLOTS}
+    neighbours = Neighbours(targets, gates, operator_key(folder).with_suffix(".pub"), users.of)
     (folder / "sidecar.toml").write_text(sidecar_toml(folder, neighbours), encoding="utf-8")
+    users.prepare(folder)
     for slot in targets:
-        (folder / slot).mkdir(mode=0o700, exist_ok=True)
+        (folder / slot / "hosts").mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def operator_key(folder: Path) -> Path:
@@ -163,14 +167,15 @@ def broken_file(folder: Path, slot: str) -> Path:
 
 
 def _host_target(folder: Path, slot: str) -> str:
-    return f"unix:{folder}/{slot}/host.sock"
+    return f"unix:{folder}/{slot}/hosts/host.sock"
 
 
-def _host_arguments(folder: Path, slot: str, pace: float) -> list[str]:
+def _host_arguments(folder: Path, slot: str, pace: float, users: HostUsers) -> list[str]:
     defect = ["--broken-while", str(broken_file(folder, slot))]
     held = ["--held-while", str(held_file(folder))]
     start = ["-m", "examples.verticals", slot, "--listen", _host_target(folder, slot)]
-    return [*start, "--pace", str(pace), *defect, *held]
+    user = ["--user", str(users.of[slot])] if users.of else []
+    return [*start, "--pace", str(pace), *defect, *held, *user]
 
 
 def _data_arguments(folder: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """What the demo's sidecar is told: its settings file."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +20,13 @@ class Neighbours:
         targets: of the runner hosts, by slot.
         gates: URL of the gate service.
         operator_key: the public key whose role tokens count.
+        users: user and group of each runner host, by slot; empty: that of the sidecar.
     """
 
     targets: Mapping[str, str]
     gates: str
     operator_key: Path
+    users: Mapping[str, int] = field(default_factory=dict)
 
 
 def sidecar_toml(folder: Path, neighbours: Neighbours) -> str:
@@ -39,6 +41,7 @@ def sidecar_toml(folder: Path, neighbours: Neighbours) -> str:
         'lame_duck = "0s"            # there is no load balancer here',
         'drain_grace = "31s"',
         "",
+        *_groups(folder, neighbours.users),
         "[record.sqlite]",
         f"path = {_text(folder / 'record' / 'record.sqlite')}",
         "",
@@ -60,6 +63,16 @@ def sidecar_toml(folder: Path, neighbours: Neighbours) -> str:
     for kind in STATUS_TYPES:
         lines += ["", f"[status.events.{kind}]", 'policy = "forward"']
     return "\n".join(lines) + "\n"
+
+
+def _groups(folder: Path, users: Mapping[str, int]) -> Iterator[str]:
+    """Yield a group for each runner host that has a user of its own."""
+    for slot, user in users.items():
+        yield f"[server.host_groups.{slot}]"
+        yield f"directory = {_text(folder / slot)}"
+        yield f"group = {user}"
+        yield f"slots = [{_text(slot)}]"
+        yield ""
 
 
 def _rollouts(folder: Path, neighbours: Neighbours) -> Sequence[str]:

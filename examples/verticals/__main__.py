@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -30,10 +31,20 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.0, help="how slowly it works, for people; 0: at once (default)")
     parser.add_argument("--broken-while", type=Path, help="as long as this file exists, the sub-agent has a defect")
     parser.add_argument("--held-while", type=Path, help="as long as this file exists, travel is not done")
+    parser.add_argument("--user", type=int, help="become this user and group before serving; only root can")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     staging = Staging(options.pace, options.broken_while, options.held_while)
+    if options.user is not None:
+        become(options.user)
     asyncio.run(_serve(options.slot, options.listen, staging))
+
+
+def become(user: int) -> None:
+    """Give up all rights of root for good. By then everything is imported: others may not read this interpreter."""
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
 
 
 async def _serve(slot: str, target: str, staging: Staging) -> None:

@@ -1,13 +1,13 @@
 """Selects the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
 
-An object is created at its first use, one per (runner, target) and one per connector, and kept until the end: a circuit
-breaker and a connection pool work only while their target remains the same object.
+An object is created at its first use, one per (runner, target, gateway) and one per connector, and kept until the end:
+a circuit breaker and a connection pool work only while their target remains the same object.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
@@ -31,6 +31,9 @@ from sidecar.policy.protocols import (
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 
+if TYPE_CHECKING:
+    from sidecar.policy.targets import HostGroups
+
 CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 """Closes a plugin's object within a time limit, and raises nothing."""
 CHOICES_KEPT: Final = 1024
@@ -50,19 +53,31 @@ class TargetMap(Struct, frozen=True):
 
 
 class GatewayAddresses(Struct, frozen=True):
-    """The addresses of the tool gateway for runner hosts: on this machine, and with TLS from others (empty: none)."""
+    """The addresses of the tool gateway for runner hosts.
+
+    Attributes:
+        local: on this machine, for hosts that belong to no group.
+        remote: with TLS, for hosts on other machines; empty: none.
+        groups: the groups of the sub-agents; None: there are none.
+        of_groups: on this machine, by group.
+    """
 
     local: str
     remote: str = ""
+    groups: "HostGroups | None" = None
+    of_groups: Mapping[str, str] = field(default_factory=dict)
 
-    def for_host_at(self, target: str, *, over_tls: bool) -> str:
-        """Return the address for a host. Hosts on Unix sockets, and on loopback without TLS, are local."""
+    def for_host_of(self, card: Card, target: str, *, over_tls: bool) -> str:
+        """Return the address for the host of a card. Hosts on Unix sockets, and on loopback without TLS, are local."""
+        definition = card.definition
+        group = "" if self.groups is None else self.groups.of(definition.slot, definition.vertical)
+        local = self.of_groups.get(group, self.local)
         if not self.remote:
-            return self.local
+            return local
         from sidecar.policy.targets import UNIX_SCHEMES, is_local  # noqa: PLC0415  only where there is TLS
 
         nearby = target.startswith(UNIX_SCHEMES) or (is_local(target) and not over_tls)
-        return self.local if nearby else self.remote
+        return local if nearby else self.remote
 
 
 class ChosenRunners:
@@ -86,7 +101,7 @@ class ChosenRunners:
         self._settings = settings
         self._targets = targets
         self._gateways = gateways
-        self._made: dict[tuple[str, str | None], Runner] = {}
+        self._made: dict[tuple[str, str | None, str], Runner] = {}
         self._chosen: dict[Digest, Runner] = {}
 
     def runner_for(self, card: Card) -> Runner:
@@ -102,7 +117,7 @@ class ChosenRunners:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
             if target is None:
                 missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
-            runner = self._runner(spec, target)
+            runner = self._runner(spec, card, target)
         except PluginProblem as problem:
             fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
@@ -111,14 +126,13 @@ class ChosenRunners:
         self._chosen[card.digest] = runner
         return runner
 
-    def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
-        key = (spec.name, target)
+    def _runner(self, spec: RunnerSpec, card: Card, target: str | None) -> Runner:
+        settings = self._settings.get(spec.name, {})
+        at = target or str(settings.get("target") or "unix:")
+        gateway = self._gateways.for_host_of(card, at, over_tls="ca_file" in settings)
+        key = (spec.name, target, gateway)
         if key not in self._made:
-            settings = self._settings.get(spec.name, {})
-            at = target or str(settings.get("target") or "unix:")
-            gateway = self._gateways.for_host_at(at, over_tls="ca_file" in settings)
-            config = RunnerConfig(settings, target, gateway)
-            self._made[key] = make_runner(spec, config)
+            self._made[key] = make_runner(spec, RunnerConfig(settings, target, gateway))
         return self._made[key]
 
     async def close(self, close_one: CloseOne) -> None:

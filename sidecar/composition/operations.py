@@ -16,12 +16,11 @@ from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
 from sidecar.composition.plugins.conversations import open_memory
 from sidecar.composition.plugins.from_settings import (
-    dispatch_rules,
     flag_timing,
     plugin_sections,
     report_files,
 )
-from sidecar.composition.plugins.token_keys import followed_signing_keys
+from sidecar.composition.plugins.token_keys import followed_rules, followed_signing_keys
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
@@ -60,37 +59,44 @@ call that ends work is served. Beyond these, gRPC itself refuses streams, withou
 def listener_plans(
     parts: Components, operations: Operations, boot_secret: str, principals: "EstablishPrincipal | None"
 ) -> Sequence[ListenerPlan]:
-    """Return the listener of the consumer-agent and that of runner hosts."""
+    """Return the listener of the consumer-agent and those of runner hosts."""
     server, limits = parts.settings.server, parts.settings.server.limits
     dispatch, drain = _dispatch_methods(parts, operations, principals)
-    listeners = 2 + len(dict(parts.settings.tls.listeners.configured).keys() & {"dispatch", "agents"})
+    over_tls = dict(parts.settings.tls.listeners.configured).keys() & {"dispatch", "agents"}
+    listeners = 2 + len(server.host_groups) + len(over_tls)
     connections = listener_connections(limits.max_connections, listeners, parts.metrics, parts.readiness)
-    return (
-        ListenerPlan(
-            server.dispatch_socket,
-            CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
-            (DISPATCH_SERVICE, HISTORY_SERVICE),
-            (*dispatch, *HistoryServicer(operations.history).methods()),
-            limits.max_dispatch_calls + REFUSED_STREAMS,
-            server.reflection,
-            drain,
-            limits.max_dispatch_calls,
-            connections,
-        ),
-        ListenerPlan(
-            server.agents_socket,
-            CallAdmission(CallerKind.RUNNER_HOST),
-            (TOOLS_SERVICE,),
-            ToolGatewayServicer(
-                operations.call_tool, operations.history.read_own_turns, operations.delegate, operations.grants
-            ).methods(),
-            limits.max_agent_streams,
-            server.reflection,
-            None,
-            limits.max_agent_calls,
-            connections,
-        ),
+    for_orchestrators = ListenerPlan(
+        server.dispatch_socket,
+        CallAdmission(CallerKind.CONSUMER_AGENT, boot_secret),
+        (DISPATCH_SERVICE, HISTORY_SERVICE),
+        (*dispatch, *HistoryServicer(operations.history).methods()),
+        limits.max_dispatch_calls + REFUSED_STREAMS,
+        server.reflection,
+        drain,
+        limits.max_dispatch_calls,
+        connections,
     )
+    for_hosts = ListenerPlan(
+        server.agents_socket,
+        CallAdmission(CallerKind.RUNNER_HOST),
+        (TOOLS_SERVICE,),
+        _tool_gateway(operations, parts.recorder.anomaly).methods(),
+        limits.max_agent_streams,
+        server.reflection,
+        None,
+        limits.max_agent_calls,
+        connections,
+    )
+    if not server.host_groups:
+        return for_orchestrators, for_hosts
+    from sidecar.composition.host_groups import agents_plans  # noqa: PLC0415  only where there are groups
+
+    return for_orchestrators, *agents_plans(server, for_hosts)
+
+
+def _tool_gateway(operations: Operations, anomaly: Callable[[str, str], None]) -> ToolGatewayServicer:
+    read_own_turns = operations.history.read_own_turns
+    return ToolGatewayServicer(operations.call_tool, read_own_turns, operations.delegate, operations.grants, anomaly)
 
 
 def _dispatch_methods(
@@ -122,8 +128,7 @@ async def joined_operations(
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
-    # A cycle: binding needs the rollouts, and the rollouts need the turns of binding. The list is filled below.
-    joined: list[Operations] = []
+    joined: list[Operations] = []  # filled below: binding needs the rollouts, and they need the turns of binding
     around = RolloutDependencies(
         settings=settings,
         policy=policy,
@@ -147,7 +152,8 @@ async def joined_operations(
         cohorts=rollout.cohorts,
     )
     loops += rollout.loops
-    operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
+    rules, following = followed_rules(settings, parts.redactor, parts.recorder.anomaly)
+    operations = assemble(rules, keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
     plans, more = (
@@ -156,7 +162,7 @@ async def joined_operations(
     principals, fetching = _principals(parts)
     plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
     secured, watching = _over_tls(parts, plans, policy)
-    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating]
+    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating, *following]
 
 
 def _over_tls(
@@ -229,7 +235,6 @@ async def _ports(
     opened.push_async_callback(closed, memory.close)
     off_loop = OffLoop()
     opened.callback(off_loop.close)
-    # Before anything listens: the first bind needs cards and flags.
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
     loops = [("definitions", definitions.run), ("flags", flags.run), *record.loops]
     loops.append(("connectors", _prepared(connectors, definitions)))
@@ -258,8 +263,13 @@ async def _ports(
 
 def _gateways(settings: Settings) -> GatewayAddresses:
     """Return the addresses of the tool gateway: the socket for local hosts, and the TLS address for remote hosts."""
-    listeners = settings.tls.listeners
-    return GatewayAddresses(f"unix:{settings.server.agents_socket}", listeners.agents_target or listeners.agents or "")
+    server, listeners = settings.server, settings.tls.listeners
+    found = GatewayAddresses(f"unix:{server.agents_socket}", listeners.agents_target or listeners.agents or "")
+    if not server.host_groups:
+        return found
+    from sidecar.composition.host_groups import with_groups  # noqa: PLC0415  the same reason
+
+    return with_groups(found, server)
 
 
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -269,8 +279,7 @@ def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> C
 
     async def run() -> None:
         while True:
-            # Cleared before the catalogue is read, so that a change during `prepare` causes another pass.
-            changed.clear()
+            changed.clear()  # before the catalogue is read: a change during `prepare` causes another pass
             catalogue = definitions.current()
             if catalogue is not None:
                 await connectors.prepare(catalogue.cards.values())

@@ -1,6 +1,7 @@
 """Runs the sidecar as a process and maps its end to an exit code."""
 
 import asyncio
+import os
 import resource
 import sys
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Final
 import uvloop
 
 from sidecar.adapters.system import reduce_gc_frequency
+from sidecar.adapters.system.closed_memory import close_memory
 from sidecar.composition.running import running_sidecar
 from sidecar.composition.stopping import StopSignals, serve_until_stopped
 from sidecar.composition.telemetry.background_reports import LagReports, show_lost_lines
@@ -20,6 +22,7 @@ from sidecar.policy.problems import EX_CONFIG, PluginProblem
 from sidecar.rpc.socket_files import AddressInUse, CannotListen
 from sidecar.settings import Settings, SettingsProblem
 
+OTHERS_MAY_NOT_WRITE: Final = 0o022
 MACOS_FILES: Final = 10_240
 """The most open files that macOS admits. Its hard limit is "unlimited", but setting that value is an error."""
 
@@ -45,6 +48,8 @@ def run(settings: Settings) -> int:
     problem: BaseException
     with logging_to(standard_error(), settings.log.format, settings.log.level, redactor) as log:
         try:
+            if not settings.server.allow_debugging and not close_memory():
+                raise SettingsProblem(["server.allow_debugging: the system refuses to close the memory; set it"])
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(_serve(settings, redactor, log))
         except (SettingsProblem, PluginProblem, CannotListen) as refused:
@@ -76,7 +81,11 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
 
 
 def _set_process_limits() -> None:
-    """Disable core dumps, which would contain keys and users' data, and raise the limit of file descriptors."""
+    """Disable core dumps, which would contain keys and users' data, and files that other users may write.
+
+    Also raise the limit of file descriptors.
+    """
+    os.umask(os.umask(OTHERS_MAY_NOT_WRITE) | OTHERS_MAY_NOT_WRITE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (most, max(now, MACOS_FILES)):

@@ -211,11 +211,13 @@ def _supervise(parts: Components, loops: Sequence[tuple[str, Callable[[], Corout
 
 def _log_addresses(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
+    groups = {name: str(group.agents_socket) for name, group in server.host_groups.items()}
     StructuredLog("sidecar.listeners").prompt(
         names.LISTENING,
         "the sidecar listens",
         dispatch_socket=str(server.dispatch_socket),
         agents_socket=str(server.agents_socket),
+        **({"host_groups": groups} if groups else {}),
         ops_address=sidecar.ops_address,
         boot_secret_file=str(server.boot_secret_file),
     )

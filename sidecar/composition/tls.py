@@ -102,7 +102,7 @@ def secure_plans(
                 ),
             )
             for plan in plans
-            if (name := LISTENER_OF.get(plan.entrance.callers, "")) in addresses
+            if plan.group is None and (name := LISTENER_OF.get(plan.entrance.callers, "")) in addresses
         ]
     for name, files in outgoing.items():
         watch.follow_later(name, files)

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
-from sidecar.core.rollout.definition_changes import PendingPromotion
+from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.observability import names, rollout_names
 from sidecar.observability.logging import StructuredLog
@@ -58,21 +58,25 @@ class MeasuringRolloutRecorder:
         """Count a refusal of a gate. Source: PF1-OBS-2."""
         self._gates.add(definition_id, gate)
 
-    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that binds use a version of the definitions, and which of its definitions serve no user yet."""
+        for each in major:
+            fields = {"definition_id": each.definition_id, "slot": each.slot}
+            digests = {"serving": each.serving, "loaded": each.loaded}
+            self._log.warning(names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
             return
         text = (
             "binds use the definitions; these sub-agents serve no user until an operator promotes and ramps them "
-            "(`sidecar subagent promote`, which needs operators.keys; see docs/lifecycle.md)"
+            "(`sidecar subagent promote`, as an operator with a key in operators.keys)"
         )
         ids = [each.definition_id for each in waiting]
         self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
-        for each in waiting:
-            if each.needs_flag:
+        for one in waiting:
+            if one.needs_flag:
                 self._log.warning(
-                    names.DEFINITION_UNFLAGGED, _unflagged(each), definition_id=each.definition_id, slot=each.slot
+                    names.DEFINITION_UNFLAGGED, _unflagged(one), definition_id=one.definition_id, slot=one.slot
                 )
 
     def known(self, definition_id: str) -> None:
@@ -97,6 +101,16 @@ class MeasuringRolloutRecorder:
         traces = sys.modules.get("opentelemetry.trace")
         if traces is not None:
             traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
+
+
+def _major(each: MajorChange) -> str:
+    """Log what serves after a major change in place, and how the new content can."""
+    new = each.loaded.rpartition(":")[2][:8]
+    return (
+        f"{each.definition_id} (slot {each.slot}) changed in a major way (model, tools or prompt blocks): the recorded "
+        f"card (digest {each.serving}) still serves; the new one ({each.loaded}) is in {each.state} and serves no user "
+        f"before `sidecar subagent promote {each.definition_id} --digest {new} --reason …`, then a ramp with --digest"
+    )
 
 
 def _unflagged(each: PendingPromotion) -> str:

@@ -1,11 +1,29 @@
-"""Decides which targets are on this machine and which addresses of HTTP services are valid."""
+"""Decides which targets are on this machine, which addresses are valid, and which group of hosts a sub-agent has."""
 
 import ipaddress
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct, field
+
 UNIX_SCHEMES: Final = ("unix:", "unix-abstract:")
 ADDRESS_SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
+
+
+class HostGroups(Struct, frozen=True):
+    """The groups of runner hosts that act for sub-agents. A slot's entry overrides that of its vertical.
+
+    Attributes:
+        slots, verticals: the group's name by slot and by vertical.
+    """
+
+    slots: Mapping[str, str] = field(default_factory=dict)
+    verticals: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, slot: str, vertical: str) -> str:
+        """Return the name of a sub-agent's group; empty: it has none."""
+        return self.slots.get(slot) or self.verticals.get(vertical, "")
 
 
 def is_local(target: str) -> bool:

@@ -84,6 +84,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/ListActivePeriods": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/ListReplicas": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/GetRampEvidence": _OPERATOR,
         "/subagents.admin.v1.AdminService/ListPlugins": _OPERATOR,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/ForceEndTurn": _OPERATOR,
@@ -119,14 +120,14 @@ class ListenerAuthoriser(Protocol):
 
 
 class AdmittedPeer(Protocol):
-    """A caller over TLS; see `rpc/peers.py`."""
+    """A caller over TLS, or at the socket of a group of hosts; see `rpc/peers.py`."""
 
-    def check_grant_of(self, child: Any) -> None:
+    def check_grant_of(self, slot: str, vertical: str) -> None:
         """Refuse the grant of a sub-agent that this peer may not act for. Raises `CallerNotAllowed`."""
 
 
 class PeerAuthoriser(Protocol):
-    """Decides which peers may call a listener over TLS; see `rpc/peers.py`."""
+    """Decides which peers may call a listener; see `rpc/peers.py`."""
 
     def admit(self, auth: Any) -> AdmittedPeer:
         """Return the peer of a TLS handshake, as gRPC describes it. Raises `CallerNotAllowed`."""
@@ -139,7 +140,8 @@ class CallAdmission(Struct, frozen=True):
         callers: the kind of its clients.
         boot_secret: every call must carry it; empty: none is required.
         door: authoriser of the operators' listener; without one that listener refuses every call.
-        peers: over TLS, the identities that may call; None: no TLS, so the directory of the socket decides.
+        peers: over TLS, the identities that may call; at the socket of a group, its hosts; None: the directory of the
+            socket alone decides.
     """
 
     callers: CallerKind

@@ -15,10 +15,9 @@ from sidecar.rpc.handler_guard import HandlerContext
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Method
 from sidecar.rpc.outermost import ErrorInterceptor
-from sidecar.rpc.socket_files import AddressInUse, CannotListen, exclusive_socket
+from sidecar.rpc.socket_files import AddressInUse, CannotListen, admit_clients, exclusive_socket
 from sidecar.settings import LimitsSettings
 
-SOCKET_MODE: Final = 0o600
 MOST_CONNECTIONS: Final = 2**31 - 2
 """gRPC aborts the process if the limit is one higher."""
 STOP_SECONDS: Final = 0.5
@@ -52,6 +51,7 @@ class ListenerPlan(Struct, frozen=True):
         calls: most calls at a time over all connections; further ones are refused with a reason.
         connections: most at a time; a further one is closed at once.
         drain: tells clients of long streams that the sidecar is about to stop.
+        group: of users who may connect to the socket; None: only the sidecar's user may.
     """
 
     socket: Path | SecureAddress
@@ -63,6 +63,7 @@ class ListenerPlan(Struct, frozen=True):
     drain: Callable[[], None] | None = None
     calls: int = sys.maxsize
     connections: int = MOST_CONNECTIONS
+    group: int | None = None
 
 
 @asynccontextmanager
@@ -87,7 +88,7 @@ async def listening(
     health = Health(plan.services)
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
     secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
-    with exclusive_socket(plan.socket) if isinstance(plan.socket, Path) else nullcontext():
+    with exclusive_socket(plan.socket, plan.group) if isinstance(plan.socket, Path) else nullcontext():
         server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan, secure))
         handlers = ErrorInterceptor(plan.entrance, methods, around, plan.calls)
         server.add_generic_rpc_handlers((handlers,))
@@ -123,7 +124,7 @@ def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
         server.add_insecure_port(f"unix:{plan.socket}")
     except RuntimeError:
         raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
-    plan.socket.chmod(SOCKET_MODE)
+    admit_clients(plan.socket, plan.group)
 
 
 def _bind_secure(server: grpc.aio.Server, at: SecureAddress) -> None:

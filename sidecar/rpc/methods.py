@@ -65,7 +65,7 @@ class Call(msgspec.Struct, frozen=True):
         caller: the subject of a verified role token; empty on listeners that require no token.
         guard: the guard of the call, for operations that run inside it.
         lane: receives its frames, if the call came over a lane.
-        peer: the caller over TLS; None on Unix sockets.
+        peer: the caller over TLS, or at the socket of a group of hosts; None on other Unix sockets.
     """
 
     context: CallContext

@@ -1,4 +1,7 @@
-"""Which certificate may call which method over TLS: one table for each listener, default deny (DESIGN section 12)."""
+"""Which certificate may call which method over TLS: one table for each listener, default deny. Sockets of host groups.
+
+Source: DESIGN section 12.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -8,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sidecar.core.errors import CallerNotAllowed
+from sidecar.policy.targets import HostGroups
 from subagents_tls.identities import Identity, identities_of
 
 EVERY: Final = "*"
@@ -36,22 +40,12 @@ class Peer(Struct, frozen=True):
         known = slot in self.slots or vertical in self.verticals
         return known or EVERY in self.slots or EVERY in self.verticals
 
-    def check_grant_of(self, child: Any) -> None:
-        """Refuse the use of a grant that belongs to another host's sub-agent.
-
-        Args:
-            child: the child of the grant; None: its attempt does not run, which is refused later.
-
-        Raises:
-            CallerNotAllowed: the peer may not act for the child.
-        """
-        if child is None:
-            return
-        definition = child.tool.card.definition
-        if not self.may_act_for(definition.slot, definition.vertical):
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse the use of a grant that is for another host's sub-agent. Raises `CallerNotAllowed`."""
+        if not self.may_act_for(slot, vertical):
             raise CallerNotAllowed(
-                f"the peer `{self.name}` may not act for the sub-agent `{definition.slot}`; see [tls.peers]",
-                metadata={"peer": self.name, "slot": str(definition.slot)},
+                f"the peer `{self.name}` may not act for the sub-agent `{slot}`; see [tls.peers]",
+                metadata={"peer": self.name, "slot": slot},
             )
 
 
@@ -104,3 +98,31 @@ class PeerTable:
             f"{shown} {problem}; see `identities` and `may` in [tls.peers], listener `{self._listener}`",
             metadata={"identity": shown, "listener": self._listener},
         )
+
+
+class SocketOfGroup(Struct, frozen=True):
+    """The hosts at one agents socket: a `PeerAuthoriser`, and the `AdmittedPeer` that it admits.
+
+    gRPC for Python tells no user id of a peer. The directory of the socket decides who can connect, so a grant counts
+    at the socket of the group that its sub-agent belongs to, and at no other.
+
+    Attributes:
+        name: of the group; empty: the socket of hosts that belong to none.
+        groups: of all sub-agents.
+    """
+
+    name: str
+    groups: HostGroups
+
+    def admit(self, _: Any) -> "SocketOfGroup":
+        """Return who calls: a host of the group, since only those can connect."""
+        return self
+
+    def check_grant_of(self, slot: str, vertical: str) -> None:
+        """Refuse a grant that is bound to another socket. Raises `CallerNotAllowed`."""
+        if self.groups.of(slot, vertical) != self.name:
+            where = f"the hosts of the group `{self.name}`" if self.name else "hosts on `server.agents_socket`"
+            raise CallerNotAllowed(
+                f"{where} may not act for the sub-agent `{slot}`; see [server.host_groups]",
+                metadata={"peer": self.name, "slot": slot},
+            )

@@ -1,4 +1,4 @@
-"""A Unix socket that only this process serves, in a directory that only its user can enter."""
+"""A Unix socket that only this process serves, in a directory that only its user can enter, or one group as well."""
 
 import fcntl
 import os
@@ -6,10 +6,17 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 PRIVATE: Final = 0o700
-OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+OF_A_GROUP: Final = 0o750
+"""Its members may enter. They may not write, since they could replace the sidecar's socket by their own."""
+OF_HOSTS: Final = 0o1770
+"""Members may create their sockets, and remove none of another user."""
+HOSTS_FOLDER: Final = "hosts"
+"""In the directory of a group: where its hosts create their sockets."""
+SOCKET_MODE: Final = 0o600
+GROUP_SOCKET_MODE: Final = 0o660
 
 
 class CannotListen(Exception):
@@ -20,12 +27,44 @@ class AddressInUse(CannotListen):
     """Another process serves the address; it was left alone."""
 
 
+class Misfit(NamedTuple):
+    """What is wrong with a directory, and what to do."""
+
+    problem: str
+    remedy: str
+
+
+def misfit_of(directory: Path, group: int | None, mode: int) -> Misfit | None:
+    """Return why the sidecar refuses an existing directory for sockets; None: it does not.
+
+    Args:
+        directory: which is not changed: it may be one that others need, such as /run.
+        group: whose members may enter; None: only the sidecar's user may.
+        mode: with which the sidecar makes it; wider is refused.
+    """
+    found = directory.stat()
+    if found.st_uid != os.geteuid():
+        return Misfit("belongs to another user", f"chown {os.geteuid()} {directory}, or configure another one")
+    if group is not None and found.st_gid != group:
+        return Misfit(f"belongs to the group {found.st_gid}, not {group}", f"chgrp {group} {directory}")
+    modes = f"(mode {stat.S_IMODE(found.st_mode):04o})"
+    if found.st_mode & ~mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return Misfit(f"lets others in {modes}", f"chmod {mode:04o} {directory}")
+    if group is not None and not found.st_mode & stat.S_IXGRP:
+        return Misfit(f"cannot be entered by its group {modes}", f"chmod {mode:04o} {directory}")
+    return None
+
+
 @contextmanager
-def exclusive_socket(path: Path) -> Iterator[None]:
+def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
     """Hold the right to serve `path` while the context is open.
 
     gRPC would take over a socket that another process serves, and a socket that a killed process left looks like a
     live one. A lock beside the socket therefore decides, and a file at `path` is removed only under the lock.
+
+    Args:
+        path: of the socket.
+        group: whose members may enter its directory; None: only the sidecar's user may.
 
     Raises:
         AddressHeld: another process has the lock.
@@ -33,7 +72,11 @@ def exclusive_socket(path: Path) -> Iterator[None]:
 
     Source: reliability row 12 and finding 9.
     """
-    _make_private(path.parent)
+    if group is None:
+        _make_directory(path.parent, None, PRIVATE)
+    else:
+        _make_directory(path.parent, group, OF_A_GROUP)
+        _make_directory(path.parent / HOSTS_FOLDER, group, OF_HOSTS)
     try:
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -50,18 +93,51 @@ def exclusive_socket(path: Path) -> Iterator[None]:
         os.close(lock)  # the file stays: if it were removed, two processes could lock two files of the same name
 
 
-def _make_private(directory: Path) -> None:
+def admit_clients(path: Path, group: int | None) -> None:
+    """Let the sidecar's user connect to a socket, and the members of a group.
+
+    Raises:
+        CannotListen: the socket cannot be given to the group.
+    """
+    if group is not None:
+        _give(path, group, path.parent)
+    path.chmod(SOCKET_MODE if group is None else GROUP_SOCKET_MODE)
+
+
+def how_to_make(directory: Path, group: int) -> str:
+    """Return the commands with which root makes the directories of a group.
+
+    The bit that passes the group on gives it the socket of a sidecar that is not a member.
+    """
+    made = ((directory, OF_A_GROUP | stat.S_ISGID), (directory / HOSTS_FOLDER, OF_HOSTS))
+    return " && ".join(f"install -d -o {os.geteuid()} -g {group} -m {mode:04o} {path}" for path, mode in made)
+
+
+def _make_directory(directory: Path, group: int | None, mode: int) -> None:
     try:
-        directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        found = directory.stat()
+        if not directory.is_dir():
+            directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            if group is not None:
+                _give(directory, group, directory)
+                directory.chmod(mode)
+        misfit = misfit_of(directory, group, mode)
     except OSError as error:
         raise CannotListen(f"the directory {directory} cannot be used: {error.strerror}") from None
-    # An existing directory is never changed: other programs may need it, e.g. /run.
-    if found.st_uid != os.geteuid():
-        raise CannotListen(f"the directory {directory} belongs to another user; configure one of our own")
-    if found.st_mode & OTHERS:
-        mode = f"{stat.S_IMODE(found.st_mode):04o}"
-        raise CannotListen(f"the directory {directory} lets others in (mode {mode}): chmod 0700 it")
+    if misfit is not None:
+        raise CannotListen(f"the directory {directory} {misfit.problem}: {misfit.remedy}")
+
+
+def _give(path: Path, group: int, directory: Path) -> None:
+    """Give what this process has made in a directory to a group, or the directory itself."""
+    try:
+        os.chown(path, -1, group)
+    except OSError:
+        if path == directory:
+            path.rmdir()  # the next start would refuse it as one of another group
+        raise CannotListen(
+            f"{path} cannot be given to the group {group}, of which this process is no member: add the sidecar's user "
+            f"to the group, or make the directories as root: {how_to_make(directory, group)}"
+        ) from None
 
 
 def _remove_stale(path: Path) -> None:

@@ -1,9 +1,10 @@
 """`ToolGatewayService`: gives sub-agents in other processes access to data, to their own turns, and to each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sidecar.core.dispatching.outcomes import Answer
+from sidecar.core.errors import CallerNotAllowed
 from sidecar.operations.history.read_history import ReadOwnTurns
 from sidecar.operations.turn.child.call_tool import CallTool
 from sidecar.operations.turn.delegate import Delegate
@@ -19,11 +20,23 @@ SERVICE: Final = "subagents.tools.v1.ToolGatewayService"
 
 
 class ToolGatewayServicer:
-    """The service of runner hosts."""
+    """The service of runner hosts.
+
+    Args:
+        call_tool, read_own_turns, delegate: what hosts may ask for.
+        grants: of running attempts.
+        anomaly: told of a grant that another host has used.
+    """
 
     def __init__(
-        self, call_tool: CallTool, read_own_turns: ReadOwnTurns, delegate: Delegate, grants: GrantTable
+        self,
+        call_tool: CallTool,
+        read_own_turns: ReadOwnTurns,
+        delegate: Delegate,
+        grants: GrantTable,
+        anomaly: Callable[[str, str], None],
     ) -> None:
+        self._anomaly = anomaly
         self._call = call_tool
         self._read = read_own_turns
         self._delegate = delegate
@@ -40,8 +53,14 @@ class ToolGatewayServicer:
 
     def _grant(self, call: Call) -> str:
         """Return the grant, if the peer may use it. Raises `CallerNotAllowed`."""
-        if call.peer is not None:
-            call.peer.check_grant_of(self._grants.holder(call.grant))
+        holder = None if call.peer is None else self._grants.holder(call.grant)
+        if call.peer is not None and holder is not None:  # a grant of no running attempt is refused later
+            definition = holder.tool.card.definition
+            try:
+                call.peer.check_grant_of(definition.slot, definition.vertical)
+            except CallerNotAllowed as refused:
+                self._anomaly("grant_of_another_host", refused.message)
+                raise
         return call.grant
 
     async def _call_tool(self, message: pb.CallToolRequest, call: Call) -> pb.CallToolResponse:

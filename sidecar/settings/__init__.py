@@ -8,14 +8,13 @@ from sidecar.settings.problems import SettingsProblem
 from sidecar.settings.reading import read_settings
 from sidecar.settings.sections import (
     KeysSettings,
-    LimitsSettings,
     LogSettings,
     PolicyNamesSettings,
-    ServerSettings,
     StatusSettings,
     TargetsSettings,
     TelemetrySettings,
 )
+from sidecar.settings.server import LimitsSettings, ServerSettings
 from sidecar.settings.settings import Settings
 
 __all__ = [

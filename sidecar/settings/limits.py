@@ -5,7 +5,7 @@ from collections.abc import Callable, Sized
 from datetime import timedelta
 from typing import Any
 
-from sidecar.settings.durations import duration_text
+from sidecar.settings.values import duration_text
 
 
 class ValueConstraints:

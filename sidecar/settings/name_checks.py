@@ -43,10 +43,14 @@ def unknown_names(settings: Settings, known: Names) -> Iterator[str]:
     """Yield one line for each name in the settings that nothing has, and that is not announced."""
     announced = frozenset(settings.definitions.expected)
     yield from _unknown("targets.slots", "slot", settings.targets.slots, known.slots, announced)
+    groups = settings.server.host_groups.items()
+    for name, group in groups:
+        yield from _unknown(f"server.host_groups.{name}.slots", "slot", group.slots, known.slots, announced)
     by_vertical: tuple[tuple[str, Iterable[str]], ...] = (
         ("targets.verticals", settings.targets.verticals),
         ("policy.verticals", settings.policy.verticals),
         ("signatures.verticals", settings.signatures.verticals),
+        *((f"server.host_groups.{name}.verticals", group.verticals) for name, group in groups),
     )
     for path, names in by_vertical:
         yield from _unknown(path, "vertical", names, known.verticals, announced)

@@ -8,14 +8,16 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeGuard, get_args, get_origin
 
-from sidecar.settings.durations import duration_text
 from sidecar.settings.section import Section, Setting
 from sidecar.settings.settings import Settings
+from sidecar.settings.values import duration_text
 
 ANY_NAME: Final = "<name>"
 REQUIRED: Final = {
     "definitions.path": "examples/config",
     "dispatch.fan_out_cap": 3,
+    f"server.host_groups.{ANY_NAME}.directory": "/run/sidecar/shop",
+    f"server.host_groups.{ANY_NAME}.group": "shop-hosts",
     f"tls.peers.{ANY_NAME}.identities": ["spiffe://example.org/ns/assistant/sa/agent"],
     f"tls.peers.{ANY_NAME}.may": ["dispatch"],
     f"operators.key.{ANY_NAME}.file": "/etc/sidecar/operators/watchdog.pub",

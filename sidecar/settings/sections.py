@@ -1,4 +1,4 @@
-"""Every section except `[dispatch]`."""
+"""The sections without a module of their own."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.status_events.policy import TYPE_FORM, Handling
 from sidecar.settings.section import Section, setting
-from sidecar.settings.values import Duration, OpsAddress, SocketPath
+from sidecar.settings.values import Duration
 
 
 class SignatureSettings(Section):
@@ -51,65 +51,6 @@ class AuditSettings(Section):
 
 NOTHING: Final = timedelta(0)
 SECOND: Final = timedelta(seconds=1)
-MIB: Final = 1024 * 1024
-
-
-class LimitsSettings(Section):
-    """Limits on connections."""
-
-    message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Maximum size of a message, in bytes.")
-    metadata_bytes: int = setting(16_384, ge=1024, description="Maximum size of a call's metadata, in bytes.")
-    max_dispatch_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of orchestrators.")
-    max_agent_streams: int = setting(
-        100, ge=1, description="Maximum number of concurrent calls on one connection of a runner host."
-    )
-    max_agent_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of all runner hosts.")
-    max_wait: Duration = setting(
-        timedelta(seconds=1),
-        gt=NOTHING,
-        description="Maximum time from sending a BindTurn to its start, if its client says when it was sent. It is "
-        "refused beyond it, and while the calls of bound turns wait half as long.",
-    )
-    max_connections: int = setting(1024, ge=1, description="Maximum number of connections of each of the two sockets.")
-
-
-class ServerSettings(Section):
-    """Listeners, and the behaviour on shutdown."""
-
-    dispatch_socket: SocketPath = setting(
-        Path("/run/sidecar/dispatch/sidecar.sock"),
-        description="Unix socket for the orchestrator. Its directory is created with mode 0700 and must not be wider.",
-    )
-    agents_socket: SocketPath = setting(
-        Path("/run/sidecar/agents/sidecar.sock"),
-        description="Unix socket of the tool gateway, for runner hosts. The same applies to its directory.",
-    )
-    ops_address: OpsAddress = setting(
-        "127.0.0.1:9464",
-        description="IP address and port of /metrics, /healthz and /readyz, over plain HTTP. In a pod: "
-        '`"0.0.0.0:9464"`, so that the kubelet and Prometheus reach it. Port 0: any free port.',
-    )
-    boot_secret_file: Path = setting(
-        Path("/run/sidecar/dispatch/boot-secret"),
-        description="File with the secret that each caller of the dispatch socket sends; created if absent.",
-    )
-    reflection: bool = setting(
-        False, description="Enable gRPC reflection for tools such as `buf curl`. Not for production."
-    )
-    lame_duck: Duration = setting(
-        2 * SECOND, ge=NOTHING, description="After a stop signal, the time of serving while health is NOT_SERVING."
-    )
-    drain_grace: Duration = setting(
-        110 * SECOND, gt=NOTHING, description="After a stop signal, the time for running dispatches to end."
-    )
-    drain_margin: Duration = setting(
-        5 * SECOND, ge=NOTHING, description="After the last dispatch, the time for parents to end their turns."
-    )
-    limits: LimitsSettings = setting(LimitsSettings(), description="Limits on connections.")
-
-    def _check(self) -> None:
-        if self.dispatch_socket == self.agents_socket:
-            raise ValueError("dispatch_socket and agents_socket must differ: they admit different callers")
 
 
 class DefinitionsSettings(Section):

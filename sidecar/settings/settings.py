@@ -16,13 +16,13 @@ from sidecar.settings.sections import (
     LogSettings,
     PluginsSettings,
     PolicySection,
-    ServerSettings,
     SignatureSettings,
     StatusSettings,
     TargetsSettings,
     TelemetrySettings,
     WorkspaceSettings,
 )
+from sidecar.settings.server import ServerSettings
 from sidecar.settings.session import SessionSettings
 from sidecar.settings.tls import TlsSettings
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli.health import OPS_ADDRESS, health, health_alone
-from sidecar.settings.sections import ServerSettings
+from sidecar.settings.server import ServerSettings
 
 PATIENCE = 5.0
 

@@ -90,6 +90,7 @@ def written_or_read(settings: Settings) -> Iterator[tuple[str, bool]]:
     record = settings.record
     yield str(settings.server.dispatch_socket), True
     yield str(settings.server.agents_socket), True
+    yield from ((str(group.agents_socket), True) for group in settings.server.host_groups.values())
     yield str(settings.server.boot_secret_file), True
     yield str(settings.operators.socket), True
     yield str(settings.rollout.tombstone_file), True
@@ -114,6 +115,27 @@ def test_no_container_has_more_rights_than_it_needs() -> None:
     containers = [*pod()["initContainers"], *pod()["containers"]]
     locked = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
-    assert [container["securityContext"] for container in containers] == [locked] * len(containers)
+    own = {"runAsUser": 10011, "runAsGroup": 10011}
+    of_hosts = [locked | own if container["name"] == "shop" else locked for container in containers]
+    assert [container["securityContext"] for container in containers] == of_hosts
     assert (pod()["securityContext"]["runAsNonRoot"], pod()["automountServiceAccountToken"]) == (True, False)
     assert sidecar()["restartPolicy"] == "Always"
+
+
+def test_a_runner_host_has_a_user_of_its_own_and_only_the_volume_of_its_group(settings: Settings) -> None:
+    """The volume is mounted at the same path in the sidecar and in this host, and nowhere else."""
+    ((name, group),) = settings.server.host_groups.items()
+    (host,) = (each for each in pod()["containers"] if each["name"] == name)
+    (volume,) = host["volumeMounts"]
+    assert PurePosixPath(volume["mountPath"]) in PurePosixPath(group.directory).parents
+    assert settings.targets.slots[name] == f"unix:{group.directory}/hosts/{name}.sock"
+    assert volume in sidecar()["volumeMounts"]
+    others = [
+        each for each in (*pod()["initContainers"], *pod()["containers"]) if each["name"] not in {name, "sidecar"}
+    ]
+    assert [each["name"] for each in others if volume in each["volumeMounts"]] == []
+    security = pod()["securityContext"]
+    assert (host["securityContext"]["runAsUser"] != security["runAsUser"], group.group) == (
+        True,
+        str(security["fsGroup"]),
+    )

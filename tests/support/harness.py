@@ -377,7 +377,8 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         counts=sidecar.lane_counts,
     )
     sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
-    ops = sidecar.operations
+    ops, told = sidecar.operations, sidecar.recorder.anomaly
+    gateway = ToolGatewayServicer(ops.call_tool, ops.history.read_own_turns, ops.delegate, ops.grants, told)
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=CallAdmission(CallerKind.CONSUMER_AGENT, SECRET),
@@ -391,7 +392,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         socket=sidecar.folder / "agents.sock",
         entrance=CallAdmission(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
-        methods=ToolGatewayServicer(ops.call_tool, ops.history.read_own_turns, ops.delegate, ops.grants).methods(),
+        methods=gateway.methods(),
         streams=1024,
         reflection=setup.reflection,
     )

@@ -28,10 +28,10 @@ def needs_tool(tool: str, *, package: str | None = None) -> str:
     return found
 
 
-def needs_root() -> None:
+def needs_root(why: str = "chroot isolation needs it") -> None:
     """Skip the test unless it runs as root."""
     if os.geteuid() != 0:
-        pytest.skip("missing right: root (chroot isolation needs it)")
+        pytest.skip(f"missing right: root ({why})")
 
 
 def skips_fail() -> bool:

@@ -17,6 +17,8 @@ REPOSITORY: Final = Path(__file__).parents[2]
 MARK: Final = "DEMO_TEST_MARK"
 PLAIN: Final = {"DEMO_ORCHESTRATOR": "plain"}
 """What `make demo` runs; where the tests run, LangChain is installed, which would be taken otherwise."""
+READABLE: Final[Mapping[str, str]] = {} if os.geteuid() == 0 else {"SIDECAR__SERVER__ALLOW_DEBUGGING": "true"}
+"""Lets another user than root find the mark in the environment of the sidecar."""
 SECONDS: Final = 90.0
 """For anything the demo is waited for."""
 GONE_SECONDS: Final = 20.0
@@ -75,7 +77,7 @@ def running_demo(environment: Mapping[str, str], *arguments: str, typed: str | N
     process = subprocess.Popen(
         [sys.executable, "-m", "examples.demo", *arguments],
         cwd=REPOSITORY,
-        env={**os.environ, "DEMO_PACE": "0", "PYTHONUNBUFFERED": "1", **PLAIN, **environment, MARK: mark},
+        env={**os.environ, "DEMO_PACE": "0", "PYTHONUNBUFFERED": "1", **PLAIN, **READABLE, **environment, MARK: mark},
         stdin=subprocess.DEVNULL if typed is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -108,7 +110,7 @@ def demo_at_a_terminal(environment: Mapping[str, str]) -> Iterator[tuple[Running
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.demo_of_a_terminal"],
         cwd=REPOSITORY,
-        env={**os.environ, "DEMO_PACE": "0", "TERM": "xterm", **PLAIN, **environment, MARK: mark},
+        env={**os.environ, "DEMO_PACE": "0", "TERM": "xterm", **PLAIN, **READABLE, **environment, MARK: mark},
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,

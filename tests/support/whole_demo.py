@@ -2,9 +2,11 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -13,6 +15,7 @@ import pytest
 from tests.support.running_demo import running_demo
 from tests.support.scraped import dashboard_queries, scraped
 
+STARTED: Final = re.compile(r"✓ (.+?) +pid (\d+)")
 CANARY: Final = "canary-of-somebody-else-4711"
 
 
@@ -25,6 +28,7 @@ class WholeDemo:
         text: what it printed.
         logs: what its processes wrote, by file name.
         left: processes that were still there.
+        users: user ids of its processes, by the name that it shows.
         panels: series that each query of the dashboards found, by query; empty without Prometheus.
     """
 
@@ -32,6 +36,7 @@ class WholeDemo:
     text: str
     logs: Mapping[str, str]
     left: Mapping[int, str]
+    users: Mapping[str, int]
     panels: Mapping[str, int]
 
 
@@ -40,20 +45,32 @@ def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> WholeDemo:
     """Play it once: of several workers of one run the first who needs it does, and the others wait for that."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is None:
-        return _played(tmp_path_factory.mktemp("demo"))
+        return _played()
     kept = tmp_path_factory.getbasetemp().parent / f"demo-{run}.json"
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
-            kept.write_bytes(msgspec.json.encode(_played(tmp_path_factory.mktemp("demo"))))
+            kept.write_bytes(msgspec.json.encode(_played()))
     return msgspec.json.decode(kept.read_bytes(), type=WholeDemo)
 
 
-def _played(folder: Path) -> WholeDemo:
-    with running_demo({"DEMO_CANARY": CANARY}, "--full", "--folder", str(folder)) as demo:
+def _played() -> WholeDemo:
+    # Not in a folder of pytest: users of runner hosts could not enter it.
+    with (
+        TemporaryDirectory(prefix="demo-") as made,
+        running_demo({"DEMO_CANARY": CANARY}, "--full", "--folder", made) as demo,
+    ):
+        folder = Path(made)
         demo.read_until("✓ the sidecar")
+        users = {name: _user_of(pid) for name, pid in STARTED.findall(demo.text)}
         with scraped(folder / "sidecar.log", folder / "prometheus") as series_of:
             code = demo.read_to_the_end()
             panels = {} if series_of is None else {query: series_of(query) for query in dashboard_queries()}
         logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
-        return WholeDemo(code, demo.text, logs, demo.started(), panels)
+        return WholeDemo(code, demo.text, logs, demo.started(), users, panels)
+
+
+def _user_of(pid: str) -> int:
+    found = re.search(r"^Uid:\t(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
+    assert found is not None
+    return int(found[1])

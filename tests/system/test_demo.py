@@ -69,6 +69,19 @@ def test_the_model_is_named_as_what_it_is(shown: Shown) -> None:
     assert "offline rule-based model, not an LLM" in shown.logs["screen"]
 
 
+def test_sub_agents_have_users_of_their_own_if_root_runs_it(whole_demo: WholeDemo) -> None:
+    """Nobody else can start processes of other users: then one line says so."""
+    users, me = dict(whole_demo.users), os.geteuid()
+    assert users.pop("the sidecar") == me
+    hosts = [user for name, user in users.items() if name.startswith("sub-agent host: ")]
+    if me == 0:
+        assert len({*hosts, me}) == 5
+        assert f"Each sub-agent runs as a user of its own ({', '.join(map(str, hosts))})" in whole_demo.text
+    else:
+        assert hosts == [me] * 4
+        assert "The sub-agents run as the same user as the sidecar: only root can" in whole_demo.text
+
+
 @requirement("PC1-FR-3a", "PC1-FR-3b", "PC1-FR-3c", "PC2-FR-2a")
 def test_a_single_intent_is_one_tool_call(shown: Shown) -> None:
     """Offers on coffee: `ask_shop` and nothing else; text for the answer, and a card apart from it."""

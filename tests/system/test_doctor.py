@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from typing import Any, Final
 
 import pytest
 
+from sidecar.composition.doctor.files import examine_directories
+from sidecar.composition.doctor.sockets import examine_sockets
+from sidecar.settings import read_settings
 from subagents_client.runner import RunnerHost
 from tests.support.postgres import PostgresServer
 from tests.support.sidecar_process import ROOT, place, serving, settings_file
@@ -254,6 +258,66 @@ async def test_the_clock_of_a_database_is_compared(folder: Path, postgres: Postg
     _, found = await doctor(folder, "", "[record.sqlite]", chosen)
     ((level, _, _),) = wrong(found, "record")
     assert level == "error"
+
+
+def groups(folder: Path, group: int | str = os.getegid()) -> list[tuple[str, str, str]]:
+    """Return level, text and remedy of what is found about a group of hosts whose directory is `folder / "shop"`."""
+    file = settings_file(
+        folder, f'[server.host_groups.shop]\ndirectory = "{folder}/shop"\ngroup = "{group}"\nslots = ["shop"]\n'
+    )
+    found = examine_sockets(read_settings(file, {}))
+    return [(each.level, each.text, each.remedy) for each in found if "host_groups.shop" in each.about]
+
+
+def test_the_directories_of_a_group_of_hosts_are_examined(folder: Path) -> None:
+    """Missing ones are made at the start; owner, group and mode of those that are there are compared."""
+    folder.chmod(0o755)
+    assert groups(folder) == [("ok", "its directory is made at the start", "")]
+    hosts = private(folder / "shop") / "hosts"
+    hosts.mkdir(mode=0o777)
+    hosts.chmod(0o777)
+    shut, wide = groups(folder)
+    assert shut[1:] == (f"{hosts.parent} cannot be entered by its group (mode 0700)", f"chmod 0750 {hosts.parent}")
+    assert wide[1:] == (f"{hosts} lets others in (mode 0777)", f"chmod 1770 {hosts}")
+    hosts.parent.chmod(0o2750)
+    hosts.chmod(0o1770)
+    assert groups(folder) == [("ok", "free", "")]
+    folder.chmod(0o700)
+    assert groups(folder)[1:] == [
+        ("warning", f"the group cannot enter {folder}, so its hosts reach nothing in it", f"chmod o+x {folder}")
+    ]
+
+
+def test_a_group_that_does_not_exist_or_cannot_have_the_socket_is_named(folder: Path) -> None:
+    """Root may give files to every group, other users to their own: they are told what root has to do."""
+    folder.chmod(0o755)
+    ((level, text, _),) = groups(folder, "no-such-group")
+    assert (level, "there is no group of users `no-such-group`" in text) == ("error", True)
+    if os.geteuid() != 0:
+        ((level, text, remedy),) = groups(folder, 61_010)
+        assert (level, "of which this user is no member" in text) == ("error", True)
+        assert f"install -d -o {os.geteuid()} -g 61010 -m 2750 {folder}/shop" in remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "level", "text"),
+    [
+        ("record.sqlite", 0o640, "error", "may be read or written by others (mode 0640)"),
+        ("record.sqlite-wal", 0o604, "error", "may be read or written by others (mode 0604)"),
+        ("", 0o770, "warning", "others may replace files in"),
+        ("", 0o755, "", ""),
+        ("", 0o1777, "", ""),
+    ],
+)
+def test_data_that_others_may_read_or_replace_is_named(
+    name: str, mode: int, level: str, text: str, folder: Path
+) -> None:
+    """A directory that others can list tells them names only; with the sticky bit they replace nothing."""
+    (private(folder / "record") / name).touch()
+    (folder / "record" / name).chmod(mode)
+    found = [each for each in examine_directories(read_settings(settings_file(folder), {})) if "record" in each.about]
+    assert {each.level for each in found} == ({level} if level else set())
+    assert all(text in each.text and each.remedy.startswith("chmod") for each in found)
 
 
 def test_text_is_for_people() -> None:

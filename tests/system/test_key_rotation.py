@@ -1,4 +1,4 @@
-"""Keys are replaced in their files under a running sidecar: tokens, operators, checkpoints. No call notices."""
+"""Keys of tokens, operators, checkpoints and data services are replaced under a running sidecar. No call notices."""
 
 import asyncio
 import os
@@ -15,8 +15,10 @@ import pytest
 
 from sidecar.adapters.checkpoints import Ed25519Signer, public_key_file, read_or_make_signer, read_public_keys
 from sidecar.composition.parts import Overrides
+from sidecar.composition.plugins.token_keys import followed_rules
 from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, sign_token, verify_token
+from sidecar.core.envelopes.signatures import signature_of
 from sidecar.core.errors import SurfaceTokenInvalid
 from sidecar.core.identifiers import TurnId
 from sidecar.core.operators.role_tokens import RoleClaims, seal
@@ -257,3 +259,26 @@ async def test_the_key_of_checkpoints_is_replaced_and_both_public_halves_are_bes
         judged = [judge.judge(line.key_id, line.signed_bytes(), line.signature) for line in here.lines()]
         assert set(judged) == {Verification.FITS}
         assert here.unusable() == 1
+
+
+async def test_the_key_of_a_data_service_is_replaced_and_an_unusable_file_changes_nothing(tmp_path: Path) -> None:
+    """Answers signed with the new key count, those of the old one no longer do; the new secret is redacted first."""
+    file, signed, redactor, told = tmp_path / "service.key", b"an answer", Redactor(), list[tuple[str, str]]()
+    replaced(file, OLD)
+    configured = f'[signatures]\nfiles = {{ k1 = "{file}" }}\ntools = ["offers"]\n'
+    settings = read_settings(settings_file(tmp_path, configured), {})
+    rules, ((_, follow),) = followed_rules(settings, redactor, lambda *anomaly: told.append(anomaly))
+    old, new = (signature_of(signed, "k1", each.encode()) for each in (OLD, NEW))
+    following = asyncio.create_task(follow())
+    try:
+        assert (rules.signatures.is_genuine(signed, old), rules.signatures.is_genuine(signed, new)) == (True, False)
+        replaced(file, "too short")
+        await until(lambda: told)
+        assert rules.signatures.is_genuine(signed, old)
+        replaced(file, NEW)
+        await until(lambda: rules.signatures.is_genuine(signed, new))
+        assert not rules.signatures.is_genuine(signed, old)
+        assert redactor.clean(f"the secret is {NEW}") == f"the secret is {REPLACEMENT}"
+    finally:
+        following.cancel()
+    assert [(kind, "signatures.files.k1" in text) for kind, text in told] == [("key_files_unusable", True)]

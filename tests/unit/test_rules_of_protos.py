@@ -94,7 +94,7 @@ def active_periods(message: Any) -> None:
 
 
 ADMIN: Final = AdminServicer(ANYTHING)
-TOOLS: Final = ToolGatewayServicer(ANYTHING, ANYTHING, ANYTHING, ANYTHING)
+TOOLS: Final = ToolGatewayServicer(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
 SIDECAR: Final[Mapping[str, Enforce]] = {
     "BindTurnRequest": bind,
     "DispatchRequest": requests.dispatch,

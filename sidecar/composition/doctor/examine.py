@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.composition.checked_policy import checked_policy
-from sidecar.composition.doctor.files import examine_keys, examine_sockets
+from sidecar.composition.doctor.files import examine_directories, examine_keys
 from sidecar.composition.doctor.flags import examine_flags
 from sidecar.composition.doctor.peers import examine_ops_address, examine_runners, examine_services
 from sidecar.composition.doctor.record import examine_record
+from sidecar.composition.doctor.sockets import examine_sockets
 from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.loading import BUILT_IN
@@ -31,6 +32,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from _plugins(settings, policy)
     yield from examine_sockets(settings)
     yield from examine_keys(settings)
+    yield from examine_directories(settings)
     yield from examine_record(settings, seconds)
     yield examine_ops_address(settings.server.ops_address, str(settings.server.dispatch_socket), seconds)
     if policy:

@@ -1,29 +1,18 @@
-"""Checks sockets, their directories and files with secrets: permissions, owners, missing files."""
+"""Checks files with secrets and data: missing ones, and those that other users may read or replace."""
 
-import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.system import SecretFileProblem, read_secret, read_secrets
+from sidecar.composition.rollout.open_rollout import tombstone_file
 from sidecar.core.decoding import DecodeError, from_ascii
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.settings import Settings
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-
-
-def examine_sockets(settings: Settings) -> Iterator[Finding]:
-    """Yield a finding for each socket that the sidecar would listen on."""
-    server = settings.server
-    sockets = {"server.dispatch_socket": server.dispatch_socket, "server.agents_socket": server.agents_socket}
-    if settings.operators.configured:
-        sockets["operators.socket"] = settings.operators.socket
-    for setting, path in sockets.items():
-        yield _socket(setting, path)
 
 
 def examine_keys(settings: Settings) -> Iterator[Finding]:
@@ -32,9 +21,9 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
     if secret.exists():
         yield _secret("server.boot_secret_file", secret, read_secret)
     else:
-        problem = _cannot_make(secret.parent)
+        problem = cannot_make(secret.parent)
         about = f"server.boot_secret_file {secret}"
-        yield _unusable(about, problem) if problem else ok("files", about, "is made at the first start")
+        yield unusable("files", about, problem) if problem else ok("files", about, "is made at the first start")
     if not settings.keys.files:
         remedy = "set `keys.files` where turns must outlive a restart, or where there are several replicas"
         yield warning("files", "keys.files", "no signing key: each start makes one that no other process has", remedy)
@@ -47,40 +36,36 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
         yield _public_key(path)
 
 
-def _socket(setting: str, path: Path) -> Finding:
-    about = f"{setting} {path}"
-    if not path.parent.exists():
-        problem = _cannot_make(path.parent)
-        return _unusable(about, problem) if problem else ok("sockets", about, "its directory is made at the start")
-    refused = _folder(about, path.parent)
-    if refused is not None:
-        return refused
-    if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
-        return error("sockets", about, "there is a file that is no socket", "remove it, or choose another path")
-    if _is_locked(Path(f"{path}.lock")):
-        return ok("sockets", about, "a running process serves it")
-    return ok("sockets", about, "free")
+def examine_directories(settings: Settings) -> Iterator[Finding]:
+    """Yield a finding for each file of the sidecar that others may read, and each directory that they may change."""
+    record, checkpoints = settings.record, settings.record.checkpoints
+    files = {
+        "rollout.tombstone_file": tombstone_file(settings),
+        "server.boot_secret_file": settings.server.boot_secret_file,
+    }
+    if record.database == "sqlite":
+        files["record.sqlite.path"] = record.sqlite.path
+        yield from _readable("record.sqlite.path", record.sqlite.path)
+    if checkpoints.file is not None:
+        files["record.checkpoints.file"] = checkpoints.file
+    if checkpoints.key_file is not None:
+        files["record.checkpoints.key_file"] = checkpoints.key_file
+    for setting, path in files.items():
+        folder = path.parent
+        found = folder.stat().st_mode if os.path.isdir(folder) else 0
+        if found & (stat.S_IWGRP | stat.S_IWOTH) and not found & stat.S_ISVTX:
+            text = f"others may replace files in {folder} (mode {stat.S_IMODE(found):04o})"
+            yield warning(
+                "files", f"{setting} {path}", text, f"chmod go-w {folder}, unless all of its group are trusted"
+            )
 
 
-def _folder(about: str, folder: Path) -> Finding | None:
-    """Return why the sidecar would refuse the directory of a socket; None if it would accept it."""
-    found = folder.stat()
-    if found.st_uid != os.geteuid():
-        return error("sockets", about, f"{folder} belongs to another user", "run as that user, or choose another path")
-    if found.st_mode & OTHERS:
-        mode = f"{stat.S_IMODE(found.st_mode):04o}"
-        return error("sockets", about, f"{folder} lets others in (mode {mode})", f"chmod 0700 {folder}")
-    return None
-
-
-def _is_locked(lock: Path) -> bool:
-    """Return whether a process holds a lock file. Takes the lock for a moment and creates no file."""
-    with suppress(OSError), closing(open(lock, "rb")) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+def _readable(setting: str, database: Path) -> Iterator[Finding]:
+    for path in (database, *(database.with_name(f"{database.name}-{kind}") for kind in ("wal", "shm"))):
+        mode = path.stat().st_mode if os.path.exists(path) else 0
+        if mode & OTHERS:
+            text = f"may be read or written by others (mode {stat.S_IMODE(mode):04o})"
+            yield error("files", f"{setting} {path}", text, f"chmod 0600 {path}")
 
 
 def _secret(setting: str, path: Path, read: Callable[[Path], object]) -> Finding:
@@ -103,7 +88,7 @@ def _public_key(path: Path) -> Finding:
     return ok("files", about, "is a public key")
 
 
-def _cannot_make(folder: Path) -> str:
+def cannot_make(folder: Path) -> str:
     """Return why a folder can be neither used nor created; empty if it can."""
     there = folder
     while not there.exists():
@@ -113,5 +98,6 @@ def _cannot_make(folder: Path) -> str:
     return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written by this user"
 
 
-def _unusable(about: str, problem: str) -> Finding:
-    return error("files", about, problem, "run as a user who may write there, or choose another path")
+def unusable(area: str, about: str, problem: str) -> Finding:
+    """Return a finding about what this user cannot use."""
+    return error(area, about, problem, "run as a user who may write there, or choose another path")

@@ -1,7 +1,6 @@
 """Checks peers: runner hosts, data services, and the sidecar itself if it runs."""
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -14,6 +13,7 @@ from grpc_health.v1 import health_pb2
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.adapters.runners import TargetMap
 from sidecar.cli.health import answer_of
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.kinds import PLUGIN
@@ -53,7 +53,7 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
     if not OF_A_SIDECAR.match(body):
         return error("ops", about, "another program listens there", remedy)
     shown = SOCKET.search(body)
-    if shown and (other := json.loads(shown[1])) != socket:
+    if shown and (other := from_json(shown[1])) != socket:
         return error("ops", about, f"another sidecar runs there, with the dispatch socket {other}", remedy)
     if status == HTTPStatus.OK:
         return ok("ops", about, "a sidecar runs there and takes turns")

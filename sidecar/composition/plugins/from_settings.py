@@ -28,7 +28,7 @@ from sidecar.policy.kinds import PluginKind
 from sidecar.policy.selection import PolicyNames, PolicySettings
 from sidecar.settings import DispatchSettings, KeysSettings, Settings, SettingsProblem
 from sidecar.settings.history import HistorySettings
-from sidecar.settings.sections import DefinitionsSettings
+from sidecar.settings.sections import DefinitionsSettings, SignatureSettings
 
 MADE_KEY: Final = "made"
 KEY_BYTES: Final = 32
@@ -168,6 +168,17 @@ def signing_keys(settings: KeysSettings, redactor: Redactor) -> KeySet:
     return KeySet(keys, settings.signing or next(iter(keys)))
 
 
+def signature_keys(settings: SignatureSettings, redactor: Redactor) -> Mapping[str, bytes]:
+    """Read the keys of data services in the files.
+
+    Raises:
+        SettingsProblem: lists every key file that cannot be used.
+    """
+    texts = _texts_in("signatures.files", settings.files, read_secret)
+    redactor.learn(texts.values())
+    return {key_id: text.encode() for key_id, text in texts.items()}
+
+
 def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
     """Return whose answers must be signed, and the keys for them, which are read from their files.
 
@@ -175,11 +186,9 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
         SettingsProblem: lists every key file that cannot be used.
     """
     configured, policy = settings.signatures, settings.policy
-    secrets_of = _texts_in("signatures.files", configured.files, read_secret)
-    redactor.learn(secrets_of.values())
     own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
     return SignatureRules(
-        keys={key_id: text.encode() for key_id, text in secrets_of.items()},
+        keys=signature_keys(configured, redactor),
         connectors=tuple(configured.connectors),
         verticals=tuple(configured.verticals),
         tools=tuple(configured.tools),

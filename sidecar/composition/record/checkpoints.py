@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sidecar.adapters.checkpoints import (
     CheckpointFile,
@@ -18,7 +18,6 @@ from sidecar.adapters.checkpoints import (
 from sidecar.composition.record.open_record import RecordDependencies
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.readiness import Readiness
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.ports import Journal
@@ -28,7 +27,12 @@ from sidecar.settings import SettingsProblem
 from sidecar.settings.checkpoints import RetentionSettings
 from sidecar.settings.record import RecordSettings
 
+if TYPE_CHECKING:
+    from sidecar.observability.readiness import Readiness
+
 KEY: Final = "record.checkpoints.key_file"
+UNSIGNED_LONG: Final = 10.0
+"""Seconds without a signature that an operator should know of; a round takes milliseconds."""
 LONGEST_LOOK: Final = 5.0
 """Seconds that the first and the last check may take."""
 
@@ -47,7 +51,7 @@ async def guarded_record(
     rollouts: AuditHandle,
     dependencies: RecordDependencies,
     metrics: Metrics,
-    readiness: Readiness,
+    readiness: "Readiness",
 ) -> AsyncIterator[Sequence[Loop]]:
     """Yield the loops that sign and shorten the record; at the end, sign the last appends.
 
@@ -92,7 +96,9 @@ async def guarded_record(
 
 def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
     waiting = checkpointing.waiting_seconds
-    return (f"the record has not been signed for {waiting:.0f} s; is its second place writable?",) if waiting else ()
+    if waiting < UNSIGNED_LONG:
+        return ()
+    return (f"the record has not been signed for {waiting:.0f} s; is its second place writable?",)
 
 
 def _signer_in(key_file: Path) -> Ed25519Signer:

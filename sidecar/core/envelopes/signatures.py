@@ -21,9 +21,9 @@ NO_KEYS: Final[Mapping[str, bytes]] = MappingProxyType({})
 NO_CONNECTORS: Final[Mapping[Vertical, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SignatureRules:
-    """The services that must sign their responses, and the keys.
+    """The services that must sign their responses, and the keys. Only the keys can be replaced.
 
     Attributes:
         keys: by id; a signature with any of them is valid, so that keys can be rotated.
@@ -44,6 +44,10 @@ class SignatureRules:
         connector = tool.connector or self.connector_of.get(vertical, self.default_connector)
         wanted = connector in self.connectors or vertical in self.verticals or tool.id in self.tools
         return self.is_genuine if wanted else None
+
+    def adopt(self, keys: Mapping[str, bytes]) -> None:
+        """Verify with other keys from the next response on."""
+        self.keys = keys
 
     def is_genuine(self, signed: bytes, signature: str | None) -> bool:
         """Return whether `signature` fits `signed` under the key that it names."""

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
-from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
@@ -65,6 +65,39 @@ class PendingPromotion(msgspec.Struct, frozen=True):
     definition_id: DefinitionId
     slot: Slot
     needs_flag: bool
+
+
+class MajorChange(msgspec.Struct, frozen=True):
+    """A loaded definition whose id serves with another, recorded content until an operator takes a step.
+
+    Attributes:
+        serving: digest of the recorded content.
+        loaded: digest of the configuration's content.
+        state: of the loaded content, `dev` or `test`.
+    """
+
+    definition_id: DefinitionId
+    slot: Slot
+    serving: Digest
+    loaded: Digest
+    state: LifecycleState
+
+
+def major_changes(catalogue: Catalogue, view: RolloutView) -> tuple[MajorChange, ...]:
+    """Return the definitions whose new content waits for a promotion while the recorded one serves."""
+    return tuple(
+        MajorChange(card.definition.id, card.definition.slot, serving, card.digest, facts.state)
+        for card in catalogue.cards.values()
+        if (facts := _facts(card, view)) is not None and facts.state in {LifecycleState.DEV, LifecycleState.TEST}
+        if (serving := _serving_of(card, view)) is not None
+    )
+
+
+def _serving_of(card: Card, view: RolloutView) -> Digest | None:
+    """Return the digest of the active definition of the card's slot, if it has the card's id."""
+    rollout = view.slots[card.definition.slot]
+    active = None if rollout.active is None else rollout.definitions.get(rollout.active)
+    return active.digest if active is not None and active.definition_id == card.definition.id else None
 
 
 def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[PendingPromotion, ...]:

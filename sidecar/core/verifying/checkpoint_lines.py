@@ -44,6 +44,10 @@ class LineKind(StrEnum):
     """The newest row of the audit of rollouts was row `number`, and its link `root`."""
     ERASURE = "erasure"
     """Texts of `number` facts in turns of `day` were about to be erased under `marker`; `root` is over their links."""
+    RESTORED = "restored"
+    """An older backup has taken the place of the record: of the running root, `number` facts are left."""
+    RESTORED_AUDIT = "restored_audit"
+    """The same of the audit of rollouts: its newest row is row `number` again."""
 
 
 OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
@@ -55,7 +59,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ended_before: of a retention only.
-        marker: id of the marker of an erasure.
+        marker: id of the marker of an erasure; of a restored backup, who states it and why.
     """
 
     kind: LineKind
@@ -173,17 +177,35 @@ def audit_statement(head: AuditHead, instance: InstanceId, at: datetime) -> Stat
     return Statement(kind=LineKind.AUDIT, instance=instance, day=day, number=head.number, root=head.link, time=at)
 
 
+def restored_statement(state: RootState, by: str, at: datetime) -> Statement:
+    """Return the statement that a root stands here again, because an older backup was restored."""
+    return Statement(kind=LineKind.RESTORED, time=at, marker=by, **msgspec.structs.asdict(state))
+
+
+def restored_audit_statement(head: AuditHead, instance: InstanceId, by: str, at: datetime) -> Statement:
+    """Return the same about the audit of rollouts; `instance` looked."""
+    return msgspec.structs.replace(audit_statement(head, instance, at), kind=LineKind.RESTORED_AUDIT, marker=by)
+
+
 def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
-    """Return the newest head of the audit of rollouts in some lines."""
-    heads = [AuditHead(line.number, line.root) for line in lines if line.kind is LineKind.AUDIT]
-    return max(heads, key=lambda head: head.number, default=AuditHead())
+    """Return the newest head of the audit of rollouts in the lines of a file, in their order."""
+    furthest_head = AuditHead()
+    for line in lines:
+        grown = line.kind is LineKind.AUDIT and line.number > furthest_head.number
+        if grown or line.kind is LineKind.RESTORED_AUDIT:
+            furthest_head = AuditHead(line.number, line.root)
+    return furthest_head
 
 
 def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
-    """Return the newest state of each running root in some lines."""
-    of_roots = (line for line in lines if line.kind in OF_ROOTS)
-    by_number = sorted(of_roots, key=lambda line: line.number)
-    return {line.key: line.state for line in by_number}
+    """Return the newest state of each running root in the lines of a file, in their order."""
+    states: dict[RootKey, RootState] = {}
+    for line in lines:
+        known = states.get(line.key)
+        grown = line.kind in OF_ROOTS and (known is None or line.number >= known.number)
+        if grown or line.kind is LineKind.RESTORED:
+            states[line.key] = line.state
+    return states
 
 
 class CheckpointClaims(msgspec.Struct):
@@ -193,18 +215,28 @@ class CheckpointClaims(msgspec.Struct):
         roots: of each running root, by number of facts. The first line about a number counts.
         removed: states of roots whose facts were about to be removed.
         erased: number, day and root of facts that were about to be erased, by marker.
-        audit: links of the audit of rollouts, by number of the row.
+        audit: time and link of each signature of the audit of rollouts, by number of the row.
+        restored: the newest statement about each root that a restored backup has shortened.
+        restored_audit: the statements about the audit, and up to which row it was signed before.
     """
 
     roots: dict[RootKey, dict[int, str]] = msgspec.field(default_factory=dict)
     removed: dict[RootKey, RootState] = msgspec.field(default_factory=dict)
     erased: dict[str, tuple[date, int, str]] = msgspec.field(default_factory=dict)
-    audit: dict[int, str] = msgspec.field(default_factory=dict)
+    audit: dict[int, tuple[datetime, str]] = msgspec.field(default_factory=dict)
+    restored: dict[RootKey, CheckpointLine] = msgspec.field(default_factory=dict)
+    restored_audit: list[tuple[CheckpointLine, int]] = msgspec.field(default_factory=list)
 
     def add(self, line: CheckpointLine) -> bool:
         """Add a line with a valid signature; return whether it agrees with earlier ones."""
         if line.kind is LineKind.AUDIT:
-            return self.audit.setdefault(line.number, line.root) == line.root
+            lost = any(line.number > each.number and line.time <= each.time for each, _ in self.restored_audit)
+            return lost or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root
+        if line.kind is LineKind.RESTORED_AUDIT:
+            return self._restore_audit(line)
+        if line.kind is LineKind.RESTORED:
+            self.restored[line.key] = line
+            return not line.number or self.of(line.key).get(line.number, line.root) == line.root
         if line.kind is LineKind.ERASURE:
             said = line.day, line.number, line.root
             return self.erased.setdefault(line.marker or "", said) == said
@@ -214,5 +246,24 @@ class CheckpointClaims(msgspec.Struct):
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:
-        """Return the claims about a running root, by number."""
-        return self.roots.get(key, NO_CLAIMS)
+        """Return the claims about a running root by number; of a restored root, only up to its restored state.
+
+        The instance of a restored root has ended with the lost record and appends no more.
+        """
+        claims, restored = self.roots.get(key, NO_CLAIMS), self.restored.get(key)
+        if restored is None:
+            return claims
+        kept = {number: root for number, root in claims.items() if number <= restored.number}
+        return kept | ({restored.number: restored.root} if restored.number else {})
+
+    @property
+    def audit_links(self) -> Mapping[int, str]:
+        """The signed links of the audit of rollouts, by number of the row."""
+        return {number: link for number, (_, link) in self.audit.items()}
+
+    def _restore_audit(self, line: CheckpointLine) -> bool:
+        """Remove claims about lost rows that were signed before; return whether the remaining row agrees."""
+        lost = {number for number, (at, _) in self.audit.items() if number > line.number and at <= line.time}
+        self.restored_audit.append((line, max(lost, default=line.number)))
+        self.audit = {number: claim for number, claim in self.audit.items() if number not in lost}
+        return not line.number or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root

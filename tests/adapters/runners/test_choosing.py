@@ -27,6 +27,7 @@ from sidecar.policy.protocols import (
 )
 from sidecar.policy.selection import PolicyMap, PolicyNames, PolicySettings, resolve_policy
 from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, RunnerConfig, RunnerSpec
+from sidecar.policy.targets import HostGroups
 
 
 @dataclass
@@ -179,8 +180,21 @@ def test_the_target_is_the_slots_the_cards_or_the_verticals(asked: Card, runner:
 )
 def test_a_host_is_told_the_gateway_that_it_can_reach(target: str, over_tls: bool, told: str) -> None:
     """The socket on this machine; the TLS address to hosts elsewhere, and to those that are reached with TLS."""
-    assert GatewayAddresses("unix:/gateway", "dns:///sidecar:7444").for_host_at(target, over_tls=over_tls) == told
-    assert GatewayAddresses("unix:/gateway").for_host_at(target, over_tls=over_tls) == "unix:/gateway"
+    both, local = GatewayAddresses("unix:/gateway", "dns:///sidecar:7444"), GatewayAddresses("unix:/gateway")
+    assert both.for_host_of(card("shop"), target, over_tls=over_tls) == told
+    assert local.for_host_of(card("shop"), target, over_tls=over_tls) == "unix:/gateway"
+
+
+def test_a_host_of_a_group_is_told_the_socket_of_its_group() -> None:
+    """By slot, then by vertical. A host of two groups has a runner for each, so each attempt names the right socket."""
+    groups = HostGroups({"shop": "a"}, {"shop": "b", "money": "b"})
+    gateways = GatewayAddresses("unix:/gateway", groups=groups, of_groups={"a": "unix:/a", "b": "unix:/b"})
+    chosen = ChosenRunners(policy(Offered()), {}, TargetMap(verticals={"shop": "unix:/host"}), gateways)
+    asked = (card("shop"), card("gifts", vertical="shop"), card("coins", vertical="money"), card("support"))
+    found = [chosen.runner_for(each) for each in asked]
+    told = [each.config.gateway_address for each in found if isinstance(each, MadeRunner)]
+    assert told == ["unix:/a", "unix:/b", "unix:/b", "unix:/gateway"]
+    assert [each.target for each in found[:2]] == ["unix:/host", "unix:/host"]
 
 
 async def test_a_runner_that_cannot_be_had_fails_its_own_calls_only() -> None:

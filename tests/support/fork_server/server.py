@@ -98,7 +98,7 @@ def main() -> None:
     os.environ.pop(FILLED)
     handlers = [(number, signal.signal(number, signal.SIG_IGN)) for number in IGNORED]
     server = Server(dict(os.environ), own_room(), handlers)
-    _warm_up()
+    warm_up()
     asked, streams = server.serve(asking)
     while asked.starts_others:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -150,7 +150,7 @@ def end(code: int) -> NoReturn:
     os._exit(code & 0xFF)
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Import what copies will need, and keep the looks for garbage away from it: they write to what they look at."""
     for package in map(importlib.import_module, WARM):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

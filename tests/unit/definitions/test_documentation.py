@@ -11,7 +11,7 @@ from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.core.definitions.cards.card import AgentDefinition, Limits, ModelEntry, RunnerRef, ToolEntry, Tuning
 from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS, LIMIT_FIELDS, RUNNER_FIELDS, TUNING_FIELDS
 from sidecar.core.definitions.files.registry_entries import BLOCK_FIELDS, DATA_ONLY_FIELDS, MODEL_FIELDS, TOOL_FIELDS
-from sidecar.settings.durations import duration_text
+from sidecar.settings.values import duration_text
 from tests.corpus.bad_configs.cases import expected
 
 REPOSITORY = Path(__file__).parents[3]

@@ -18,6 +18,8 @@ LARGEST_PORT: Final = 65_535
 EX_UNAVAILABLE: Final = 69
 EX_CONFIG: Final = 78
 ABSTRACT: Final = "unix-abstract:"
+FOR_WHOEVER_ENTERS: Final = 0o666
+"""Mode of a socket in a directory that decides who connects; the sidecar may be no member of its group."""
 
 
 def check_address(target: str) -> None:
@@ -31,6 +33,19 @@ def check_address(target: str) -> None:
         _check_socket(Path(path))
     elif not target.startswith(ABSTRACT):
         _check_port(target)
+
+
+def admit_owner_of_directory(target: str) -> None:
+    """Let a sidecar with another user id connect to the socket that is served.
+
+    A directory that belongs to another user, and that users outside its group cannot enter, is that of a group of
+    hosts: the sidecar made it, and it decides who connects. Anywhere else the socket stays as the umask makes it.
+    """
+    path = unix_path(target)
+    if path is not None:
+        folder = Path(path).parent.stat()
+        if folder.st_uid != os.geteuid() and not folder.st_mode & stat.S_IRWXO:
+            os.chmod(path, FOR_WHOEVER_ENTERS)
 
 
 @contextmanager

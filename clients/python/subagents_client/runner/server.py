@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
 from subagents_client.channels import MOST_MESSAGE_BYTES, refuse_remote, unix_path
-from subagents_client.runner.addresses import check_address
+from subagents_client.runner.addresses import admit_owner_of_directory, check_address
 from subagents_client.runner.attempts import reject_run
 from subagents_client.runner.tls import HostTls
 from subagents_errors import CallerNotAllowed
@@ -116,6 +116,7 @@ async def listening(
                 port = server.add_secure_port(target, credentials)
         except RuntimeError:
             raise OSError(f"{target} cannot be served; gRPC does not say why") from None
+        admit_owner_of_directory(target)
         for name in ("", service):
             await health.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()

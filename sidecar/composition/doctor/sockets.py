@@ -1,0 +1,96 @@
+"""Checks sockets and their directories: owners, groups, modes, and other processes that serve them."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from sidecar.composition.doctor.files import cannot_make, unusable
+from sidecar.composition.host_groups import group_id
+from sidecar.operations.process.findings import Finding, error, ok, warning
+from sidecar.rpc.socket_files import HOSTS_FOLDER, OF_A_GROUP, OF_HOSTS, PRIVATE, how_to_make, misfit_of
+from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.server import HostGroupSettings
+
+
+def examine_sockets(settings: Settings) -> Iterator[Finding]:
+    """Yield a finding for each socket that the sidecar would listen on."""
+    server = settings.server
+    sockets = {"server.dispatch_socket": server.dispatch_socket, "server.agents_socket": server.agents_socket}
+    if settings.operators.configured:
+        sockets["operators.socket"] = settings.operators.socket
+    for setting, path in sockets.items():
+        yield _socket(f"{setting} {path}", path)
+    for name, group in server.host_groups.items():
+        yield from _group(name, group)
+
+
+def _socket(about: str, path: Path, group: int | None = None) -> Finding:
+    if not path.parent.exists():
+        problem = cannot_make(path.parent)
+        return (
+            unusable("sockets", about, problem)
+            if problem
+            else ok("sockets", about, "its directory is made at the start")
+        )
+    refused = _refused(about, path.parent, group, PRIVATE if group is None else OF_A_GROUP)
+    if refused is not None:
+        return refused
+    if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
+        return error("sockets", about, "there is a file that is no socket", "remove it, or choose another path")
+    if _is_locked(Path(f"{path}.lock")):
+        return ok("sockets", about, "a running process serves it")
+    return ok("sockets", about, "free")
+
+
+def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
+    """Yield what is found about the directory of a group of hosts, and the folder in it for their sockets."""
+    directory = configured.directory
+    about = f"server.host_groups.{name} {directory}"
+    try:
+        group = group_id(name, configured)
+    except SettingsProblem as problem:
+        yield error("sockets", about, "; ".join(problem.problems), "correct the name of the group")
+        return
+    hosts = directory / HOSTS_FOLDER
+    may_give = os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
+    passed_on = os.path.exists(hosts) and directory.stat().st_mode & stat.S_ISGID
+    if not may_give and not passed_on:
+        lacking = f"its socket cannot be given to the group {configured.group}, of which this user is no member"
+        yield error("sockets", about, lacking, f"add the user to it, or as root: {how_to_make(directory, group)}")
+        return
+    yield _socket(about, configured.agents_socket, group)
+    if os.path.exists(hosts) and (refused := _refused(about, hosts, group, OF_HOSTS)):
+        yield refused
+    for parent in directory.parents:
+        if parent.exists() and not _may_enter(parent, group):
+            yield warning(
+                "sockets",
+                about,
+                f"the group cannot enter {parent}, so its hosts reach nothing in it",
+                f"chmod o+x {parent}",
+            )
+
+
+def _refused(about: str, directory: Path, group: int | None, mode: int) -> Finding | None:
+    """Return why the sidecar would refuse the directory of a socket; None: it would not."""
+    misfit = misfit_of(directory, group, mode)
+    return None if misfit is None else error("sockets", about, f"{directory} {misfit.problem}", misfit.remedy)
+
+
+def _may_enter(directory: Path, group: int) -> bool:
+    """Return whether members of a group can pass through a directory."""
+    found = directory.stat()
+    return bool(found.st_mode & (stat.S_IXGRP if found.st_gid == group else stat.S_IXOTH))
+
+
+def _is_locked(lock: Path) -> bool:
+    """Return whether a process holds a lock file. Takes the lock for a moment and creates no file."""
+    with suppress(OSError), closing(open(lock, "rb")) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
