@@ -161,7 +161,11 @@ class LifecycleServicer:
                 f"/{SERVICE}/ListReplicas", one, reading_pb2.ListReplicasRequest.FromString, self._replicas, urgent=True
             ),
             Method(
-                f"/{SERVICE}/GetRampEvidence", one, evidence_pb2.GetRampEvidenceRequest.FromString, self._ramp_evidence
+                f"/{SERVICE}/GetRampEvidence",
+                one,
+                evidence_pb2.GetRampEvidenceRequest.FromString,
+                self._ramp_evidence,
+                urgent=True,
             ),
             Method(
                 f"/{SERVICE}/WatchAudit",
