@@ -6,7 +6,7 @@ what it costs.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.projection_command import Progress
     from sidecar.cli.record.replay_command import ReplayOptions
+    from sidecar.cli.record.restored_command import Restored
     from sidecar.cli.record.source import RecordSource
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         conversations=_conversations,
         migrate=_migrate,
         back_up=_back_up,
+        state_restored=_state_restored,
         rebuild_projection=_rebuild_projection,
         compare=_compare,
         token_tools=_token_tools,
@@ -197,6 +199,14 @@ def _back_up(settings: "Settings", target: Path) -> None:
     from sidecar.composition.record.record_files import back_up_record  # noqa: PLC0415  only `backup` needs it
 
     back_up_record(settings, target)
+
+
+def _state_restored(settings: "Settings", reason: str, confirmed: "Callable[[Sequence[str]], bool]") -> "Restored":
+    import asyncio  # noqa: PLC0415  the same holds
+
+    from sidecar.composition.record.restoration import state_restored  # noqa: PLC0415  only `restored` needs it
+
+    return asyncio.run(state_restored(settings, reason, confirmed))
 
 
 def _erase_offline(settings: "Settings", options: "EraseOptions", *, preview: bool) -> "ErasureReport":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sidecar.cli.record.history_commands import Conversations
     from sidecar.cli.record.projection_command import Rebuild
     from sidecar.cli.record.replay_command import Replay
+    from sidecar.cli.record.restored_command import StateRestored
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
     from sidecar.cli.token_command import TokenTools
@@ -49,6 +50,7 @@ class Commands:
         conversations: opens the episode memory that the settings choose.
         migrate: brings the schema of the record up to date.
         back_up: copies the record.
+        state_restored: states that a backup was restored.
         rebuild_projection: derives the rows of lists anew.
         compare: reads a configuration and what it is compared with.
         token_tools: what `token` does its work with.
@@ -69,6 +71,7 @@ class Commands:
     conversations: "Conversations"
     migrate: "Migrate"
     back_up: "BackUp"
+    state_restored: "StateRestored"
     rebuild_projection: "Rebuild"
     compare: "Compare"
     token_tools: Callable[[], "TokenTools"]
@@ -193,8 +196,8 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
     from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
-    from sidecar.cli.subagent.new_command import add_new  # noqa: PLC0415  the same holds
 
     group = add_subagent(
         app,
@@ -246,6 +249,12 @@ def _add_files(app: typer.Typer, commands: Commands) -> None:
     add_projection(app, lambda config: _settings(commands, config), commands.rebuild_projection)
 
 
+def _add_restored(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.record.restored_command import add_restored  # noqa: PLC0415  the same holds
+
+    add_restored(app, lambda config: _settings(commands, config), commands.state_restored)
+
+
 def _add_replay(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.replay_command import add_replay  # noqa: PLC0415  the same holds
 
@@ -263,12 +272,13 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
     ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,
-    ("score",): _add_evaluation,
+    ("score", "ramp-watchdog"): _add_evaluation,
     ("console",): _add_console,
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,
     ("history",): _add_history,
     ("migrate", "backup", "projection"): _add_files,
+    ("restored",): _add_restored,
     ("replay",): _add_replay,
     ("completion",): _add_completion,
 }

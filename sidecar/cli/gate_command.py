@@ -47,6 +47,13 @@ class GateTools(NamedTuple):
     clock: "Clock"
 
 
+class Ramps(NamedTuple):
+    """Basis points before a step and after it; without the latter, the step is the promotion."""
+
+    before: int
+    to: int | None
+
+
 def add_gate(
     app: typer.Typer, read: "Callable[[Path | None], Settings]", tools_of: Callable[[], GateTools]
 ) -> typer.Typer:
@@ -85,35 +92,28 @@ def add_gate(
             raise _ended(NOT_SIMULATED.format(name=name), EX_USAGE)
         settings, tools = read(config), tools_of()
         card = _card(settings, tools, name)
-        step = _points(before), _points(to) if to else None
+        step = Ramps(_points(before), _points(to) if to else None)
         policy = _policy(settings, tools)
         answers = _answers(tools.lifecycle(policy, settings, card.definition.vertical), card, step, tools.clock)
         questions = _questions(card, step, answers)
         if not questions:
             raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
         simulated = [_simulated(each, card, policy, tools.clock) for each in questions]
-        if as_json_text:
-            typer.echo(json.dumps({"policies": _builtins(answers), "gates": simulated}, indent=2))
-        else:
-            typer.echo("\n\n".join((_of_policies(answers), *map(_text, simulated))))
+        typer.echo(_json(answers, simulated) if as_json_text else _page(answers, simulated))
 
     return group
 
 
-def _answers(
-    own: "NamedPolicies", card: "Card", step: tuple[int, int | None], clock: "Clock"
-) -> "dict[str, PolicyAnswer]":
+def _answers(own: "NamedPolicies", card: "Card", step: "Ramps", clock: "Clock") -> "dict[str, PolicyAnswer]":
     from sidecar.operations.rollout.steps.gate_simulation import answers_of_policies  # noqa: PLC0415  `--help` needs none of it
 
-    return asyncio.run(answers_of_policies(own, card, *step, clock.now()))
+    return asyncio.run(answers_of_policies(own, card, step.before, step.to, clock.now()))
 
 
-def _questions(
-    card: "Card", step: tuple[int, int | None], answers: "dict[str, PolicyAnswer]"
-) -> "tuple[GateQuestion, ...]":
+def _questions(card: "Card", step: "Ramps", answers: "dict[str, PolicyAnswer]") -> "tuple[GateQuestion, ...]":
     from sidecar.operations.rollout.steps.gate_simulation import questions_of  # noqa: PLC0415  the same holds
 
-    return questions_of(card, *step, answers)
+    return questions_of(card, step.before, step.to, answers)
 
 
 def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock: "Clock") -> dict[str, Any]:
@@ -133,19 +133,19 @@ def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", cloc
     }
 
 
-def _of_policies(answers: "dict[str, PolicyAnswer]") -> str:
-    """Return a line for each policy."""
+def _json(answers: "dict[str, PolicyAnswer]", simulated: list[dict[str, Any]]) -> str:
+    import msgspec  # noqa: PLC0415  the same holds
+
+    return json.dumps({"policies": msgspec.to_builtins(answers), "gates": simulated}, indent=2)
+
+
+def _page(answers: "dict[str, PolicyAnswer]", simulated: list[dict[str, Any]]) -> str:
+    """Return a line for each policy, and a paragraph for each gate."""
     lines = []
     for name, answer in answers.items():
         allowed = f"allows the step; gates: {', '.join(answer.more_gates) or 'none'}"
         lines.append(f"policy {name} {f'DENIES the step: {answer.denied}' if answer.denied else allowed}")
-    return "\n".join(lines)
-
-
-def _builtins(answers: "dict[str, PolicyAnswer]") -> Any:
-    import msgspec  # noqa: PLC0415  the same holds
-
-    return msgspec.to_builtins(answers)
+    return "\n\n".join(("\n".join(lines), *map(_text, simulated)))
 
 
 def _text(simulated: dict[str, Any]) -> str:

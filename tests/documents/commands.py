@@ -38,6 +38,8 @@ OF_THE_SYSTEM: Final = frozenset(
         "node",
         "npm",
         "openssl",
+        "pg_dump",
+        "pg_restore",
         "pip",
         "printf",
         "pytest",

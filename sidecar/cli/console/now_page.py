@@ -102,7 +102,7 @@ async def _replicas(visit: Visit) -> Any:
 
 def _rows(visit: Visit, places: list[Place], slots: list[Any]) -> list[SlotRow]:
     answers = [place.traffic for place in places if place.traffic is not None]
-    rates = visit.console.samples.rates(list(answers[0].duration_bounds) if answers else ())
+    rates = visit.console.samples.rates()
     rows = {each.slot: SlotRow(each.slot, each, _active(each)) for each in slots}
     for name, found in rates.items():
         rows.setdefault(name, SlotRow(name)).rates = found

@@ -83,12 +83,17 @@ class SlotRates:
         return calls / self.seconds if self.seconds else None
 
 
+SILENT: Final = 15.0
+"""Seconds after its newest reading for which a sidecar counts: its rates would stay as they were for ever."""
+
+
 class Samples:
     """The readings of the last quarter of an hour, by target."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._kept: dict[str, deque[Sample]] = {}
+        self._bounds: tuple[float, ...] = ()
 
     def add(self, target: str, traffic: Any) -> None:
         """Take a reading in; those of an earlier process of the same target are forgotten."""
@@ -99,15 +104,18 @@ class Samples:
             return
         calls = {(c.sub_agent_id, c.definition_id, c.arm, c.outcome, c.reason): c.count for c in traffic.calls}
         durations = {each.sub_agent_id: tuple(each.durations) for each in traffic.slots}
+        self._bounds = tuple(traffic.duration_bounds)
         kept.append(Sample(now, traffic.instance_id, calls, durations))
         while now - kept[0].at > KEPT:
             kept.popleft()
 
-    def rates(self, bounds: Sequence[float]) -> dict[str, SlotRates]:
-        """Return what each slot did lately, over all targets."""
+    def rates(self) -> dict[str, SlotRates]:
+        """Return what each slot did lately, over all targets; those that have been silent for a while do not count."""
         slots: dict[str, SlotRates] = {}
         for kept in self._kept.values():
             newest = kept[-1]
+            if self._monotonic() - newest.at > SILENT:
+                continue
             first = next(each for each in kept if newest.at - each.at <= WINDOW)
             for key, count in newest.calls.items():
                 slot = slots.setdefault(key[0], SlotRates())
@@ -120,7 +128,7 @@ class Samples:
                 slot = slots.setdefault(name, SlotRates())
                 slot.durations = _sum(slot.durations, _more(counts, first.durations.get(name, ())))
         for name, slot in slots.items():
-            slot.p99 = quantile(slot.durations, bounds)
+            slot.p99 = quantile(slot.durations, self._bounds)
             slot.series = self._series(name)
         return slots
 

@@ -47,7 +47,7 @@ class AuditVerification:
             if not self._is_ours(marker):
                 text = f"the marker of retention of the audit of rollouts up to row {marker.number}"
                 yield Finding(FindingKind.MARKER_FORGED, f"{text} was forged or altered", sequence=marker.number)
-        walk = AuditWalk(self._removed(markers), self._claims.audit)
+        walk = AuditWalk(self._removed(markers), self._claims.audit_links)
         for finding in walk.begin():
             yield finding
         while rows := await self._audit.linked_audit(walk.number, PAGE):

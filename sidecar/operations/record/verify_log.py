@@ -16,6 +16,7 @@ from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import SignatureVerifier, Verification
 from sidecar.core.verifying.checkpoint_lines import CheckpointClaims, RootKey
 from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.restored_backups import restored_notices
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
 from sidecar.core.verifying.verify_erasures import ErasedTexts, erasure_findings, erasure_judgement
 from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, marker_findings, removed_findings
@@ -135,6 +136,7 @@ class LogVerification:
             for where, number in looked.unsigned.items():
                 what = f"{number} facts or rows of {where}"
                 yield f"{what} come after the last checkpoint: only links between them protect them"
+        yield from restored_notices(self._claims, self._erasures)
         if looked.torn:
             yield f"{looked.torn} unfinished writes are in the checkpoint files; nothing is missing around them"
 

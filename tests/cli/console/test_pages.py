@@ -235,11 +235,11 @@ def reading(count: int, instance: str = "a", durations: tuple[int, ...] = ()) ->
     """Return counters of one slot."""
     failed = admin_pb2.CallCount(sub_agent_id="shop", outcome=outcome_pb2.OUTCOME_FAILED, reason="R", count=count)
     slot = admin_pb2.SlotTraffic(sub_agent_id="shop", durations=durations)
-    return admin_pb2.GetTrafficResponse(instance_id=instance, calls=[failed], slots=[slot])
+    return admin_pb2.GetTrafficResponse(instance_id=instance, calls=[failed], slots=[slot], duration_bounds=[0.5, 1.0])
 
 
 def test_rates_begin_anew_with_a_new_process_and_add_up_over_sidecars() -> None:
-    """A counter that begins at zero again is no negative rate."""
+    """A counter that begins at zero again is no negative rate; a sidecar that is silent for long has none."""
     time = timedelta()
 
     def now() -> float:
@@ -251,11 +251,18 @@ def test_rates_begin_anew_with_a_new_process_and_add_up_over_sidecars() -> None:
     time += timedelta(seconds=10)
     samples.add("one", reading(30))
     samples.add("two", reading(110))
-    both = samples.rates(())["shop"]
+    both = samples.rates()["shop"]
     time += timedelta(seconds=10)
     samples.add("one", reading(3, instance="b"))
-    restarted = samples.rates(())["shop"]
+    restarted = samples.rates()["shop"]
 
+    time += timedelta(seconds=6)
+    samples.add("one", reading(5, instance="b", durations=(0, 3)))
+    alone = samples.rates()["shop"]
+    time += timedelta(seconds=16)
+
+    assert (alone.whole.failed, alone.p99 is not None) == (2, True)
+    assert samples.rates() == {}
     assert (both.seconds, both.whole.failed, both.per_second(both.whole.failed)) == (10, 30, 3.0)
     assert restarted.whole.failed == 10
     assert both.whole.reasons == {"R": 30}

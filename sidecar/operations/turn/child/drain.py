@@ -63,7 +63,7 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
         for step, resume in prepared:
             try:
                 resume(refused, now)
-            except Exception as defect:  # noqa: BLE001  as above
+            except Exception as defect:  # noqa: BLE001  a defect of one call must not end the others
                 give_up(step.call_id, defect)
         if ready.attended:
             return  # another drain was started during the append and takes all further steps

@@ -1,0 +1,63 @@
+"""States, in the second place, that an older backup has taken the place of the record."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_signer
+from sidecar.adapters.system import SystemClock
+from sidecar.cli.record.restored_command import Restored
+from sidecar.cli.record.verify_log import lines_of
+from sidecar.composition.record.checkpoints import checkpoint_files
+from sidecar.composition.record.verification import record_source, verifying
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import InstanceId
+from sidecar.core.verifying.checkpoint_lines import RootKey
+from sidecar.core.verifying.restored_backups import Gap, StandingRecord, gap_of
+from sidecar.operations.record.checkpoint_ports import CheckpointStoreUnavailable
+from sidecar.operations.record.verify_log import CheckpointSource, LogVerification, RecordUnreadable
+from sidecar.settings import Settings, SettingsProblem
+
+STATING: Final = InstanceId("sidecar-restored")
+"""Names the command in lines about the audit. It appends no fact."""
+
+
+async def state_restored(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> Restored:
+    """Verify the record, and state what its end lacks as lost.
+
+    Args:
+        settings: name the record and its checkpoints.
+        reason: why a backup was restored.
+        confirmed: is told what is lost, and says whether to state it.
+
+    Raises:
+        SettingsProblem: record, key or checkpoints cannot be used.
+    """
+    if settings.record.database == "memory":
+        raise SettingsProblem(["record.database is memory: there is nothing to restore"])
+    file, key_file = checkpoint_files(settings.record)
+    try:
+        signer = read_signer(key_file)
+        by = f"uid {os.getuid()}: {reason}"
+        gap = await _gap(settings, by)
+        if gap.others:
+            return Restored((), tuple(f"{each.kind}: {each.text}" for each in gap.others))
+        if not gap.statements or not confirmed(gap.lost):
+            return Restored((), (), nothing=not gap.statements)
+        await CheckpointFile(file, signer, lambda _kind, _text: None).append(gap.statements)
+    except (KeyFileProblem, RecordUnreadable, StoreUnavailable, CheckpointStoreUnavailable, OSError) as problem:
+        raise SettingsProblem([f"record: {problem}"]) from None
+    return Restored(gap.lost, ())
+
+
+async def _gap(settings: Settings, by: str) -> Gap:
+    source, tools = record_source(settings), verifying()
+    files = [partial(lines_of, each) for each in source.checkpoints]
+    place = CheckpointSource(files, tools.read_keys(source.public_keys))
+    async with tools.open_record(source) as (record, audit):
+        verification = LogVerification(record, place, lambda _: None, audit)
+        findings = [finding async for finding in verification.findings()]
+        roots = {RootKey(state.instance, state.day): state for state in await record.roots()}
+        standing = StandingRecord(roots, await audit.audit_head())
+    return gap_of(findings, standing, STATING, by, SystemClock().now())

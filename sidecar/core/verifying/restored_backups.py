@@ -1,0 +1,94 @@
+"""Records that an older backup has replaced: which signed facts are lost, as an operator has stated it.
+
+Such a record lacks facts that checkpoints cover, which looks like a cut. The operator states it in a signed line of the
+second place; from then on the gap is a notice, and everything else is verified as before.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.audit_chain import AuditHead
+from sidecar.core.verifying.checkpoint_lines import (
+    CheckpointClaims,
+    RootKey,
+    Statement,
+    restored_audit_statement,
+    restored_statement,
+)
+from sidecar.core.verifying.findings import Finding, FindingKind
+
+
+class Gap(Struct, frozen=True):
+    """What a backup lacks.
+
+    Attributes:
+        statements: to sign.
+        lost: what they say, a sentence each.
+        others: findings that an older backup does not explain.
+    """
+
+    statements: tuple[Statement, ...]
+    lost: tuple[str, ...]
+    others: tuple[Finding, ...]
+
+
+class StandingRecord(Struct, frozen=True):
+    """Where the record stands: its running roots, and the newest row of the audit of rollouts."""
+
+    roots: dict[RootKey, RootState]
+    audit: AuditHead
+
+
+def gap_of(findings: Sequence[Finding], record: StandingRecord, states: InstanceId, by: str, at: datetime) -> Gap:
+    """Return what is missing at the ends of a record, to be stated as lost.
+
+    Args:
+        findings: of a verification.
+        record: that was verified.
+        states: who writes the lines.
+        by: who states it, and why.
+        at: the time.
+    """
+    statements: list[Statement] = []
+    lost: list[str] = []
+    others: list[Finding] = []
+    for finding in findings:
+        left = (finding.sequence or 1) - 1
+        if finding.kind is FindingKind.ROOT_CUT and finding.day is not None:
+            key = RootKey(finding.instance, finding.day)
+            nothing = RootState(key.instance, key.day, 0, "")
+            state = record.roots.get(key, nothing)
+            if state.number == left:
+                statements.append(restored_statement(state, by, at))
+                lost.append(finding.text)
+                continue
+        elif finding.kind is FindingKind.AUDIT_MISSING and record.audit.number == left:
+            statements.append(restored_audit_statement(record.audit, states, by, at))
+            lost.append(finding.text)
+            continue
+        others.append(finding)
+    return Gap(tuple(statements), tuple(lost), tuple(others))
+
+
+def restored_notices(claims: CheckpointClaims, erasures: Container[str]) -> Iterator[str]:
+    """Yield what is lost by restored backups, a sentence each.
+
+    Args:
+        claims: of the second place.
+        erasures: ids of the markers that are in the record.
+    """
+    for key, line in sorted(claims.restored.items()):
+        signed = max(claims.roots.get(key, ()), default=0)
+        if signed > line.number:
+            what = f"facts {line.number + 1} to {signed} of instance {key.instance} in turns of {key.day} are lost"
+            yield f"{what}: a backup was restored, as {line.marker} stated at {line.time:%Y-%m-%d %H:%M} UTC"
+    for line, signed in claims.restored_audit:
+        what = f"rows {line.number + 1} to {signed} of the audit of rollouts are lost"
+        yield f"{what}: a backup was restored, as {line.marker} stated at {line.time:%Y-%m-%d %H:%M} UTC"
+    undone = [marker for marker in claims.erased if marker not in erasures]
+    if undone and (claims.restored or claims.restored_audit):
+        yield f"{len(undone)} erasures are not in the restored record, and their texts are back: erase again"
