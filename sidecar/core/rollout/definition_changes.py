@@ -106,8 +106,8 @@ def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[Pending
     Excluded are definitions next to an active one, and definitions that were rolled back or killed.
     """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
-    nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
-    cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
+    unserved = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
+    cards = [catalogue.cards[definition_id] for slot in unserved for definition_id in catalogue.slots[slot]]
     return tuple(
         PendingPromotion(card.definition.id, card.definition.slot, _needs_flag(card, _facts(card, view)))
         for card in cards
@@ -162,8 +162,8 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) 
         facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=by.at, target_recorded=True
     )
     after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
-    told = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
-    return Change(after, (), (*told, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
+    other_events = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
+    return Change(after, (), (*other_events, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
 
 
 def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor) -> Change:
@@ -186,8 +186,10 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor
         flag_dropped=dropped,
         overrides=(),
     )
+    # An earlier confirmation concerned another flag or another vertical; it does not count for the new pair.
     if flags is FlagPair.NAMED:
         revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="", confirmed_at=None)
+    # Definitions that would fall back to the replaced content must fall back to the revision, which takes its place.
     others = {
         digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
         for digest, each in rollout.definitions.items()
