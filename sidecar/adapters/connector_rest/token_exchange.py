@@ -14,13 +14,13 @@ from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
 import httpcore
-import msgspec
 from msgspec import Struct
 
 from sidecar.adapters.connector_rest.endpoints import url_of
 from sidecar.adapters.connector_rest.pools import Pools
 from sidecar.adapters.connector_rest.response_reader import body_of_response
 from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.user_tokens import UserToken
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -51,7 +51,7 @@ class _Answer(Struct, frozen=True):
     expires_in: float = 0.0
 
 
-class _Kept(Struct, frozen=True):
+class _Exchanged(Struct, frozen=True):
     token: str
     until: float
 
@@ -76,8 +76,8 @@ class TokenExchange:
         self._audience, self._scope = settings.token_audience or "", settings.token_scope or ""
         self._client = _client(settings)
         self._pools, self._now, self._most = pools, now, most
-        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
-        self._running: dict[Key, asyncio.Task[_Kept]] = {}
+        self._kept: OrderedDict[Key, _Exchanged] = OrderedDict()
+        self._running: dict[Key, asyncio.Task[_Exchanged]] = {}
 
     async def token_for(self, user: UserToken) -> str:
         """Return the token that the data service gets. Raises `ExchangeFailed`."""
@@ -103,7 +103,7 @@ class TokenExchange:
     def _key(self, user: UserToken) -> Key:
         return sha256(user.value.encode()).digest(), self._audience, self._scope
 
-    async def _exchanged(self, key: Key, ask: Coroutine[Any, Any, _Answer]) -> _Kept:
+    async def _exchanged(self, key: Key, ask: Coroutine[Any, Any, _Answer]) -> _Exchanged:
         try:
             async with asyncio.timeout(self._seconds):
                 answer = await ask
@@ -114,7 +114,7 @@ class TokenExchange:
         finally:
             del self._running[key]
         lives = answer.expires_in
-        kept = _Kept(answer.access_token, self._now() + lives - min(MARGIN, lives / 10))
+        kept = _Exchanged(answer.access_token, self._now() + lives - min(MARGIN, lives / 10))
         if lives > 0:
             self._kept[key] = kept
             self._kept.move_to_end(key)
@@ -150,8 +150,8 @@ class TokenExchange:
 
 def _checked(body: bytes) -> _Answer:
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        answer = from_json(body, _Answer)
+    except DecodeError:
         raise ExchangeFailed("the token endpoint's answer is not one of RFC 8693") from None
     token = answer.access_token
     usable = 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
