@@ -5,7 +5,7 @@ a circuit breaker and a connection pool work only while their target remains the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -138,6 +138,12 @@ class ChosenRunners:
     async def close(self, close_one: CloseOne) -> None:
         """Release every runner's connections."""
         await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
+
+
+def exchanging_connectors(policy: PolicyMap, settings: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    """Return the names of connectors that need the tokens of users."""
+    specs = [each.spec for each in policy.host.registered.values() if isinstance(each.spec, ConnectorSpec)]
+    return [spec.name for spec in specs if spec.needs_user_token and spec.needs_user_token(settings.get(spec.name, {}))]
 
 
 class ChosenConnectors:

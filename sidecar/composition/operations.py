@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
-from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap
+from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap, exchanging_connectors
 from sidecar.adapters.system import OffLoop, closed
 from sidecar.composition.checked_policy import checked_policy
 from sidecar.composition.name_checks import NamesInSettings
@@ -46,7 +46,7 @@ from sidecar.rpc.listeners import ListenerPlan
 from sidecar.rpc.methods import Method
 from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
-from sidecar.settings import Settings
+from sidecar.settings import Settings, SettingsProblem
 
 if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
@@ -159,7 +159,7 @@ async def joined_operations(
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
-    principals, fetching = _principals(parts)
+    principals, fetching = _principals(parts, policy)
     plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
     secured, watching = _over_tls(parts, plans, policy)
     return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating, *following]
@@ -182,14 +182,18 @@ def _sections_of_plugins(settings: Settings) -> Iterator[Mapping[str, Any]]:
         yield from sections.values()
 
 
-def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
+def _principals(parts: Components, policy: PolicyMap) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
     """Return the verifier of user tokens, if the settings require such tokens, and its background loop."""
+    exchanging = exchanging_connectors(policy, parts.settings.connectors)
     if parts.settings.principals is None:
+        if exchanging:
+            raise SettingsProblem([f"connectors.{name}.token_endpoint: needs [principals]" for name in exchanging])
         return None, ()
     from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
 
     configured, clock = parts.settings.principals, parts.replaced.clock
     principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
+    principals.tokens_needed = bool(exchanging)
     return principals, (loop,)
 
 

@@ -28,6 +28,9 @@ class Established(Struct, frozen=True):
 class EstablishPrincipal:
     """The check. It only reads memory and stores no part of a token.
 
+    Attributes:
+        tokens_needed: a connector exchanges the tokens of users, so each is kept while its turn is open.
+
     Args:
         tokens: verifies tokens.
         clock: the time for their expiry.
@@ -35,6 +38,7 @@ class EstablishPrincipal:
     """
 
     def __init__(self, tokens: UserTokenVerifier, clock: Clock, asserted: Collection[TurnSource]) -> None:
+        self.tokens_needed = False
         self._tokens = tokens
         self._clock = clock
         self._asserted = tuple(asserted)

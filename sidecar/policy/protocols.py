@@ -20,6 +20,7 @@ from sidecar.core.executing.tool_questions import EnricherAsks, ServiceAnswer
 from sidecar.core.faults import Fault
 from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
+from sidecar.core.user_tokens import UserToken
 from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
 
 
@@ -188,6 +189,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
         idempotency_key: to be passed on; the same for each repetition of the call. None: a read.
         repeatable: the connector may send the request a second time on its own; never so for an effect.
         answer: of the user, to what `EnricherAsks` asked in this call before.
+        user_token: for connectors with `needs_user_token`; None: this process does not have it, or for any other one.
     """
 
     tool_id: ToolId
@@ -202,6 +204,7 @@ class EnricherCall(msgspec.Struct, frozen=True):
     idempotency_key: str | None = None
     repeatable: bool = True
     answer: ServiceAnswer | None = None
+    user_token: UserToken | None = None
 
 
 class EnricherAnswer(msgspec.Struct, frozen=True):
@@ -221,7 +224,7 @@ class EnricherAnswer(msgspec.Struct, frozen=True):
 
 @unique
 class RefusalKind(StrEnum):
-    """Why there is no envelope."""
+    """Why there is no envelope. The last two: the connector exchanges the user's token, and there is none."""
 
     MISSING_PRINCIPAL = "missing_principal"
     """The service answered 400 missing_principal. Source: PC2-D-32."""
@@ -231,6 +234,8 @@ class RefusalKind(StrEnum):
     TIMEOUT = "timeout"
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"
+    USER_TOKEN_GONE = "user_token_gone"  # noqa: S105  a reason
+    EXCHANGE_FAILED = "exchange_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +243,8 @@ class EnricherRefused:
     """The service gave no envelope.
 
     Attributes:
-        fault: where the way to the service broke, for log and timeline; None: the kind says it all. Explains only, so
-            that refusals of one kind are equal.
-        sent: the request may have reached the service. False only if the connector knows that it did not: after an
-            effect that may have been sent, nothing is repeated.
+        fault: where the way to the service broke, for log and timeline; None: the kind says it all. Not compared.
+        sent: False only if the connector knows that nothing has reached the service: only then an effect is repeated.
     """
 
     kind: RefusalKind

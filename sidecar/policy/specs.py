@@ -91,12 +91,15 @@ class ConnectorSpec(PluginSpec, frozen=True, kw_only=True):
         warm_up: does what would hold up the event loop in the factory, such as importing a library; gets the settings,
             unchecked, in another thread, before a sub-agent needs the connector. What it raises is ignored: the factory
             will say it. None: there is nothing of the kind.
+        needs_user_token: says of the settings, unchecked, whether the connector needs the tokens of users, which are
+            kept only then. Such a connector has a true attribute of that name. None: it never does.
     """
 
     kind: ClassVar[PluginKind] = PluginKind.CONNECTOR
 
     factory: Callable[[Mapping[str, Any]], Connector]
     warm_up: Callable[[Mapping[str, Any]], object] | None = None
+    needs_user_token: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 class EpisodeMemorySpec(PluginSpec, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalError, InvalidRequest, Overloaded
+from sidecar.core.identifiers import TurnId
+from sidecar.core.user_tokens import UserToken
 from sidecar.operations.deadlines import deadline_at
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
@@ -190,13 +192,16 @@ class DispatchServicer:
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
         if message.required_features:
             require_of(self._contract, message.required_features, "required_features")
-        verified = False
+        verified, token = False, message.user_token
         if self._principals is not None:
             verified = self._established(self._principals, message)
         elif message.user_token:
             problem = FieldProblem("user_token", "is not expected: this sidecar has no `principals` in its settings")
             raise InvalidRequest("BindTurnRequest cannot be used: nothing verifies user_token", fields=[problem])
-        return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message, verified=verified)))
+        bound = await self._operations.bind_turn(requests.bind_turn(message, verified=verified))
+        if verified and self._principals is not None and self._principals.tokens_needed:
+            self._operations.turns.keep_user_token(TurnId(message.turn_id), UserToken(token))
+        return self._bound_turn(bound)
 
     def _established(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
         """Set the established principal in a request, and remove its token. Return whether a token proved it."""

@@ -1,6 +1,7 @@
 """Connector `rest`. Its faults contain nothing that the service or the user wrote."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from sidecar.adapters.connector_rest.pools import rest_pools
 from sidecar.adapters.connector_rest.request_writer import body_of, headers_of
 from sidecar.adapters.connector_rest.response_reader import reply_of
 from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.adapters.connector_rest.token_exchange import ExchangeFailed, TokenExchange
 from sidecar.core.faults import Fault, remedy_for
 from sidecar.policy.faults import errno_of
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
@@ -74,35 +76,58 @@ class RestConnector:
         self._timeouts = {"connect": settings.connect_seconds}
         self._closed = False
         self._pools = rest_pools(settings)
+        self._exchange = TokenExchange(settings, self._pools) if settings.token_endpoint else None
+        self._token_endpoint = settings.token_endpoint or ""
+
+    @property
+    def needs_user_token(self) -> bool:
+        """Whether it exchanges the tokens of users."""
+        return self._exchange is not None
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call` once and return the envelope unopened, or why there is none.
 
         Everything, waiting for a free connection included, happens within `call.timeout`.
         """
-        if not call.principal:
-            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL, sent=False)
         body = body_of(call)
-        if body is None:
-            return EnricherRefused(RefusalKind.MALFORMED, sent=False)
-        if self._closed or problem_with_endpoint(call.endpoint) is not None:
-            return EnricherRefused(RefusalKind.UNAVAILABLE, sent=False)
+        missing = self._missing(call)
+        if body is None or missing is not None:
+            return EnricherRefused(missing or RefusalKind.MALFORMED, sent=False)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
-                return await self._exchange(call, body)
+                return await self._sent(call, body, await self._authorisation(call))
+        except ExchangeFailed as failed:
+            endpoint = self._token_endpoint
+            fault = Fault(_target(endpoint), _address(endpoint), str(failed))
+            return EnricherRefused(RefusalKind.EXCHANGE_FAILED, fault, sent=False)
         except TimeoutError:
             return EnricherRefused(RefusalKind.TIMEOUT)
         except NO_ANSWER as error:
             sent = not isinstance(error, NEVER_SENT)
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint), sent)
 
-    async def _exchange(self, call: EnricherCall, body: bytes) -> EnricherReply:
+    def _missing(self, call: EnricherCall) -> RefusalKind | None:
+        """Return why nothing can be sent."""
+        if not call.principal:
+            return RefusalKind.MISSING_PRINCIPAL
+        if self._exchange is not None and call.user_token is None:
+            return RefusalKind.USER_TOKEN_GONE
+        away = self._closed or problem_with_endpoint(call.endpoint) is not None
+        return RefusalKind.UNAVAILABLE if away else None
+
+    async def _authorisation(self, call: EnricherCall) -> dict[str, str]:
+        """Return the header that proves the user to the data service, if there is an exchange for it."""
+        if self._exchange is None or call.user_token is None:
+            return {}
+        return {"authorization": f"Bearer {await self._exchange.token_for(call.user_token)}"}
+
+    async def _sent(self, call: EnricherCall, body: bytes, authorisation: Mapping[str, str]) -> EnricherReply:
         async with (
             self._pools.pool() as pool,
             pool.stream(
                 "POST",
                 url_of(call.endpoint),
-                headers=list(headers_of(call).items()),
+                headers=[*headers_of(call).items(), *authorisation.items()],
                 content=body,
                 extensions={"timeout": self._timeouts},
             ) as response,
@@ -112,4 +137,6 @@ class RestConnector:
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""
         self._closed = True
+        if self._exchange is not None:
+            await self._exchange.close()
         await self._pools.close()

@@ -1,9 +1,10 @@
 """The allowed targets of a request: only endpoints that the configuration names completely."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-import httpcore
+if TYPE_CHECKING:
+    import httpcore
 
 SCHEMES: Final = ("http", "https")
 
@@ -27,8 +28,10 @@ def problem_with_endpoint(endpoint: str) -> str | None:
     return next((problem for problem, present in problems.items() if present), None)
 
 
-def url_of(endpoint: str) -> httpcore.URL:
+def url_of(endpoint: str) -> "httpcore.URL":
     """Return a sound `endpoint` as the HTTP library takes it; the library's own parser drops `;` and what follows."""
+    import httpcore  # noqa: PLC0415  the settings are read without it
+
     parts = urlsplit(endpoint)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)

@@ -36,5 +36,6 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:
             config_schema=json_schema(RestSettings),
             factory=rest_connector,
             warm_up=warm_up,
+            needs_user_token=lambda settings: bool(settings.get("token_endpoint")),
         )
     ]

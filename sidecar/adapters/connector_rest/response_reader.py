@@ -44,9 +44,9 @@ async def reply_of(response: httpcore.Response, max_bytes: int) -> EnricherReply
     Any status but 200 and the two refusals is `UNAVAILABLE`, redirects too.
     """
     if response.status == OK:
-        body = await _body(response, max_bytes)
+        body = await body_of_response(response, max_bytes)
         return body if isinstance(body, EnricherRefused) else EnricherAnswer(body)
-    body = await _body(response, MAX_REFUSAL_BYTES)
+    body = await body_of_response(response, MAX_REFUSAL_BYTES)
     code = "" if isinstance(body, EnricherRefused) else _code_of(body)
     return EnricherRefused(REFUSALS.get((response.status, code), RefusalKind.UNAVAILABLE))
 
@@ -58,7 +58,7 @@ def _code_of(body: bytes) -> str:
         return ""
 
 
-async def _body(response: httpcore.Response, max_bytes: int) -> bytes | EnricherRefused:
+async def body_of_response(response: httpcore.Response, max_bytes: int) -> bytes | EnricherRefused:
     """Return the decoded body. The length in the headers is used only to stop early, and never trusted."""
     encoding = _header(response, b"content-encoding").lower() or b"identity"
     if encoding not in {b"identity", b"gzip"}:

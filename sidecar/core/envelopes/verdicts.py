@@ -56,6 +56,10 @@ class WithholdReason(StrEnum):
     """The service could not be reached, or returned neither an envelope nor a defined refusal."""
     TIMEOUT = "timeout"
     """The response did not arrive in time."""
+    USER_TOKEN_GONE = "user_token_gone"  # noqa: S105  a reason
+    """The connector exchanges the user's token, and this process does not have it: it is not on record."""
+    EXCHANGE_FAILED = "exchange_failed"
+    """The token endpoint gave no token for the data service."""
     ASKS_BACK = "asks_back"
     """The service needs an answer from the user first."""
 
@@ -95,6 +99,9 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
         WithholdReason.MISSING_PRINCIPAL: "the service found no principal in the request: see its log",
         WithholdReason.UNAVAILABLE: "see whether the service runs, and its log, or correct the tool's `endpoint`",
         WithholdReason.TIMEOUT: "the service took too long: see its log, or raise the tool's `timeout`",
+        WithholdReason.USER_TOKEN_GONE: "bind the turn with the user's token at this sidecar: it is kept nowhere else, "
+        "and a restart or another sidecar does not have it",
+        WithholdReason.EXCHANGE_FAILED: "see the token endpoint's log, and the `token_...` settings of the connector",
         WithholdReason.ASKS_BACK: "nothing: the user is asked",
     }
 )

@@ -187,7 +187,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         close_child=CloseChild(rules, dependencies, recovery),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, dependencies, turns, keys, find=find, end_turn=end_turn),
-        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, dependencies, turns)),
+        call_tool=_call_tool(rules, ports, grants, SendEffect(rules, dependencies, turns), turns),
         delegate=Delegate(dependencies, turns, run_child, spending),
         history=history,
         turns=turns,
@@ -218,7 +218,7 @@ def _places(rules: DispatchRules, ports: Ports) -> DispatchPlaces:
     return DispatchPlaces(rules.admission, longest, ports.clock, several)
 
 
-def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: SendEffect) -> CallTool:
+def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: SendEffect, turns: Turns) -> CallTool:
     hung_after = rules.cancel_grace.total_seconds()
     return CallTool(
         rules,
@@ -230,6 +230,7 @@ def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: 
         recorder=ports.recorder,
         tracing=ports.tracing,
         off_loop=ports.off_loop,
+        user_token=turns.user_token,
     )
 
 

@@ -4,6 +4,7 @@ The gateway determines the user on whose behalf the data service is called. It r
 response is for that user. A sub-agent learns "data unavailable" and nothing else.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -36,6 +37,7 @@ from sidecar.core.executing.tool_questions import asked_in_call, reason_to_withh
 from sidecar.core.faults import Fault
 from sidecar.core.journal.marks import What
 from sidecar.core.replaying.frames import Effect
+from sidecar.core.user_tokens import UserToken
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
@@ -58,6 +60,8 @@ WITHHOLD_REASON_OF = {
     RefusalKind.TIMEOUT: WithholdReason.TIMEOUT,
     RefusalKind.TOO_LARGE: WithholdReason.TOO_LARGE,
     RefusalKind.MALFORMED: WithholdReason.MALFORMED,
+    RefusalKind.USER_TOKEN_GONE: WithholdReason.USER_TOKEN_GONE,
+    RefusalKind.EXCHANGE_FAILED: WithholdReason.EXCHANGE_FAILED,
 }
 
 
@@ -101,13 +105,14 @@ class CallTool:
         recorder: Recorder,
         tracing: Tracing,
         off_loop: RunInThread,
+        user_token: Callable[[str], UserToken | None],
     ) -> None:
         self._rules = rules
         self._grants = grants
         self._connectors = connectors
         self._effects = effects
         self._clock, self._ids, self._recorder, self._tracing = clock, ids, recorder, tracing
-        self._off_loop = off_loop
+        self._off_loop, self._user_token = off_loop, user_token
         self._registries = TypingRegistries()
 
     async def __call__(
@@ -232,6 +237,7 @@ class CallTool:
             idempotency_key=request.key,
             repeatable=tool.operation is not ToolOperation.EFFECT,
             answer=None if known is None else known.take(tool.id, request.arguments_json, request.attempt),
+            user_token=self._user_token(child.contract.parent.run_id),
         )
         reply = await self._connectors.ask(child.tool.card, call)
         if isinstance(reply, EnricherRefused):

@@ -5,6 +5,8 @@ The number of abandoned calls is limited per tool, so a hanging connector affect
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.executing.tool_questions import problem_with
 from sidecar.core.faults import Fault
@@ -42,7 +44,10 @@ class ConnectorBoundary:
         """Send one request. Returns within `call.timeout`, and never raises an exception of a connector."""
 
         async def enrich() -> object:
-            return await self._connectors.connector_for(card, call.tool_id).enrich(call)
+            connector = self._connectors.connector_for(card, call.tool_id)
+            if call.user_token is not None and not getattr(connector, "needs_user_token", False):
+                return await connector.enrich(replace(call, user_token=None))
+            return await connector.enrich(call)
 
         try:
             return self._checked(await self._calls.ask(call.tool_id, call.timeout.total_seconds(), enrich))

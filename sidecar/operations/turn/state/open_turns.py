@@ -13,6 +13,7 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import SurfaceTokenExpired
 from sidecar.core.identifiers import Digest, TurnId
 from sidecar.core.rollout.serving import CandidateVerdict
+from sidecar.core.user_tokens import UserToken
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.concurrency_limit import ConcurrencyLimit
@@ -102,6 +103,7 @@ class Turns:
         self.working = ConcurrencyLimit("turns", rules.admission.turns, longest, clock)
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
+        self._user_tokens: dict[TurnId, UserToken] = {}
         self._idle: OrderedDict[TurnId, Turn] = OrderedDict()
         self._ended = EndedTurns(rules.admission.ended_turns, rules.admission.ended_turn_bytes)
         self._give_up: Callable[[Turn], None] = self.forget
@@ -128,6 +130,16 @@ class Turns:
     def known(self, turn_id: TurnId) -> Turn | None:
         """Return a turn by id, open or ended, if this process holds it."""
         return self._turns.get(turn_id)
+
+    def keep_user_token(self, turn_id: TurnId, token: UserToken) -> None:
+        """Keep the token of a turn's user, in memory, until the turn ends."""
+        turn = self._turns.get(turn_id)
+        if turn is not None and turn.ending.closed is None:
+            self._user_tokens[turn_id] = token
+
+    def user_token(self, turn_id: str) -> UserToken | None:
+        """Return it; None: there is none, the turn has ended, or another process has it."""
+        return self._user_tokens.get(TurnId(turn_id))
 
     def gives_up_by(self, give_up: Callable[[Turn], None]) -> None:
         """Set the function that ends idle turns when there are too many. It must not wait."""
@@ -182,12 +194,14 @@ class Turns:
 
     def ended(self, turn: Turn) -> None:
         """Move a turn to the ended ones; the oldest of these are dropped."""
+        self._user_tokens.pop(turn.turn_id, None)
         self._idle.pop(turn.turn_id, None)
         for old in self._ended.add(turn):
             self.forget(old)
 
     def forget(self, turn: Turn) -> None:
         """Drop a turn."""
+        self._user_tokens.pop(turn.turn_id, None)
         self._turns.pop(turn.turn_id, None)
         self._idle.pop(turn.turn_id, None)
         self._ended.drop(turn)

@@ -1,0 +1,172 @@
+"""Exchanges the user's token for one that a data service accepts. Source: RFC 8693, section 2.
+
+The data service then knows the user from a token of an issuer that it trusts, and not from the sidecar's word.
+"""
+
+import asyncio
+import time
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote_plus, urlencode
+
+import httpcore
+from msgspec import Struct
+
+from sidecar.adapters.connector_rest.endpoints import url_of
+from sidecar.adapters.connector_rest.response_reader import body_of_response
+from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.core.decoding import DecodeError, from_json
+from sidecar.core.user_tokens import UserToken
+from subagents_tls.pools import RotatingPool
+
+GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  the name of a type
+JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
+OK: Final = 200
+LARGEST_ANSWER: Final = 64 * 1024
+"""Bytes."""
+LONGEST_TOKEN: Final = 8 * 1024
+"""Characters: it becomes a header, and services take 8 to 16 KiB of them."""
+MOST_KEPT: Final = 1024
+"""Tokens. Beyond them the one that was used longest ago is dropped, and exchanged again when it is needed."""
+MARGIN: Final = 30.0
+"""Seconds before its expiry at which a token is not used any more; of one that lives shortly, a tenth of its life."""
+
+Key = tuple[bytes, str, str]
+"""Digest of the user's token, audience, scope."""
+
+
+class ExchangeFailed(Exception):
+    """There is no token for the data service. The text says why, and holds nothing that the token endpoint wrote."""
+
+
+class _Answer(Struct, frozen=True):
+    access_token: str
+    token_type: str
+    issued_token_type: str
+    expires_in: float = 0.0
+
+
+class _Exchanged(Struct, frozen=True):
+    token: str
+    until: float
+
+
+class TokenExchange:
+    """Gets tokens, and keeps each until shortly before its expiry. Calls that need the same token share one exchange.
+
+    Args:
+        settings: of the connector, with a `token_endpoint`.
+        pools: the connector's connections.
+        now: monotonic seconds.
+        most: tokens that are kept.
+
+    Raises:
+        OSError: the file with the client's secret cannot be read.
+    """
+
+    def __init__(
+        self,
+        settings: RestSettings,
+        pools: RotatingPool[httpcore.AsyncConnectionPool],
+        now: Callable[[], float] = time.monotonic,
+        most: int = MOST_KEPT,
+    ) -> None:
+        self._endpoint, self._seconds = settings.token_endpoint or "", settings.token_seconds
+        self._audience, self._scope = settings.token_audience or "", settings.token_scope or ""
+        self._client = _client(settings)
+        self._pools, self._now, self._most = pools, now, most
+        self._kept: OrderedDict[Key, _Exchanged] = OrderedDict()
+        self._running: dict[Key, asyncio.Task[_Exchanged]] = {}
+
+    async def token_for(self, user: UserToken) -> str:
+        """Return the token that the data service gets. Raises `ExchangeFailed`."""
+        key = self._key(user)
+        kept = self._kept.get(key)
+        if kept is not None and self._now() < kept.until:
+            self._kept.move_to_end(key)
+            return kept.token
+        running = self._running.get(key)
+        if running is None:
+            running = self._running[key] = asyncio.create_task(self._exchanged(key, self._ask(user)))
+        # The exchange is for others, too: a call that is given up must not end theirs.
+        return (await asyncio.shield(running)).token
+
+    async def close(self) -> None:
+        """End exchanges that run, and forget all tokens."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._kept.clear()
+
+    def _key(self, user: UserToken) -> Key:
+        return sha256(user.value.encode()).digest(), self._audience, self._scope
+
+    async def _exchanged(self, key: Key, ask: Coroutine[Any, Any, _Answer]) -> _Exchanged:
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await ask
+        except TimeoutError:
+            raise ExchangeFailed("the token endpoint does not answer in time") from None
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+            raise ExchangeFailed(f"the token endpoint cannot be reached: {type(error).__name__}") from None
+        finally:
+            del self._running[key]
+        lives = answer.expires_in
+        kept = _Exchanged(answer.access_token, self._now() + lives - min(MARGIN, lives / 10))
+        if lives > 0:
+            self._kept[key] = kept
+            self._kept.move_to_end(key)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return kept
+
+    async def _ask(self, user: UserToken) -> _Answer:
+        form = {
+            "grant_type": GRANT,
+            "subject_token": user.value,
+            "subject_token_type": ACCESS_TOKEN,
+            "requested_token_type": ACCESS_TOKEN,
+            "audience": self._audience,
+            **({"scope": self._scope} if self._scope else {}),
+        }
+        url = url_of(self._endpoint)
+        headers = [
+            ("host", url.host.decode() + (f":{url.port}" if url.port else "")),
+            ("accept", "application/json"),
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("authorization", self._client),
+        ]
+        async with (
+            self._pools.pool() as pool,
+            pool.stream("POST", url, headers=headers, content=urlencode(form).encode()) as response,
+        ):
+            if response.status != OK:
+                raise ExchangeFailed(f"the token endpoint answers HTTP {response.status}")
+            body = await body_of_response(response, LARGEST_ANSWER)
+        return _checked(body if isinstance(body, bytes) else b"")
+
+
+def _checked(body: bytes) -> _Answer:
+    try:
+        answer = from_json(body, _Answer)
+    except DecodeError:
+        raise ExchangeFailed("the token endpoint's answer is not one of RFC 8693") from None
+    token = answer.access_token
+    usable = 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
+    bearer = answer.token_type.lower() == "bearer" and answer.issued_token_type in {ACCESS_TOKEN, JWT}
+    if not (usable and bearer and 0 <= answer.expires_in < float("inf")):
+        raise ExchangeFailed("the token endpoint's token is not an access token for `Authorization: Bearer`")
+    return answer
+
+
+def _client(settings: RestSettings) -> str:
+    """Return how the sidecar proves itself at the token endpoint. Source: RFC 6749, section 2.3.1."""
+    secret = Path(settings.token_client_secret_file or "").read_text(encoding="utf-8").strip()
+    pair = f"{quote_plus(settings.token_client_id or '')}:{quote_plus(secret)}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
