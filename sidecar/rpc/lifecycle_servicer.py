@@ -21,7 +21,6 @@ from sidecar.rpc.translate import (
     activity,
     decommission_steps,
     decommissions,
-    evidence,
     flag_steps,
     flags,
     rollouts,
@@ -250,6 +249,8 @@ class LifecycleServicer:
     async def _ramp_evidence(
         self, message: evidence_pb2.GetRampEvidenceRequest, call: Call
     ) -> evidence_pb2.GetRampEvidenceResponse:
+        from sidecar.rpc.translate import evidence  # noqa: PLC0415  imported when a watchdog first asks
+
         slot = evidence.asked_slot(message)
         return evidence.evidence_message(await self._operations.read_ramp_evidence(), slot)
 

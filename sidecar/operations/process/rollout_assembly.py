@@ -1,14 +1,13 @@
 """Connects the operations on rollouts. The composition root and the tests both call this."""
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
-from sidecar.operations.evaluation.ramp_evidence import ReadRampEvidence
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rollout.audit.audit_log import LastVerdict, WatchAudit
@@ -40,6 +39,9 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.protocols import FlagWriter
+
+if TYPE_CHECKING:
+    from sidecar.operations.evaluation.ramp_evidence import RampReading, ReadRampEvidence
 
 
 class RolloutPorts(Struct, frozen=True, kw_only=True):
@@ -94,7 +96,7 @@ class RolloutOperations(Struct, frozen=True):
     preview: PreviewRamp
     watch_audit: WatchAudit
     read_activity: ReadActivity
-    read_ramp_evidence: ReadRampEvidence
+    read_ramp_evidence: "Callable[[], Awaitable[Sequence[RampReading]]]"
     pinned: PinnedTurns
     views: RolloutViews
     definition_watch: RecordDefinitions
@@ -161,7 +163,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
         watch_audit=WatchAudit(store),
         read_activity=ReadActivity(store),
-        read_ramp_evidence=ReadRampEvidence(store, ports.record, clock),
+        read_ramp_evidence=_evidence_reader(ports),
         pinned=pinned,
         views=views,
         definition_watch=definition_watch,
@@ -173,6 +175,21 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
+
+
+def _evidence_reader(ports: RolloutPorts) -> "Callable[[], Awaitable[Sequence[RampReading]]]":
+    """Return what reads the evidence of ramps; it is imported when a watchdog first asks."""
+
+    @cache
+    def reader() -> "ReadRampEvidence":
+        from sidecar.operations.evaluation.ramp_evidence import ReadRampEvidence  # noqa: PLC0415  as said above
+
+        return ReadRampEvidence(ports.store, ports.record, ports.clock)
+
+    async def read() -> "Sequence[RampReading]":
+        return await reader()()
+
+    return read
 
 
 def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) -> ExecuteStep:
