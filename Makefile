@@ -103,9 +103,10 @@ torture: export SIDECAR_TORTURE_FAILOVERS ?= 5
 torture: export SIDECAR_TORTURE_CONNECTIONS ?= 4800
 torture: export SIDECAR_TORTURE_FLOODS ?= 300000
 torture: export SIDECAR_TORTURE_HELD ?= 200
+torture: export SIDECAR_TORTURE_DRILL ?= 10
 torture: $(FUZZ)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
-	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -o faulthandler_timeout=0 -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/packages/installs_from_registry.py $(ARGS)
+	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -o faulthandler_timeout=0 -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture tests/system/drill tests/packages/installs_from_registry.py $(ARGS)
 	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(TORTURE_SECONDS)
 
 fuzz: $(FUZZ)/.ready ## search for bytes that break a parser, guided by coverage; FUZZ_SECONDS=60 for each of 25

@@ -117,6 +117,10 @@ class Metrics:
         """Add a counter for each label set; another object counts them."""
         self._keep(Gauge(name, help_text, read, labels, rises=True))
 
+    def total(self, name: str) -> float:
+        """Return the sum of a counter over all its series; 0 if there is none of that name."""
+        return sum(sum(each.series.values()) for each in self if isinstance(each, Counter) and each.name == name)
+
     def __iter__(self) -> Iterator[Metric]:
         """Return the metrics in order of creation."""
         return iter(self._metrics)

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
+from sidecar.composition.telemetry.attention import watch_turns_and_data
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.observability import call_names, names
 from sidecar.observability.log_thread import LossyQueue
@@ -16,7 +16,6 @@ from sidecar.observability.readiness import Readiness
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshotKeeper
 from sidecar.operations.ports import Recorder
 from sidecar.operations.process.turn_assembly import Operations
-from sidecar.operations.turn.state.open_turns import Turns
 from sidecar.rpc.handler_guard import OnEnded
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ AUDIT_EXPORT: Final = "auditexport "
 """The name of an export loop begins with this; the name of its sink follows."""
 LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""Seconds. The range is wide because a bind takes milliseconds, and a dispatch as long as its slowest sub-agent."""
+"""In seconds: a bind takes milliseconds, a dispatch as long as its slowest sub-agent."""
 MANY_IDLE: Final = 0.8
 """Share of the limit of idle turns. Above it, operators are warned, before the oldest turns are ended."""
 NO_PLUGIN: Final = "none"
@@ -249,7 +248,7 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     readiness.section(
         "flags", lambda: {"stale": list(flags.current().stale_backends), "failures": dict(flags.failures())}
     )
-    readiness.watch(partial(_abandoned, operations.turns))
+    watch_turns_and_data(metrics, readiness, operations.turns)
     readiness.section(
         "work",
         lambda: {
@@ -258,13 +257,6 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
             "dispatches_running": operations.dispatch_calls.running,
         },
     )
-
-
-def _abandoned(turns: Turns) -> Sequence[str]:
-    if turns.idle < MANY_IDLE * turns.most_idle:
-        return ()
-    said = f"{turns.idle} turns are open in which nothing runs; at {turns.most_idle} the oldest are ended"
-    return (f"{said}: does a consumer-agent not end its turns?",)
 
 
 def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.connector_rest.connector import RestConnector
-from sidecar.adapters.connector_rest.pools import Pools
+from sidecar.adapters.connector_rest.pools import rest_pools
 from sidecar.adapters.connector_rest.token_exchange import ACCESS_TOKEN, GRANT, JWT, TokenExchange
 from sidecar.core.user_tokens import UserToken
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
@@ -84,7 +84,7 @@ async def test_a_token_is_used_until_shortly_before_its_expiry(
     async with services() as at:
         at.answer = {"expires_in": lives}
         settings = at.settings(tmp_path)
-        pools = Pools(settings)
+        pools = rest_pools(settings)
         exchange = TokenExchange(settings, pools, lambda: clock[0])
         await exchange.token_for(UserToken("ada"))
         clock[0] += at_seconds
@@ -98,7 +98,7 @@ async def test_only_so_many_tokens_are_kept(tmp_path: Path) -> None:
     """Room for two: the one that was used longest ago goes, and is exchanged again."""
     async with services() as at:
         settings = at.settings(tmp_path)
-        pools = Pools(settings)
+        pools = rest_pools(settings)
         exchange = TokenExchange(settings, pools, most=2)
         for user in ("ada", "bob", "ada", "eve", "ada", "bob"):
             await exchange.token_for(UserToken(user))

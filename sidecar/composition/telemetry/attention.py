@@ -1,0 +1,48 @@
+"""What needs attention of turns and data although turns are taken; records and certificates say it themselves."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from sidecar.observability import names
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.readiness import Readiness
+from sidecar.operations.turn.state.open_turns import Turns
+
+MANY_IDLE: Final = 0.8
+"""Share of the idle turns that may be open: above it an operator should know before the oldest are ended."""
+INCIDENT_SHOWN: Final = 3600.0
+"""Seconds."""
+
+
+def watch_turns_and_data(metrics: Metrics, readiness: Readiness, turns: Turns) -> None:
+    """Say from now on what needs attention."""
+    readiness.watch(partial(_abandoned, turns))
+    readiness.watch(IncidentWatch(metrics, time.monotonic).attention)
+
+
+class IncidentWatch:
+    """Says for an hour that responses were withheld which may belong to another user."""
+
+    def __init__(self, metrics: Metrics, monotonic: Callable[[], float]) -> None:
+        self._metrics, self._monotonic = metrics, monotonic
+        self._known = 0.0
+        self._since = 0.0
+
+    def attention(self) -> Sequence[str]:
+        """Look; the time of the newest incident is that of the first look after it."""
+        count = self._metrics.total(names.SECURITY_INCIDENTS)
+        if count != self._known:
+            self._known, self._since = count, self._monotonic()
+        if not count or self._monotonic() - self._since > INCIDENT_SHOWN:
+            return ()
+        said = f"{count:.0f} responses of data services were withheld, because they may belong to another user"
+        return (f"{said}: find `security.incident` in the log",)
+
+
+def _abandoned(turns: Turns) -> Sequence[str]:
+    if turns.idle < MANY_IDLE * turns.most_idle:
+        return ()
+    said = f"{turns.idle} turns are open in which nothing runs; at {turns.most_idle} the oldest are ended"
+    return (f"{said}: does a consumer-agent not end its turns?",)
