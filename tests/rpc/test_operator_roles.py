@@ -222,7 +222,7 @@ async def test_operators_are_served_with_a_deadline_that_dispatch_would_not_begi
     async with an_operated_sidecar(**serving) as bench:
         turn = await raw_failure(
             bench.sidecar.channel,
-            "/subagents.dispatch.v1.DispatchService/EndTurn",
+            "/subagents.dispatch.v1.DispatchService/BindTurn",
             metadata=bench.sidecar.metadata,
         )
         listed = await reason_with(bench, "ListRollouts", bench.role())
