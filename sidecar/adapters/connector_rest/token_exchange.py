@@ -19,7 +19,7 @@ from msgspec import Struct
 from sidecar.adapters.connector_rest.endpoints import url_of
 from sidecar.adapters.connector_rest.response_reader import body_of_response
 from sidecar.adapters.connector_rest.settings import RestSettings
-from sidecar.core.decoding import DecodeError, from_json
+from sidecar.core.decoding import DecodeError, from_ascii, from_json, from_utf8
 from sidecar.core.user_tokens import UserToken
 from subagents_tls.pools import RotatingPool
 
@@ -66,7 +66,7 @@ class TokenExchange:
         most: tokens that are kept.
 
     Raises:
-        OSError: the file with the client's secret cannot be read.
+        OSError, DecodeError: the file with the client's secret cannot be read.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class TokenExchange:
         }
         url = url_of(self._endpoint)
         headers = [
-            ("host", url.host.decode() + (f":{url.port}" if url.port else "")),
+            ("host", from_ascii(url.host) + (f":{url.port}" if url.port else "")),
             ("accept", "application/json"),
             ("content-type", "application/x-www-form-urlencoded"),
             ("authorization", self._client),
@@ -167,6 +167,6 @@ def _checked(body: bytes) -> _Answer:
 
 def _client(settings: RestSettings) -> str:
     """Return how the sidecar proves itself at the token endpoint. Source: RFC 6749, section 2.3.1."""
-    secret = Path(settings.token_client_secret_file or "").read_text(encoding="utf-8").strip()
+    secret = from_utf8(Path(settings.token_client_secret_file or "").read_bytes()).strip()
     pair = f"{quote_plus(settings.token_client_id or '')}:{quote_plus(secret)}"
-    return f"Basic {b64encode(pair.encode()).decode()}"
+    return f"Basic {from_ascii(b64encode(pair.encode()))}"
